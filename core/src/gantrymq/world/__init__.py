@@ -1,0 +1,47 @@
+"""What touches the outside: clock, network, files and work off the event loop.
+
+Everything above takes a `World` and never reaches around it, so that one seeded run in memory on a virtual clock
+repeats byte for byte, and a test can stop the process at every single call of `Files`.
+
+`gantrymq.world.real` is the operating system; `gantrymq.world.simulated` is memory and seeds.
+"""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+
+from gantrymq.world.clock import Clock, Timer
+from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world.network import Listener, Network
+from gantrymq.world.workers import Workers
+
+__all__ = [
+    "Clock",
+    "DiskUse",
+    "File",
+    "FileStat",
+    "Files",
+    "Listener",
+    "Lock",
+    "Mapping",
+    "Network",
+    "Timer",
+    "Workers",
+    "World",
+]
+
+
+@attrs.frozen
+class World:
+    """Clock, network, files, worker threads and randomness, handed in at start."""
+
+    clock: Clock
+    network: Network
+    files: Files
+    workers: Workers
+    random: random.Random
+    process_id: int
+    host_name: str
+    environ: dict[str, str] = attrs.field(factory=dict)

@@ -1,0 +1,124 @@
+"""Files, mappings, syncs, renames, locks.
+
+Paths are `pathlib.Path`. Every method below is one "call of Files": a test may record it, fail it or stop the world
+at it, writes into a mapping included. Methods are synchronous; those that can take long (``datasync``, ``allocate``,
+``remove`` of large files, ``pread`` of cold data) are run through `Workers` by whoever must not block the loop.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+
+class FileStat(NamedTuple):
+    """What a look at a path tells."""
+
+    size: int  # bytes
+    modified_ms: int
+    is_dir: bool
+
+
+class DiskUse(NamedTuple):
+    """Space of the file system a path lies on, in bytes."""
+
+    total: int
+    free: int  # free blocks, root's reserve included
+    usable: int  # what this process may take
+
+
+class Lock(Protocol):
+    """An exclusive lock held by this process."""
+
+    def release(self) -> None:
+        """Give the lock up; the file stays."""
+
+
+class Mapping(Protocol):
+    """A file in memory, shared with the page cache."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes, fixed for the life of the mapping."""
+
+    @property
+    def view(self) -> memoryview:
+        """Read-only view of the whole file; valid until ``close``. A slice keeps the memory alive."""
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Copy *data* to *position*. The pages become durable with ``File.datasync``, not before."""
+
+    def close(self) -> None:
+        """Drop the mapping. Views that are still held keep the memory; nothing is synced."""
+
+
+class File(Protocol):
+    """An open file."""
+
+    @property
+    def path(self) -> Path:
+        """Where it was opened."""
+
+    def size(self) -> int:
+        """Length in bytes."""
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to *length* bytes from *position*; shorter only at the end of the file."""
+
+    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
+
+    def truncate(self, length: int) -> None:
+        """Set the length; new bytes read as zero and take no space."""
+
+    def allocate(self, length: int) -> None:
+        """Reserve blocks for ``[0, length)`` and set the length at least to it. Raises OSError when there is no room."""
+
+    def map(self) -> Mapping:
+        """Map the whole file for reading and writing."""
+
+    def datasync(self) -> None:
+        """Make everything written so far durable, mapped writes included."""
+
+    def close(self) -> None:
+        """Close the descriptor; mappings live on."""
+
+
+class Files(Protocol):
+    """The only way to the disk."""
+
+    def stat(self, path: Path) -> FileStat | None:
+        """What is there, or None where nothing is."""
+
+    def list(self, path: Path) -> list[str]:
+        """Names in a folder, sorted; empty where there is no folder."""
+
+    def make_dirs(self, path: Path) -> None:
+        """Create the folder and its parents; fine if it exists."""
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File:
+        """Open an existing file, or with *create* make it if absent."""
+
+    def read(self, path: Path) -> bytes:
+        """The whole content. Raises FileNotFoundError."""
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder."""
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Move atomically within one file system, replacing *new*."""
+
+    def remove(self, path: Path) -> None:
+        """Unlink a file; fine if it is gone."""
+
+    def remove_dir(self, path: Path) -> None:
+        """Remove an empty folder; fine if it is gone."""
+
+    def sync_dir(self, path: Path) -> None:
+        """Make names in the folder durable."""
+
+    def lock(self, path: Path, content: bytes) -> Lock | None:
+        """Create *path* with *content* and lock its first byte; None when another process holds it."""
+
+    def disk_use(self, path: Path) -> DiskUse:
+        """Space on the file system of *path* (or of its nearest existing parent)."""

@@ -1,0 +1,44 @@
+"""Sockets, seen through asyncio's transport and protocol interface.
+
+Addresses are ``(host, port)``; port 0 asks for a free one. A connection is an asyncio transport, whether its bytes
+cross a socket or the memory of a simulation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class Listener(Protocol):
+    """An open port."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port it is bound to, the real port where 0 was asked."""
+
+    async def close(self) -> None:
+        """Stop accepting; connections that exist go on."""
+
+
+class Network(Protocol):
+    """The only source of connections."""
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
+        """Accept connections, one protocol of *factory* each.
+
+        Raises:
+            OSError: the port is taken or the address is not of this host.
+        """
+
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Open a connection; the caller bounds the time it takes.
+
+        Raises:
+            OSError: nobody listens there.
+        """

@@ -1,0 +1,24 @@
+"""Work that may block (syncs, allocation, deletion, cold reads) leaves the event loop through here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Workers(Protocol):
+    """A small pool of threads in the real world, inline and deterministic in a simulation."""
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Run ``work(*args)`` off the loop and return (or raise) what it does."""
+
+    def submit(self, work: Callable[..., T], *args: Any, done: Callable[[T | None, BaseException | None], None]) -> None:
+        """Run ``work(*args)`` off the loop, then call ``done(result, error)`` on the loop.
+
+        The cheap form for hot paths: no task and no future per call.
+        """
+
+    async def close(self) -> None:
+        """Wait for what is running and release the threads."""
