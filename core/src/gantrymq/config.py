@@ -1,0 +1,118 @@
+"""Settings: typed, with defaults and help, read from RocketMQ's own properties format.
+
+One schema is the sum of what core and the plugins declare as `Setting`. Values come, the later the stronger, from
+defaults, a file (``broker.conf``), environment variables and the command line, always under RocketMQ's key names.
+
+Source of format and names: apache/rocketmq broker/.../BrokerStartup.java (java.util.Properties),
+common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import attrs
+
+from gantrymq.errors import ConfigError
+
+Value = int | bool | str
+Kind = Literal["number", "flag", "text"]
+
+
+@attrs.frozen
+class Setting:
+    """One key an operator may set."""
+
+    key: str  # RocketMQ's spelling, e.g. "flushDiskType"
+    kind: Kind
+    default: Value
+    help: str  # one sentence, unit included
+    choices: tuple[str, ...] = ()  # allowed texts; empty means any
+    at_least: int | None = None
+    at_most: int | None = None
+    not_built: Callable[[Value], str | None] | None = None  # a sentence when this value names what is not built
+    runtime: bool = False  # may be changed while the server runs
+
+    def parse(self, text: str, where: str) -> Value:
+        """Turn *text* into a value; *where* names the file, variable or flag in errors.
+
+        Raises:
+            ConfigError: wrong type, not among the choices, out of bounds, or not built.
+        """
+        value = self._convert(text.strip(), where)
+        if self.choices and value not in self.choices:
+            raise ConfigError(f"{where}: {self.key}={text} is not one of {', '.join(self.choices)}")
+        if isinstance(value, int) and not isinstance(value, bool):
+            if self.at_least is not None and value < self.at_least:
+                raise ConfigError(f"{where}: {self.key}={value} is below the smallest allowed value {self.at_least}")
+            if self.at_most is not None and value > self.at_most:
+                raise ConfigError(f"{where}: {self.key}={value} is above the largest allowed value {self.at_most}")
+        if self.not_built is not None and (sentence := self.not_built(value)) is not None:
+            raise ConfigError(f"{where}: {self.key}={text}: {sentence}")
+        return value
+
+    def _convert(self, text: str, where: str) -> Value:
+        if self.kind == "number":
+            try:
+                return int(text)
+            except ValueError:
+                raise ConfigError(f"{where}: {self.key}={text} is not a whole number") from None
+        if self.kind == "flag":
+            if text.lower() not in ("true", "false"):
+                raise ConfigError(f"{where}: {self.key}={text} is neither true nor false")
+            return text.lower() == "true"
+        return text
+
+
+class Settings:
+    """The values in force. Reading a key nobody declared is a bug and raises KeyError."""
+
+    def __init__(self, schema: Iterable[Setting], values: Mapping[str, Value] | None = None) -> None:
+        self._schema = {setting.key: setting for setting in schema}
+        self._values: dict[str, Value] = {key: setting.default for key, setting in self._schema.items()}
+        self._sources: dict[str, str] = {}
+        for key, value in (values or {}).items():
+            self.set(key, value, "given in code")
+
+    @property
+    def schema(self) -> Mapping[str, Setting]:
+        """Key to declaration."""
+        return self._schema
+
+    def number(self, key: str) -> int:
+        """The value of a whole-number key."""
+        value = self._values[key]
+        assert isinstance(value, int) and not isinstance(value, bool), key
+        return value
+
+    def flag(self, key: str) -> bool:
+        """The value of a true/false key."""
+        value = self._values[key]
+        assert isinstance(value, bool), key
+        return value
+
+    def text(self, key: str) -> str:
+        """The value of a text key."""
+        value = self._values[key]
+        assert isinstance(value, str), key
+        return value
+
+    def set(self, key: str, value: Value, source: str) -> None:
+        """Set a declared key; texts are parsed. *source* is kept for ``explain`` and errors.
+
+        Raises:
+            KeyError: nobody declared *key*.
+            ConfigError: the value does not fit.
+        """
+        setting = self._schema[key]
+        self._values[key] = setting.parse(str(value).lower() if isinstance(value, bool) else str(value), source)
+        self._sources[key] = source
+
+    def source(self, key: str) -> str:
+        """Where the value in force came from."""
+        return self._sources.get(key, "default")
+
+    def as_dict(self) -> dict[str, Value]:
+        """Every key with its value, sorted by key."""
+        return dict(sorted(self._values.items()))

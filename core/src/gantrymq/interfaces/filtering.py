@@ -1,0 +1,43 @@
+"""Filtering: which messages of a queue a consumer gets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from gantrymq.formats.record import RecordView
+from gantrymq.model.subscription import Subscription
+
+
+class ExtUnit(NamedTuple):
+    """What an ext file adds to a queue entry."""
+
+    tags_code: int
+    store_timestamp: int
+    bits: bytes
+
+
+class MessageFilter(Protocol):
+    """A compiled expression."""
+
+    accepts_all: bool  # True lets the store skip both calls below
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """First stage, on the queue entry alone; True when unsure."""
+
+    def match_message(self, record: RecordView) -> bool:
+        """Second stage, on the record; asked only where ``needs_message`` is True."""
+
+    needs_message: bool
+
+
+class FilterType(Protocol):
+    """One kind of expression, named as clients name it (``TAG``, ``SQL92``, yours).
+
+    Optional, found with getattr: ``annotate(record, subscriptions) -> bytes | None`` computes bits before the queue
+    entry is written; ``to_column(expression)`` gives a pyspark Column.
+    """
+
+    name: str
+
+    def compile(self, subscription: Subscription) -> MessageFilter:
+        """Prepare an expression. Raises SubscriptionParseFailed with the place and the reason."""

@@ -1,0 +1,227 @@
+"""Storage: the interface of a message store, and the values that cross it.
+
+One event loop thread calls a store. ``put`` appends, gates pass, ``publish`` makes visible: nothing can be read by
+offset before it is published.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import attrs
+
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.dispatch import DispatchEntry
+from gantrymq.interfaces.filtering import MessageFilter
+from gantrymq.model.queue import Queue
+
+
+class StoreMessage:
+    """A message on its way into the store; everything is ready to be copied into a record."""
+
+    __slots__ = (
+        "body",
+        "born_host",
+        "born_timestamp",
+        "flag",
+        "joined",
+        "prepared_offset",
+        "properties",
+        "queue_id",
+        "reconsume_times",
+        "store_host",
+        "sys_flag",
+        "tags_code",
+        "topic",
+        "wait_stored",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        *,
+        tags_code: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        born_timestamp: int = 0,
+        born_host: bytes = b"\x7f\0\0\1\0\0\0\0",
+        store_host: bytes = b"\x7f\0\0\1\0\0\0\0",
+        reconsume_times: int = 0,
+        prepared_offset: int = 0,
+        wait_stored: bool = True,
+        joined: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.body = body
+        self.properties = properties  # stored text; see model.properties
+        self.tags_code = tags_code  # signed 64 bits, for the queue entry
+        self.flag = flag
+        self.sys_flag = sys_flag  # the two IPv6 bits are set by the store from the hosts' lengths
+        self.born_timestamp = born_timestamp  # ms
+        self.born_host = born_host  # 8 or 20 packed bytes, see model.hosts
+        self.store_host = store_host
+        self.reconsume_times = reconsume_times
+        self.prepared_offset = prepared_offset
+        self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
+        self.joined = joined  # must lie in the same log file as the message before it (client batches)
+
+
+class PutStatus(enum.Enum):
+    """What became of one message."""
+
+    OK = 0
+    MESSAGE_ILLEGAL = 13  # body, properties or topic too long
+    SERVICE_NOT_AVAILABLE = 14  # the store refuses writes; StoreState says why
+    CREATE_FILE_FAILED = 1
+
+
+class PutResult(NamedTuple):
+    """Where one message went; only ``status`` and ``problem`` count when the status is not OK."""
+
+    status: PutStatus
+    queue_offset: int
+    log_offset: int
+    size: int
+    store_timestamp: int
+    problem: str = ""
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the record."""
+        return self.log_offset + self.size
+
+
+class GetStatus(enum.Enum):
+    """Outcome of ``get``; names are RocketMQ's and travel as the remark of a pull response."""
+
+    FOUND = enum.auto()
+    NO_MATCHED_MESSAGE = enum.auto()
+    MESSAGE_WAS_REMOVING = enum.auto()
+    OFFSET_FOUND_NULL = enum.auto()
+    OFFSET_OVERFLOW_BADLY = enum.auto()
+    OFFSET_OVERFLOW_ONE = enum.auto()
+    OFFSET_TOO_SMALL = enum.auto()
+    NO_MATCHED_LOGIC_QUEUE = enum.auto()
+    NO_MESSAGE_IN_QUEUE = enum.auto()
+
+
+class GetLimit(NamedTuple):
+    """How much one ``get`` may return; the store's own limits for hot and cold data apply as well."""
+
+    max_count: int = 32
+    max_bytes: int = 128 * 1024 * 1024
+
+
+class GetResult(NamedTuple):
+    """Records as they lie in the log, ready to be written to a socket."""
+
+    status: GetStatus
+    next_offset: int  # where to go on, queue offset
+    min_offset: int
+    max_offset: int  # next offset to be written
+    buffers: Sequence[bytes | memoryview] = ()  # records back to back; neighbours in the log share one buffer
+    count: int = 0  # messages
+    size: int = 0  # bytes in all buffers
+    cold: bool = False  # read from behind the hot window
+
+
+class Bounds(NamedTuple):
+    """Queue offsets: the first one kept, and the next one to be written."""
+
+    min_offset: int
+    max_offset: int
+
+
+class Edge(enum.Enum):
+    """Which of several messages a look-up by time means (RocketMQ's BoundaryType)."""
+
+    LOWER = "LOWER"  # the first one at or after the time
+    UPPER = "UPPER"  # the last one at or before the time
+
+
+class QueryResult(NamedTuple):
+    """Answer of a query by key."""
+
+    records: Sequence[bytes | memoryview]
+    index_timestamp: int  # ms of the newest indexed message
+    index_log_offset: int
+    problem: str = ""  # why nothing was found
+
+
+@attrs.frozen
+class RecoveryReport:
+    """What starting the store found and did."""
+
+    clean: bool  # the last stop was a normal one
+    records_checked: int = 0
+    log_end: int = 0
+    cut_bytes: int = 0  # not-zero bytes cut off the log and kept beside the store
+    kept: tuple[str, ...] = ()  # where they were kept
+    entries_rebuilt: int = 0
+    notes: tuple[str, ...] = ()  # one sentence each
+
+
+@attrs.frozen
+class StoreState:
+    """Watermarks, and whether writes are refused and why."""
+
+    min_log_offset: int
+    max_log_offset: int  # appended
+    flushed_offset: int
+    published_offset: int
+    refusal: str | None = None  # a sentence, None while writes are taken
+    details: dict[str, str] = attrs.field(factory=dict)  # runtime figures under RocketMQ's names
+
+
+class MessageStore(Protocol):
+    """A log of messages with a queue view on it."""
+
+    async def start(self) -> RecoveryReport:
+        """Lock, load, recover. Raises StoreError with a sentence when the store must not be used."""
+
+    async def stop(self) -> None:
+        """Flush everything and leave a clean store. Idempotent."""
+
+    def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
+        """Append in order; not yet visible. One result per message; a refused one leaves the others alone."""
+
+    def flushed(self, log_offset: int) -> Awaitable[None]:
+        """Done when everything before *log_offset* is durable. Raises StoreError when the sync failed."""
+
+    def publish(self, up_to: int) -> Sequence[DispatchEntry]:
+        """Write queue entries of records that end at or before *up_to*; they can be read from now on."""
+
+    def get(
+        self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
+    ) -> GetResult | Awaitable[GetResult]:
+        """Read from *queue_offset*; an awaitable when the data is cold."""
+
+    def read(self, log_offset: int) -> RecordView | None:
+        """The record at *log_offset*, or None where no record starts."""
+
+    def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
+        """Every published record of [start, end), to replay dispatchers."""
+
+    def bounds(self, queue: Queue) -> Bounds:
+        """Offsets of a queue; (0, 0) for one that never got a message."""
+
+    def queues(self) -> Sequence[Queue]:
+        """Every queue that has or had a message."""
+
+    def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+        """Queue offset by store time, clamped to the bounds."""
+
+    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
+        """Records of *topic* with *key*, stored in the window, oldest first."""
+
+    def drop(self, topic: str) -> None:
+        """Forget the queues of a deleted topic."""
+
+    def state(self) -> StoreState:
+        """Watermarks and refusals."""

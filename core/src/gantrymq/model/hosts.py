@@ -1,0 +1,49 @@
+"""Hosts as records hold them: address bytes (4 or 16) and the port as a big-endian int32."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+
+_PORT = struct.Struct(">i")
+
+
+def pack_host(host: str, port: int) -> bytes:
+    """8 bytes for IPv4, 20 for IPv6. An IPv6 zone is dropped; an IPv4-mapped address becomes IPv4.
+
+    Raises:
+        ValueError: *host* is not an IP address.
+    """
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.packed + _PORT.pack(port)
+
+
+def unpack_host(packed: bytes | memoryview) -> tuple[str, int]:
+    """Address text and port of 8 or 20 packed bytes."""
+    raw = bytes(packed)
+    return str(ipaddress.ip_address(raw[:-4])), _PORT.unpack(raw[-4:])[0]
+
+
+def host_text(packed: bytes | memoryview) -> str:
+    """``ip:port``, IPv6 in brackets."""
+    host, port = unpack_host(packed)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split ``host:port`` or ``[v6]:port``.
+
+    Raises:
+        ValueError: no port, or one outside 0..65535.
+    """
+    host, mark, port = text.strip().rpartition(":")
+    if not mark or not port.isdigit() or int(port) > 65535 or not host:
+        raise ValueError(f"{text!r} is not host:port")
+    return host.strip("[]"), int(port)
+
+
+def format_address(host: str, port: int) -> str:
+    """``host:port``, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,62 @@
+"""Message ids: the client's unique id and the broker's offset id.
+
+    unique id  | IP 4 (or 16) | pid 2 | loader 4 | ms in month 4 | counter 2 |   upper-case hex
+    offset id  | store host IP 4 (or 16) | port int32 | log offset int64 |       upper-case hex
+
+Source: apache/rocketmq common/.../message/MessageClientIDSetter.java, MessageDecoder.java (createMessageId, decodeMessageId).
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+
+from gantrymq.model.hosts import unpack_host
+
+_OFFSET = struct.Struct(">q")
+_TAIL = struct.Struct(">IH")
+
+
+def offset_id(packed_host: bytes, log_offset: int) -> str:
+    """The id that says where a message lies: 32 characters for IPv4, 56 for IPv6."""
+    return (packed_host + _OFFSET.pack(log_offset)).hex().upper()
+
+
+def parse_offset_id(text: str) -> tuple[str, int, int]:
+    """Host, port and log offset of an offset id.
+
+    Raises:
+        ValueError: not 32 or 56 hexadecimal characters.
+    """
+    if len(text) not in (32, 56):
+        raise ValueError(f"message id {text!r} has {len(text)} characters; an offset id has 32 (IPv4) or 56 (IPv6)")
+    raw = bytes.fromhex(text)
+    host, port = unpack_host(raw[:-8])
+    return host, port, _OFFSET.unpack(raw[-8:])[0]
+
+
+class UniqueIds:
+    """Makes unique ids for one process."""
+
+    def __init__(self, address: bytes, process_id: int, loader: int, now_ms: Callable[[], int]) -> None:
+        """*address*: 4 or 16 bytes; *loader*: any 32-bit number of this process."""
+        self._head = (address + struct.pack(">HI", process_id & 0xFFFF, loader & 0xFFFFFFFF)).hex().upper()
+        self._now_ms = now_ms
+        self._month_start, self._month_end = 0, -1
+        self._counter = 0
+
+    def next(self) -> str:
+        """The next id; the counter wraps after 65,536."""
+        now = self._now_ms()
+        if not self._month_start <= now < self._month_end:
+            self._month_start, self._month_end = _month_around(now)
+        self._counter = (self._counter + 1) & 0xFFFF
+        return self._head + _TAIL.pack((now - self._month_start) & 0xFFFFFFFF, self._counter).hex().upper()
+
+
+def _month_around(now_ms: int) -> tuple[int, int]:
+    local = time.localtime(now_ms / 1000)
+    start = time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
+    end = time.mktime((local.tm_year, local.tm_mon + 1, 1, 0, 0, 0, 0, 0, -1))
+    return int(start * 1000), int(end * 1000)

@@ -1,0 +1,64 @@
+"""Message properties as text: ``name 0x01 value 0x02`` repeated.
+
+Rules of Java's reader, kept here: a piece shorter than three characters is dropped, the first 0x01 splits, empty names
+and values vanish, the last of two equal names wins. Writers end every pair with 0x02; old ones leave the last off.
+
+Source: apache/rocketmq common/.../message/MessageDecoder.java (string2messageProperties, messageProperties2String),
+MessageConst.java (names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+DELAY = "DELAY"
+UNIQ_KEY = "UNIQ_KEY"
+RETRY_TOPIC = "RETRY_TOPIC"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+TRAN_MSG = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+CLUSTER = "CLUSTER"
+POP_CK = "POP_CK"
+INNER_NUM = "INNER_NUM"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+
+MAX_BYTES = 32767  # a signed 16-bit length stands before the text in a record
+
+_NAME_VALUE = b"\x01"
+_PAIR = b"\x02"
+
+
+def decode(text: bytes | bytearray | memoryview) -> dict[str, str]:
+    """Read stored property bytes (UTF-8; bytes that are not become U+FFFD)."""
+    return decode_text(bytes(text).decode("utf-8", "replace"))
+
+
+def decode_text(text: str) -> dict[str, str]:
+    """Read a property string as it stands in a send header."""
+    found: dict[str, str] = {}
+    for piece in text.split("\x02"):
+        if len(piece) >= 3:
+            name, mark, value = piece.partition("\x01")
+            if mark and name and value:
+                found[name] = value
+    return found
+
+
+def encode_text(properties: Mapping[str, str]) -> str:
+    """Write properties in their order, every pair closed."""
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+
+
+def encode(properties: Mapping[str, str]) -> bytes:
+    """Write properties as UTF-8 bytes. The caller checks the length against MAX_BYTES."""
+    return encode_text(properties).encode("utf-8", "surrogatepass")

@@ -1,0 +1,76 @@
+"""Topic configuration and permission bits.
+
+Source: apache/rocketmq common/.../TopicConfig.java, constant/PermName.java.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+PERM_INHERIT = 1
+PERM_WRITE = 2
+PERM_READ = 4
+PERM_PRIORITY = 8
+
+SYS_FLAG_UNIT = 1
+SYS_FLAG_UNIT_SUB = 2
+
+
+@attrs.define
+class TopicConfig:
+    """What a broker knows of one topic."""
+
+    name: str
+    read_queues: int = 16
+    write_queues: int = 16
+    perm: int = PERM_READ | PERM_WRITE
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = attrs.field(factory=dict)
+
+    @property
+    def readable(self) -> bool:
+        """Whether consumers may pull from it."""
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def writable(self) -> bool:
+        """Whether routes offer it to producers."""
+        return bool(self.perm & PERM_WRITE)
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes, in its (alphabetical) order."""
+        return {
+            "attributes": dict(self.attributes),
+            "order": self.order,
+            "perm": self.perm,
+            "readQueueNums": self.read_queues,
+            "topicFilterType": self.filter_type,
+            "topicName": self.name,
+            "topicSysFlag": self.sys_flag,
+            "writeQueueNums": self.write_queues,
+        }
+
+    @classmethod
+    def from_json(cls, members: dict[str, Any], name: str | None = None) -> TopicConfig:
+        """Read what RocketMQ wrote; members left out keep the class defaults."""
+        return cls(
+            name=str(members.get("topicName") or name or ""),
+            read_queues=int(members.get("readQueueNums", 16)),
+            write_queues=int(members.get("writeQueueNums", 16)),
+            perm=int(members.get("perm", PERM_READ | PERM_WRITE)),
+            filter_type=str(members.get("topicFilterType") or "SINGLE_TAG"),
+            sys_flag=int(members.get("topicSysFlag", 0)),
+            order=bool(members.get("order", False)),
+            attributes={str(k): str(v) for k, v in (members.get("attributes") or {}).items()},
+        )
+
+
+def perm_text(perm: int) -> str:
+    """Three letters of ``RWX``, ``-`` for a missing one."""
+    return (
+        ("R" if perm & PERM_READ else "-") + ("W" if perm & PERM_WRITE else "-") + ("X" if perm & PERM_INHERIT else "-")
+    )
