@@ -1,0 +1,34 @@
+"""Helpers that start real RocketMQ clients and servers, and ours, as processes of a test.
+
+| class | runs |
+|---|---|
+| JavaNameServer, JavaBroker | Apache RocketMQ's own servers, from Maven Central |
+| GantryServer | `gantrymq start`, `nameserver` or `broker` |
+| Driver | our small program on the official Java client, `java/client` |
+| NodeDriver | our small program on `ali-ons`, `node` |
+
+Everything listens on loopback, writes below a folder that the test hands in, and is stopped by its process id.
+"""
+
+from harness.driver import Driver
+from harness.gantry_server import GantryServer
+from harness.java_servers import JavaBroker, JavaNameServer
+from harness.node_driver import NodeDriver
+from harness.ports import free_port
+from harness.probe import create_topic, route_of, wait_for_route
+from harness.process import Process
+from harness.tools import require
+
+__all__ = [
+    "Driver",
+    "GantryServer",
+    "JavaBroker",
+    "JavaNameServer",
+    "NodeDriver",
+    "Process",
+    "create_topic",
+    "free_port",
+    "require",
+    "route_of",
+    "wait_for_route",
+]

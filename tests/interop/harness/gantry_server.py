@@ -1,0 +1,72 @@
+"""GantryMQ as a user starts it: the command line in a process of its own."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from harness.process import Process
+
+READY_S = 30.0
+
+
+class GantryServer(Process):
+    """A `gantrymq` server; ready and registered when the constructor returns.
+
+    Build it with `both`, `name_server` or `broker`. `namesrv`, `broker_address` and `store` are None where the
+    process has none of its own.
+    """
+
+    def __init__(self, command: str, scratch: Path, *options: str) -> None:
+        program = Path(sys.executable).parent / "gantrymq"
+        if not program.exists():
+            pytest.skip("the interop tests need `gantrymq` installed beside the Python that runs them")
+        super().__init__(f"gantrymq-{command}", [program, command, *options, "--output", "json"], scratch)
+        ready = self.wait_for(lambda p: next((e for e in p.events if e.get("ready")), None), "ready line", READY_S)
+        self.ready: dict[str, Any] = ready or {}
+        self.namesrv: str | None = self.ready.get("namesrv")
+        self.broker_address: str | None = self.ready.get("broker")
+        self.store: str | None = self.ready.get("store")
+
+    @classmethod
+    def both(cls, scratch: Path, *, store: Path | None = None, settings: Mapping[str, str] | None = None) -> Self:
+        """Name server and broker in one process, on free ports."""
+        folder = store or scratch / "store"
+        ports = ("--namesrv-port", "0", "--broker-port", "0")
+        return cls("start", scratch, "--store", str(folder), *ports, *_sets(settings))
+
+    @classmethod
+    def name_server(cls, scratch: Path) -> Self:
+        """A name server alone, on a free loopback port."""
+        conf = _write(scratch / "namesrv.conf", {"bindAddress": "127.0.0.1"})
+        return cls("nameserver", scratch, "-c", str(conf), "--port", "0")
+
+    @classmethod
+    def broker(cls, scratch: Path, namesrv: str, *, settings: Mapping[str, str] | None = None) -> Self:
+        """A broker alone that registers with *namesrv*, on a free loopback port."""
+        conf = _write(
+            scratch / "broker.conf",
+            {
+                "brokerClusterName": "DefaultCluster",
+                "brokerName": "broker-a",
+                "brokerId": "0",
+                "brokerIP1": "127.0.0.1",
+                "bindAddress": "127.0.0.1",
+                "listenPort": "0",
+                "namesrvAddr": namesrv,
+                "storePathRootDir": str(scratch / "store"),
+            },
+        )
+        return cls("broker", scratch, "-c", str(conf), *_sets(settings))
+
+
+def _sets(settings: Mapping[str, str] | None) -> list[str]:
+    return [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
+
+
+def _write(path: Path, settings: Mapping[str, str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return path

@@ -1,0 +1,71 @@
+"""Download the jars of a RocketMQ version and compile the driver, once per machine.
+
+<cache>/<version>/server-<hash of the pom>/*.jar
+<cache>/<version>/client-<hash of the pom>/*.jar
+<cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
+"""
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from harness.tools import HERE, cache, filling, require
+
+SERVER = HERE / "java" / "server"
+CLIENT = HERE / "java" / "client"
+DOWNLOAD_S = 600.0
+
+# What Java 17 has to be told for the servers' direct buffers; harmless for the client.
+JAVA_17 = [
+    f"--add-{kind}={package}=ALL-UNNAMED"
+    for kind, package in (
+        ("opens", "java.base/java.nio"),
+        ("opens", "java.base/sun.nio.ch"),
+        ("opens", "java.base/java.lang"),
+        ("exports", "java.base/sun.nio.ch"),
+        ("exports", "java.base/jdk.internal.ref"),
+        ("exports", "java.base/sun.security.action"),
+    )
+]
+
+
+def server_class_path(version: str) -> str:
+    """The class path of the name server and broker *version*."""
+    return f"{_jars(SERVER, version, 'server')}/*"
+
+
+def driver_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.Driver`, compiled against the client *version*."""
+    jars = _jars(CLIENT, version, "client")
+    sources = sorted((CLIENT / "src").rglob("*.java"))
+    classes = cache() / version / f"driver-{_digest(CLIENT / 'pom.xml', *sources)}"
+    with filling(classes) as folder:
+        if folder is not None:
+            require("javac")
+            _run("javac", "--release", "11", "-nowarn", "-cp", f"{jars}/*", "-d", folder, *sources)
+    return f"{classes}{os.pathsep}{jars}/*"
+
+
+def _jars(project: Path, version: str, name: str) -> Path:
+    require("java")
+    pom = project / "pom.xml"
+    jars = cache() / version / f"{name}-{_digest(pom)}"
+    with filling(jars) as folder:
+        if folder is not None:
+            require("mvn")
+            _run(
+                *("mvn", "--quiet", "--batch-mode", "--file", pom, f"-Drocketmq.version={version}"),
+                *(f"-DoutputDirectory={folder}", "-DincludeScope=runtime", "dependency:copy-dependencies"),
+            )
+    return jars
+
+
+def _digest(*files: Path) -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}")

@@ -1,0 +1,106 @@
+"""Apache RocketMQ's own name server and broker, each in a folder of its own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.jars import JAVA_17, server_class_path
+from harness.ports import free_port
+from harness.probe import wait_for_route
+from harness.process import Process
+
+BOOT_S = 90.0
+
+# Small files, and nothing that makes large ones.
+SMALL_STORE = {"mappedFileSizeCommitLog": "1048576", "mappedFileSizeConsumeQueue": "6000"}
+JAVA_ONLY = {
+    "maxHashSlotNum": "500",
+    "maxIndexNum": "2000",
+    "timerWheelEnable": "false",
+    "diskMaxUsedSpaceRatio": "95",
+    "enablePropertyFilter": "true",
+}
+
+
+class JavaNameServer(Process):
+    """`NamesrvStartup` of *version*; ready when the constructor returns."""
+
+    def __init__(self, version: str, scratch: Path, port: int = 0) -> None:
+        port = port or free_port()
+        self.address = f"127.0.0.1:{port}"
+        conf = _write_conf(
+            scratch,
+            "namesrv.conf",
+            {
+                "listenPort": str(port),
+                "bindAddress": "127.0.0.1",
+                "kvConfigPath": str(scratch / "kvConfig.json"),
+                "configStorePath": str(scratch / "namesrv.properties"),
+            },
+        )
+        heap = ("-Xms128m", "-Xmx256m")
+        super().__init__("java-namesrv", _java(version, scratch, heap, "namesrv.NamesrvStartup", conf), scratch)
+        self.wait_for(lambda p: "boot success" in p.output, "boot success", BOOT_S)
+
+
+class JavaBroker(Process):
+    """`BrokerStartup` of *version* on *store*; registered, with its route, when the constructor returns.
+
+    Args:
+        version: of RocketMQ, such as "5.3.3".
+        scratch: its home; configuration, logs and, unless *store* is given, the store lie below it.
+        namesrv: HOST:PORT of the name server, Java's or ours.
+        store: the store's folder; one that is there is opened.
+        settings: of broker.conf, over those for small files.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        scratch: Path,
+        namesrv: str,
+        *,
+        store: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.store = store or scratch / "store"
+        port = free_port(also_below=2)
+        self.address = f"127.0.0.1:{port}"
+        conf = _write_conf(
+            scratch,
+            "broker.conf",
+            {
+                "brokerClusterName": "DefaultCluster",
+                "brokerName": "broker-a",
+                "brokerId": "0",
+                "brokerIP1": "127.0.0.1",
+                "brokerIP2": "127.0.0.1",
+                "bindAddress": "127.0.0.1",
+                "listenPort": str(port),
+                "haListenPort": str(free_port()),
+                "namesrvAddr": namesrv,
+                "storePathRootDir": str(self.store),
+                "storePathCommitLog": str(self.store / "commitlog"),
+                **SMALL_STORE,
+                **JAVA_ONLY,
+                **(settings or {}),
+            },
+        )
+        heap = ("-Xms256m", "-Xmx768m", "-XX:MaxDirectMemorySize=512m")
+        super().__init__("java-broker", _java(version, scratch, heap, "broker.BrokerStartup", conf), scratch)
+        self.wait_for(lambda p: "boot success" in p.output, "boot success", BOOT_S)
+        wait_for_route(namesrv)
+
+
+def _java(version: str, scratch: Path, heap: tuple[str, ...], main: str, conf: Path) -> list[str | Path]:
+    flags = [*JAVA_17, *heap, "-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Duser.home={scratch}"]
+    home = f"-Drocketmq.home.dir={scratch}"
+    return ["java", *flags, home, "-cp", server_class_path(version), f"org.apache.rocketmq.{main}", "-c", conf]
+
+
+def _write_conf(scratch: Path, name: str, settings: Mapping[str, str]) -> Path:
+    """Write the settings as RocketMQ reads them; its home needs a folder `conf`, even an empty one."""
+    folder = scratch / "conf"
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = folder / name
+    conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return conf

@@ -1,0 +1,93 @@
+"""The few requests that the harness itself sends: is a route there, make a topic.
+
+Written apart from GantryMQ's own code on purpose, so that a test never checks that code with itself. A frame is
+
+    | length int32 | codec 0, header length int24 | header, JSON | body |
+
+Source: apache/rocketmq remoting/.../protocol/RemotingCommand.java (encode).
+"""
+
+import json
+import re
+import socket
+import struct
+from typing import Any
+
+from harness.polling import wait_until
+
+UPDATE_AND_CREATE_TOPIC = 17
+GET_ROUTEINFO_BY_TOPIC = 105
+ROUTE_S = 60.0
+_LENGTHS = struct.Struct(">ii")
+
+
+def route_of(namesrv: str, topic: str) -> str | None:
+    """The route of *topic* as the name server's own text, or None where it has none or does not answer."""
+    try:
+        header, body = request(namesrv, GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    except OSError:
+        return None
+    return body.decode() if header["code"] == 0 else None
+
+
+def wait_for_route(namesrv: str, topic: str = "TBW102", deadline_s: float = ROUTE_S) -> str:
+    """Wait until the name server knows a broker for *topic*.
+
+    A Java broker may take some 10 s between its start and its first registration with topics.
+    """
+
+    def look() -> str | None:
+        route = route_of(namesrv, topic)
+        return route if route and '"brokerName"' in route else None
+
+    return wait_until(look, f"route of {topic} at {namesrv}", deadline_s) or ""
+
+
+def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6) -> None:
+    """Make *topic* on every master that the name server knows, and wait for its route."""
+    for broker in set(re.findall(r'"?0"?:"([^"]+)"', wait_for_route(namesrv))):
+        header, _ = request(
+            broker,
+            UPDATE_AND_CREATE_TOPIC,
+            {
+                "topic": topic,
+                "defaultTopic": "TBW102",
+                "readQueueNums": str(queues),
+                "writeQueueNums": str(queues),
+                "perm": str(perm),
+                "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": "0",
+                "order": "false",
+            },
+        )
+        if header["code"] != 0:
+            raise RuntimeError(f"{broker} refused the topic {topic}: {header}")
+    wait_for_route(namesrv, topic)
+
+
+def request(address: str, code: int, ext_fields: dict[str, str]) -> tuple[dict[str, Any], bytes]:
+    """Send one request on a connection of its own and return header and body of the response."""
+    host, _, port = address.rpartition(":")
+    header = json.dumps(
+        {
+            "code": code,
+            "language": "JAVA",
+            "version": 479,
+            "opaque": 1,
+            "flag": 0,
+            "extFields": ext_fields,
+            "serializeTypeCurrentRPC": "JSON",
+        }
+    ).encode()
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(_LENGTHS.pack(4 + len(header), len(header)) + header)
+        with connection.makefile("rb") as stream:
+            length, split = _LENGTHS.unpack(_exactly(stream.read(_LENGTHS.size), _LENGTHS.size))
+            frame = _exactly(stream.read(length - 4), length - 4)
+    return json.loads(frame[: split & 0xFFFFFF]), frame[split & 0xFFFFFF :]
+
+
+def _exactly(data: bytes, length: int) -> bytes:
+    if len(data) != length:
+        raise ConnectionError(f"closed after {len(data)} of {length} bytes")
+    return data

@@ -1,0 +1,131 @@
+"""One child process: its JSON lines are collected while it runs, all other output goes to files."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from harness.polling import wait_until
+
+Event = dict[str, Any]
+T = TypeVar("T")
+STOP_S = 30.0
+TAIL_CHARS = 3000
+
+
+class Process:
+    """A running command. As a context manager it is stopped at the end.
+
+    Lines of standard output that start with `{` are parsed into `events`, in order; every line is kept in
+    `<name>.out`, standard error in `<name>.err`, both in *scratch*.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str | os.PathLike[str]], scratch: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        self.name = name
+        self.events: list[Event] = []
+        self._out = scratch / f"{name}.out"
+        self._err = scratch / f"{name}.err"
+        with self._err.open("ab") as err:
+            self._child = subprocess.Popen(
+                command, cwd=scratch, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def output(self) -> str:
+        """All that the process has written to standard output so far."""
+        return self._out.read_text(errors="replace") if self._out.exists() else ""
+
+    def of(self, event: str) -> list[Event]:
+        """The events of one kind so far."""
+        return [e for e in list(self.events) if e.get("event") == event]
+
+    def wait_for(self, look: Callable[[Self], T], what: str, deadline_s: float = 60.0) -> T:
+        """Poll *look* until it is true; a process that ends before that is an error at once."""
+
+        def look_and_check() -> T:
+            ended = self._child.poll() is not None
+            if ended:
+                self._reader.join(STOP_S)
+            found = look(self)
+            if not found and ended:
+                raise RuntimeError(f"{self.name} ended with {self._child.returncode} before {what}. {self.tail()}")
+            return found
+
+        return wait_until(look_and_check, f"{what} from {self.name}", deadline_s, self.tail)
+
+    def finish(self, deadline_s: float = 60.0) -> list[Event]:
+        """Wait until the process ends by itself with code 0 and return all its events."""
+        try:
+            code = self._child.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise TimeoutError(f"{self.name} was still running after {deadline_s:g} s. {self.tail()}") from None
+        self._reader.join(STOP_S)
+        if code != 0:
+            raise RuntimeError(f"{self.name} ended with {code}. {self.tail()}")
+        return self.events
+
+    def close_input(self) -> None:
+        """Close its standard input, which asks a driver to leave in good order."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+
+    def stop(self, deadline_s: float = STOP_S) -> int:
+        """Send SIGTERM, wait, and return the exit code; SIGKILL and an error where it does not end.
+
+        Safe to call again.
+        """
+        if self._child.poll() is None:
+            self._child.terminate()
+        try:
+            code = self._child.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise TimeoutError(f"{self.name} did not end within {deadline_s:g} s of SIGTERM. {self.tail()}") from None
+        self._reader.join(STOP_S)
+        return code
+
+    def kill(self) -> None:
+        """Send SIGKILL and wait."""
+        self._child.send_signal(signal.SIGKILL)
+        self._child.wait(STOP_S)
+        self._reader.join(STOP_S)
+
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
+    def tail(self) -> str:
+        """The last output, for messages of failed tests."""
+        err = self._err.read_text(errors="replace") if self._err.exists() else ""
+        return f"\n-- {self._out}\n{self.output[-TAIL_CHARS:]}\n-- {self._err}\n{err[-TAIL_CHARS:]}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        with self._out.open("ab") as copy:
+            for line in self._child.stdout:
+                copy.write(line)
+                copy.flush()
+                if line.startswith(b"{"):
+                    self.events.append(json.loads(line))

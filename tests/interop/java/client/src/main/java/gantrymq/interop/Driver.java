@@ -1,0 +1,40 @@
+package gantrymq.interop;
+
+import java.util.Arrays;
+
+/**
+ * Drives the official client from a test: {@code Driver produce|push|pull|bench-send --namesrv HOST:PORT ...}.
+ * See the README of the interop tests for the options. Compiles against client 4.9 and 5.x.
+ */
+public final class Driver {
+    private Driver() {
+    }
+
+    public static void main(String[] args) throws Exception {
+        if (args.length == 0) {
+            System.err.println("usage: Driver produce|push|pull|bench-send --namesrv HOST:PORT --topic T ...");
+            System.exit(2);
+        }
+        Events.claimOutput();
+        Options options = new Options(args, 1);
+        boolean good;
+        switch (args[0]) {
+            case "produce":
+                good = new Produce(options).run();
+                break;
+            case "push":
+                good = new Push(options).run();
+                break;
+            case "pull":
+                good = new Pull(options).run();
+                break;
+            case "bench-send":
+                good = new Load(options).run();
+                break;
+            default:
+                throw new IllegalArgumentException("no such command: " + Arrays.toString(args));
+        }
+        // The client leaves threads behind that are no daemons; do not wait for them.
+        System.exit(good ? 0 : 1);
+    }
+}

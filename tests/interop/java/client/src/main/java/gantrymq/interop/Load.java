@@ -1,0 +1,124 @@
+package gantrymq.interop;
+
+import java.util.Arrays;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.Message;
+
+/** Sends without pause from --threads threads and prints the rate and the latencies after a warm-up. */
+final class Load {
+    private final Options options;
+    private final String topic;
+    private final byte[] body;
+    private volatile boolean measuring;
+    private volatile boolean running = true;
+
+    Load(Options options) {
+        this.options = options;
+        this.topic = options.need("topic");
+        this.body = new byte[options.number("size", 1024)];
+        Arrays.fill(body, (byte) 'x');
+    }
+
+    boolean run() throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-load"));
+        producer.setNamesrvAddr(options.need("namesrv"));
+        producer.setSendMsgTimeout(10_000);
+        producer.setRetryTimesWhenSendFailed(0);
+        producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);
+        producer.start();
+        Sender[] senders = new Sender[options.number("threads", 1)];
+        for (int i = 0; i < senders.length; i++) {
+            senders[i] = new Sender(producer);
+            senders[i].start();
+        }
+        TimeUnit.SECONDS.sleep(options.number("warmup", 20));
+        measuring = true;
+        long begin = System.nanoTime();
+        TimeUnit.SECONDS.sleep(options.number("seconds", 20));
+        measuring = false;
+        double seconds = (System.nanoTime() - begin) / 1e9;
+        running = false;
+        for (Sender sender : senders) {
+            sender.join();
+        }
+        producer.shutdown();
+        return report(senders, seconds);
+    }
+
+    private boolean report(Sender[] senders, double seconds) {
+        int errors = 0;
+        int total = 0;
+        String firstError = null;
+        for (Sender sender : senders) {
+            errors += sender.errors;
+            total += sender.count;
+            firstError = firstError == null ? sender.firstError : firstError;
+        }
+        long[] nanos = new long[total];
+        int at = 0;
+        for (Sender sender : senders) {
+            System.arraycopy(sender.nanos, 0, nanos, at, sender.count);
+            at += sender.count;
+        }
+        Arrays.sort(nanos);
+        Events.print("load", "threads", senders.length, "size", body.length, "seconds", seconds, "sends", total,
+            "sendsPerSecond", total / seconds, "p50Ms", millis(nanos, 0.50), "p99Ms", millis(nanos, 0.99),
+            "maxMs", millis(nanos, 1.0), "errors", errors, "firstError", firstError);
+        return errors == 0 && total > 0;
+    }
+
+    private static Double millis(long[] sorted, double share) {
+        return sorted.length == 0 ? null
+            : Double.valueOf(sorted[(int) Math.min(sorted.length - 1L, (long) (share * sorted.length))] / 1e6);
+    }
+
+    /** One thread; its figures are read only after it has ended. */
+    private final class Sender extends Thread {
+        private final DefaultMQProducer producer;
+        private long[] nanos = new long[1 << 12];
+        private int count;
+        private int errors;
+        private String firstError;
+
+        Sender(DefaultMQProducer producer) {
+            this.producer = producer;
+        }
+
+        @Override
+        public void run() {
+            while (running) {
+                long begin = System.nanoTime();
+                String error = send();
+                long took = System.nanoTime() - begin;
+                if (!measuring) {
+                    continue;
+                }
+                if (error == null) {
+                    add(took);
+                } else {
+                    errors++;
+                    firstError = firstError == null ? error : firstError;
+                }
+            }
+        }
+
+        private String send() {
+            try {
+                SendResult result = producer.send(new Message(topic, body));
+                return result.getSendStatus() == SendStatus.SEND_OK ? null : result.getSendStatus().name();
+            } catch (Exception e) {
+                return e.toString();
+            }
+        }
+
+        private void add(long took) {
+            if (count == nanos.length) {
+                nanos = Arrays.copyOf(nanos, 2 * count);
+            }
+            nanos[count++] = took;
+        }
+    }
+}
