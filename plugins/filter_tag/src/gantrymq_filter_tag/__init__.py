@@ -1,0 +1,1 @@
+"""Tag subscriptions: hash on the queue entry, text on the client."""
