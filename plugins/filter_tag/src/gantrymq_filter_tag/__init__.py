@@ -1,1 +1,5 @@
-"""Tag subscriptions: hash on the queue entry, text on the client."""
+"""Tag subscriptions for GantryMQ: the broker compares hashes, the client compares texts."""
+
+from gantrymq_filter_tag.filter import TagFilter
+
+__all__ = ["TagFilter"]

@@ -1,0 +1,13 @@
+"""Where GantryMQ finds the filter type TAG."""
+
+from __future__ import annotations
+
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import FilterRegistry
+from gantrymq_filter_tag.filter import TagFilter
+
+
+@hookimpl
+def gantry_register_filters(registry: FilterRegistry) -> None:
+    """Offer tag subscriptions."""
+    registry.add(TagFilter.name, TagFilter)

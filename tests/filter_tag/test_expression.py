@@ -1,0 +1,41 @@
+"""Tag expressions, cut and split as Java does."""
+
+import pytest
+
+from gantrymq.errors import SubscriptionParseFailed
+from gantrymq_filter_tag.expression import parse_tags
+
+
+@pytest.mark.parametrize("expression", [None, "", "*"])
+def test_nothing_and_the_star_mean_everything(expression):
+    assert parse_tags(expression) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "tags"),
+    [
+        ("TagA", ("TagA",)),
+        ("TagA||TagB", ("TagA", "TagB")),
+        ("  TagA ||\tTagB\n", ("TagA", "TagB")),
+        ("||TagA", ("TagA",)),
+        ("TagA||", ("TagA",)),
+        ("TagA|| ||TagB", ("TagA", "TagB")),
+        ("TagA || TagA", ("TagA",)),
+        ("TagA|TagB", ("TagA|TagB",)),
+        ("|", ("|",)),
+        ("|||", ("|",)),
+        (" * ", ("*",)),
+        ("TagA || *", ("TagA", "*")),
+        ("\u3000TagA", ("\u3000TagA",)),
+        (" ", ()),
+        (" || ", ()),
+    ],
+)
+def test_tags_stand_between_two_pipes(expression, tags):
+    assert parse_tags(expression) == tags
+
+
+@pytest.mark.parametrize("expression", ["||", "||||"])
+def test_separators_alone_are_refused(expression):
+    with pytest.raises(SubscriptionParseFailed, match="no tag between them"):
+        parse_tags(expression)
