@@ -14,13 +14,10 @@ if str(Path(__file__).parent) not in sys.path:
 
 pytest.register_assert_rewrite("checks")
 
-from harness import GantryServer, Process
+from harness import GantryServer, Process  # noqa: E402 (it is found only now)
 
+Running = Callable[[Process], Process]
 _numbers = itertools.count(1)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "interop: real RocketMQ clients or servers as processes (java, mvn, node)")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +34,7 @@ def topic() -> str:
 
 
 @pytest.fixture
-def running() -> Iterator[Callable[[Process], Process]]:
+def running() -> Iterator[Running]:
     """Hand a process over, to be stopped at the end of the test, the last started first."""
     with ExitStack() as stack:
         yield stack.enter_context

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from checks import assert_same_messages, wait_for_bodies, wait_for_shares
 from harness import Driver, JavaBroker, JavaNameServer, NodeDriver, Process, create_topic
 

@@ -15,8 +15,8 @@ READY_S = 30.0
 class GantryServer(Process):
     """A `gantrymq` server; ready and registered when the constructor returns.
 
-    Build it with `both`, `name_server` or `broker`. `namesrv`, `broker_address` and `store` are None where the
-    process has none of its own.
+    Build it with `both`, `name_server` or `broker`. `ready` is the line that it printed: asking for an address that
+    this process does not have is a KeyError.
     """
 
     def __init__(self, command: str, scratch: Path, *options: str) -> None:
@@ -24,11 +24,23 @@ class GantryServer(Process):
         if not program.exists():
             pytest.skip("the interop tests need `gantrymq` installed beside the Python that runs them")
         super().__init__(f"gantrymq-{command}", [program, command, *options, "--output", "json"], scratch)
-        ready = self.wait_for(lambda p: next((e for e in p.events if e.get("ready")), None), "ready line", READY_S)
-        self.ready: dict[str, Any] = ready or {}
-        self.namesrv: str | None = self.ready.get("namesrv")
-        self.broker_address: str | None = self.ready.get("broker")
-        self.store: str | None = self.ready.get("store")
+        found = self.wait_for(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
+        self.ready: dict[str, Any] = found[0]
+
+    @property
+    def namesrv(self) -> str:
+        """HOST:PORT of its name server."""
+        return str(self.ready["namesrv"])
+
+    @property
+    def broker_address(self) -> str:
+        """HOST:PORT of its broker."""
+        return str(self.ready["broker"])
+
+    @property
+    def store(self) -> Path:
+        """The broker's store folder."""
+        return Path(self.ready["store"])
 
     @classmethod
     def both(cls, scratch: Path, *, store: Path | None = None, settings: Mapping[str, str] | None = None) -> Self:

@@ -74,7 +74,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self.stop()
             raise TimeoutError(f"{self.name} was still running after {deadline_s:g} s. {self.tail()}") from None
-        self._reader.join(STOP_S)
+        self._ended()
         if code != 0:
             raise RuntimeError(f"{self.name} ended with {code}. {self.tail()}")
         return self.events
@@ -96,14 +96,14 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             raise TimeoutError(f"{self.name} did not end within {deadline_s:g} s of SIGTERM. {self.tail()}") from None
-        self._reader.join(STOP_S)
+        self._ended()
         return code
 
     def kill(self) -> None:
         """Send SIGKILL and wait."""
         self._child.send_signal(signal.SIGKILL)
         self._child.wait(STOP_S)
-        self._reader.join(STOP_S)
+        self._ended()
 
     def alive(self) -> bool:
         return self._child.poll() is None
@@ -121,10 +121,15 @@ class Process:
     ) -> None:
         self.stop()
 
+    def _ended(self) -> None:
+        """Collect the last lines and give the pipes back."""
+        self._reader.join(STOP_S)
+        self.close_input()
+
     def _read(self) -> None:
         assert self._child.stdout is not None
-        with self._out.open("ab") as copy:
-            for line in self._child.stdout:
+        with self._out.open("ab") as copy, self._child.stdout as lines:
+            for line in lines:
                 copy.write(line)
                 copy.flush()
                 if line.startswith(b"{"):

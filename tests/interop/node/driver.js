@@ -12,8 +12,10 @@ const crypto = require('crypto');
 const { Consumer, Message, Producer } = require('ali-ons');
 
 const POLL_MS = 200;
-// The smallest offset; the library's own default starts at the end.
+// The library's own default is to start at the end.
 const FROM_FIRST = 'CONSUME_FROM_FIRST_OFFSET';
+// Required, but only called where the name server is to be found through a web address.
+const NO_HTTP = { request: () => Promise.reject(new Error('the driver makes no web requests')) };
 
 function print(event, fields) {
   process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`);
@@ -35,6 +37,7 @@ function bodyFields(body) {
 async function produce(options) {
   const producer = new Producer({
     nameSrv: options.namesrv,
+    httpclient: NO_HTTP,
     producerGroup: options.group || 'interop-node-producer',
   });
   await producer.ready();
@@ -45,7 +48,7 @@ async function produce(options) {
     const body = Buffer.from(text);
     const message = new Message(options.topic, tags[index % tags.length], text);
     if (options['keys-prefix']) {
-      message.keys = `${options['keys-prefix']}${index}`;
+      message.keys = [ `${options['keys-prefix']}${index}` ];
     }
     const result = await producer.send(message);
     print('sent', {
@@ -55,8 +58,7 @@ async function produce(options) {
       keys: message.keys,
       status: result.sendStatus,
       msgId: result.msgId,
-      offsetMsgId: result.offsetMsgId,
-      queueId: result.messageQueue.queueId,
+      queueId: Number(result.messageQueue.queueId),
       queueOffset: Number(result.queueOffset),
       ...bodyFields(body),
     });
@@ -67,6 +69,7 @@ async function produce(options) {
 async function push(options) {
   const consumer = new Consumer({
     nameSrv: options.namesrv,
+    httpclient: NO_HTTP,
     consumerGroup: options.group,
     isBroadcast: options.model === 'broadcasting',
     consumeFromWhere: FROM_FIRST,

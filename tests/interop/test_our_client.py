@@ -1,0 +1,109 @@
+"""Our own client on Java's name server and broker."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from checks import assert_same_messages
+from harness import Driver, JavaBroker, JavaNameServer, create_topic
+
+from gantrymq.client import Producer, PullConsumer
+from gantrymq.model.message import Message, ReceivedMessage
+
+pytestmark = pytest.mark.interop
+
+QUEUES = 4
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
+def java_namesrv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    scratch = tmp_path_factory.mktemp("java")
+    with (
+        JavaNameServer(request.param, scratch / "namesrv") as namesrv,
+        JavaBroker(request.param, scratch / "broker", namesrv.address),
+    ):
+        yield namesrv.address
+
+
+def test_we_read_back_from_every_queue_what_we_sent(java_namesrv: str, topic: str) -> None:
+    create_topic(java_namesrv, topic, QUEUES)
+
+    async def send_and_read() -> tuple[list[Message], list[ReceivedMessage]]:
+        async with asyncio.timeout(DEADLINE_S):
+            return await _send(java_namesrv, topic), await _read(java_namesrv, topic, wanted=60)
+
+    sent, received = asyncio.run(send_and_read())
+    assert sorted(m.body for m in received) == sorted(m.body for m in sent)
+    by_body = {m.body: m for m in received}
+    assert all((by_body[m.body].tags, by_body[m.body].keys) == (m.tags, m.keys) for m in sent)
+    assert {m.queue_id for m in received} == set(range(QUEUES))
+
+
+def test_a_java_client_pulls_what_we_sent(java_namesrv: str, tmp_path: Path, topic: str) -> None:
+    create_topic(java_namesrv, topic, QUEUES)
+
+    async def send() -> list[Message]:
+        async with asyncio.timeout(DEADLINE_S):
+            return await _send(java_namesrv, topic)
+
+    sent = asyncio.run(send())
+    received = Driver("5.3.3", tmp_path, java_namesrv).pull(topic)
+    assert sorted((e["body"], e["tags"], e["keys"]) for e in received) == sorted(
+        (m.body.decode(), m.tags, m.keys) for m in sent
+    )
+
+
+def test_we_pull_what_a_java_client_sent(java_namesrv: str, tmp_path: Path, topic: str) -> None:
+    """One body in three is compressed by the Java client."""
+    create_topic(java_namesrv, topic, QUEUES)
+    driver = Driver("4.9.8", tmp_path, java_namesrv)
+    sent = [*driver.produce(topic, 20, tags="TagA", keys_prefix="k"), *driver.produce(topic, 10, size=5_000)]
+
+    async def read() -> list[ReceivedMessage]:
+        async with asyncio.timeout(DEADLINE_S):
+            return await _read(java_namesrv, topic, wanted=len(sent))
+
+    assert_same_messages(sent, [_event(m) for m in asyncio.run(read())])
+
+
+async def _send(namesrv: str, topic: str) -> list[Message]:
+    """Send 20 messages in each of the three ways, and return them all."""
+    async with Producer("our-producer", namesrv=namesrv) as producer:
+        messages = [
+            Message(topic, f"{way}-{n}".encode(), tags="TagA", keys=f"{way}{n}") for way in "sao" for n in range(20)
+        ]
+        for message in messages[:20]:
+            await producer.send(message)
+        await asyncio.gather(*(producer.send_async(message) for message in messages[20:40]))
+        for message in messages[40:]:
+            await producer.send_oneway(message)
+    return messages
+
+
+async def _read(namesrv: str, topic: str, wanted: int) -> list[ReceivedMessage]:
+    """Read every queue from 0 until *wanted* messages are there; what was sent oneway may take a moment."""
+    received: list[ReceivedMessage] = []
+    async with PullConsumer("our-puller", namesrv=namesrv) as consumer:
+        positions = dict.fromkeys(await consumer.queues(topic), 0)
+        while len(received) < wanted:
+            for queue, queue_offset in positions.items():
+                result = await consumer.pull(queue, queue_offset, max_count=32)
+                received.extend(result.messages)
+                positions[queue] = result.next_offset
+    return received
+
+
+def _event(message: ReceivedMessage) -> dict[str, object]:
+    """The message as the Java driver would print it."""
+    return {
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "msgId": message.message_id,
+        "tags": message.tags,
+        "keys": message.keys,
+        "bodyLength": len(message.body),
+        "bodySha256": hashlib.sha256(message.body).hexdigest(),
+    }
