@@ -132,6 +132,10 @@ class InvalidParameter(RequestError):
     response_code = 29
 
 
+class FilterFailed(GantryError):
+    """A message filter raised while it ran; its subscription is rejected with the reason."""
+
+
 class ConsumerNotOnline(RequestError):
     """No member of the group is connected."""
 

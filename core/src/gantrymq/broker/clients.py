@@ -1,0 +1,169 @@
+"""Who is connected: producers and consumers by group, as their heartbeats tell.
+
+A member is a connection; one client that connects twice counts twice until the older connection goes.
+
+Source: apache/rocketmq broker/.../client/ConsumerManager.java, ConsumerGroupInfo.java, ProducerManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from gantrymq.interfaces.broker import Connection
+from gantrymq.model.subscription import Subscription
+
+BROADCASTING = "BROADCASTING"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+
+
+@attrs.define(eq=False)
+class Member:
+    """One connection of one client in one group."""
+
+    connection: Connection
+    client_id: str
+    language: str  # enum name
+    version: int  # of the client's protocol
+    heard_ms: int  # last heartbeat
+
+
+@attrs.define
+class ConsumerGroup:
+    """The members of a consumer group and what they subscribe to."""
+
+    name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    members: dict[Connection, Member] = attrs.field(factory=dict)
+    subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
+    fingerprint: int = 0  # of the last full version 2 heartbeat
+
+    def subscribe(self, wanted: Iterable[Subscription]) -> bool:
+        """Take over the subscriptions of the newest heartbeat; True when a topic came or went."""
+        changed = False
+        topics = set()
+        for subscription in wanted:
+            topics.add(subscription.topic)
+            known = self.subscriptions.get(subscription.topic)
+            if known is None:
+                changed = True
+            if known is None or subscription.version > known.version:
+                self.subscriptions[subscription.topic] = subscription
+        for topic in [topic for topic in self.subscriptions if topic not in topics]:
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+    def client_ids(self) -> list[str]:
+        """Client ids in the order in which they joined."""
+        return [member.client_id for member in self.members.values()]
+
+
+class ClientTable:
+    """Producer and consumer groups that are online.
+
+    ``on_change(group)`` listeners hear when a consumer group's membership or subscribed topics change.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[Connection, Member]] = {}
+        self._listeners: list[Callable[[ConsumerGroup], None]] = []
+
+    def on_change(self, listener: Callable[[ConsumerGroup], None]) -> None:
+        """Call *listener* with the group after each change."""
+        self._listeners.append(listener)
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        """The online group, or None."""
+        return self._consumers.get(group)
+
+    def consumer_groups(self) -> Sequence[ConsumerGroup]:
+        """Every online consumer group."""
+        return list(self._consumers.values())
+
+    def producers(self, group: str) -> Sequence[Member]:
+        """Members of a producer group."""
+        return list(self._producers.get(group, {}).values())
+
+    def producer_groups(self) -> dict[str, Sequence[Member]]:
+        """Every online producer group."""
+        return {group: list(members.values()) for group, members in self._producers.items()}
+
+    def connections(self, group: str) -> list[Connection]:
+        """Connections of a consumer or producer group."""
+        consumers = self._consumers.get(group)
+        found = dict.fromkeys(consumers.members if consumers is not None else ())
+        found.update(dict.fromkeys(self._producers.get(group, {})))
+        return list(found)
+
+    def register_producer(self, group: str, member: Member) -> None:
+        """Note a producer's heartbeat."""
+        self._producers.setdefault(group, {})[member.connection] = member
+
+    def register_consumer(
+        self,
+        group: str,
+        member: Member,
+        *,
+        consume_type: str,
+        message_model: str,
+        consume_from_where: str,
+        subscriptions: Iterable[Subscription] | None,
+    ) -> bool:
+        """Note a consumer's heartbeat; True when listeners were told. None leaves the subscriptions as they are."""
+        known = self._consumers.setdefault(group, ConsumerGroup(group))
+        known.consume_type = consume_type
+        known.message_model = message_model
+        known.consume_from_where = consume_from_where
+        joined = member.connection not in known.members
+        known.members[member.connection] = member
+        changed = subscriptions is not None and known.subscribe(subscriptions)
+        if joined or changed:
+            self._tell(known)
+        return joined or changed
+
+    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+        """Take a client out of the groups it names."""
+        if producer_group:
+            self._leave_producers(producer_group, connection)
+        if consumer_group:
+            self._leave_consumers(consumer_group, connection)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Take a closed connection out of every group."""
+        for group in list(self._producers):
+            self._leave_producers(group, connection)
+        for group in list(self._consumers):
+            self._leave_consumers(group, connection)
+
+    def silent(self, older_than_ms: int) -> list[Connection]:
+        """Connections whose last heartbeat is more than *older_than_ms* ago."""
+        limit = self._now_ms() - older_than_ms
+        heard: dict[Connection, int] = {}
+        groups = [group.members for group in self._consumers.values()]
+        for members in [*groups, *self._producers.values()]:
+            for member in members.values():
+                heard[member.connection] = max(heard.get(member.connection, 0), member.heard_ms)
+        return [connection for connection, at in heard.items() if at < limit]
+
+    def _leave_producers(self, group: str, connection: Connection) -> None:
+        members = self._producers.get(group)
+        if members is not None and members.pop(connection, None) is not None and not members:
+            del self._producers[group]
+
+    def _leave_consumers(self, group: str, connection: Connection) -> None:
+        known = self._consumers.get(group)
+        if known is None or known.members.pop(connection, None) is None:
+            return
+        if not known.members:
+            del self._consumers[group]
+        self._tell(known)
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        for listener in self._listeners:
+            listener(group)

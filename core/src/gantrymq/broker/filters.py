@@ -1,0 +1,110 @@
+"""Compiled subscription filters, one per distinct expression.
+
+Compiling may be slow and heartbeats repeat the same text, so results are kept, least recently used going first. A
+filter that raises while it runs rejects its subscription from then on, with the reason; the broker goes on.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
+from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
+from gantrymq.formats.record import RecordView
+from gantrymq.model.subscription import TAG, Subscription
+
+_KEPT = 4096
+
+
+class _Everything:
+    """What a tag subscription to ``*`` compiles to when no plugin serves TAG: the store is asked for all."""
+
+    accepts_all = True
+    needs_message = False
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        return True
+
+    def match_message(self, record: RecordView) -> bool:
+        return True
+
+
+class _Guarded:
+    """Turns whatever a filter raises into `FilterFailed`, so that the store and the broker go on."""
+
+    accepts_all = False
+
+    def __init__(self, inner: MessageFilter) -> None:
+        self._match_entry = inner.match_entry
+        self._match_message = inner.match_message
+        self.needs_message = inner.needs_message
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        try:
+            return self._match_entry(tags_code, ext)
+        except Exception as error:
+            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+
+    def match_message(self, record: RecordView) -> bool:
+        try:
+            return self._match_message(record)
+        except Exception as error:
+            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+
+
+class Filters:
+    """Filter types by name, and the expressions compiled so far."""
+
+    def __init__(self, types: Mapping[str, FilterType]) -> None:
+        self._types = types
+        self._compiled: OrderedDict[tuple[str, str, str, str], MessageFilter] = OrderedDict()
+        self._rejected: dict[tuple[str, str, str, str], str] = {}
+
+    def supports(self, type_name: str) -> bool:
+        """Whether a plugin serves this type."""
+        return type_name in self._types
+
+    def compiled(self, subscription: Subscription) -> MessageFilter:
+        """The filter of a subscription.
+
+        Raises:
+            SubscriptionParseFailed: the expression does not compile, or failed while running.
+            RefusedWith: no plugin serves its type (code 1, as RocketMQ answers).
+        """
+        key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
+        found = self._compiled.get(key)
+        if found is not None:
+            self._compiled.move_to_end(key)
+            return found
+        if key in self._rejected:
+            raise SubscriptionParseFailed(self._rejected[key])
+        kind = self._types.get(subscription.type)
+        if kind is None:
+            if subscription.type == TAG and subscription.expression == "*":
+                return _Everything()
+            raise RefusedWith(
+                1,
+                f"the broker does not support consumer to filter message by {subscription.type}; no plugin serves this "
+                f"type (see gantrymq plugins)",
+            )
+        compiled = kind.compile(subscription)
+        if not compiled.accepts_all:
+            compiled = _Guarded(compiled)
+        self._compiled[key] = compiled
+        if len(self._compiled) > _KEPT:
+            self._compiled.popitem(last=False)
+        return compiled
+
+    def reject(self, subscription: Subscription, error: FilterFailed) -> str:
+        """Refuse a subscription whose filter raised while it ran; returns the sentence."""
+        key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
+        sentence = (
+            f"the filter of group {subscription.group} on topic {subscription.topic} failed and is switched off until "
+            f"the subscription changes: {error}"
+        )
+        if len(self._rejected) >= _KEPT:
+            self._rejected.clear()
+        self._rejected[key] = sentence
+        self._compiled.pop(key, None)
+        return sentence

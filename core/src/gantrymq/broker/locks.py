@@ -1,0 +1,48 @@
+"""Queue locks of ordered consumers.
+
+A lock belongs to a client of a group and lapses ``LOCK_MS`` after its last renewal.
+
+Source: apache/rocketmq broker/.../client/rebalance/RebalanceLockManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gantrymq.model.queue import MessageQueue
+
+LOCK_MS = 60_000
+
+
+class QueueLocks:
+    """Group to queue to its holder and the time of the last renewal."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._held: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+
+    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """Lock or renew; returns the queues that *client_id* holds now."""
+        now = self._now_ms()
+        held = self._held.setdefault(group, {})
+        granted = []
+        for queue in queues:
+            owner, since = held.get(queue, (client_id, now))
+            if owner == client_id or now - since > LOCK_MS:
+                held[queue] = (client_id, now)
+                granted.append(queue)
+        return granted
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give up queues that *client_id* holds; others are left alone."""
+        held = self._held.get(group, {})
+        for queue in queues:
+            if queue in held and held[queue][0] == client_id:
+                del held[queue]
+        if not held:
+            self._held.pop(group, None)
+
+    def holder(self, group: str, queue: MessageQueue) -> str | None:
+        """Who holds a queue, if its lock has not lapsed."""
+        owner, since = self._held.get(group, {}).get(queue, ("", 0))
+        return owner if owner and self._now_ms() - since <= LOCK_MS else None

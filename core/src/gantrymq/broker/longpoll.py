@@ -1,0 +1,122 @@
+"""Held pulls: requests that found nothing and wait for an arrival or their deadline.
+
+Unlike RocketMQ's scan every five seconds, each hold has a timer of its own, so a deadline is kept to the millisecond;
+an arrival that matches the hold's filter wakes it at once.
+
+Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gantrymq.interfaces import Connection, DispatchEntry, MessageFilter, MessageStore
+from gantrymq.model.queue import Queue
+from gantrymq.world import Clock, Timer
+
+
+class Hold:
+    """One waiting pull."""
+
+    __slots__ = ("connection", "match", "queue", "timer", "wake", "wanted")
+
+    def __init__(
+        self, queue: Queue, wanted: int, match: MessageFilter, connection: Connection | None, wake: Callable[[], None]
+    ) -> None:
+        self.queue = queue
+        self.wanted = wanted  # queue offset
+        self.match = match
+        self.connection = connection  # whose loss ends the hold
+        self.wake = wake
+        self.timer: Timer | None = None
+
+
+class HeldPulls:
+    """Holds by queue."""
+
+    def __init__(self, store: MessageStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._by_queue: dict[Queue, dict[Hold, None]] = {}
+        self._by_connection: dict[Connection, set[Hold]] = {}
+        self.count = 0
+
+    def hold(
+        self,
+        queue: Queue,
+        wanted: int,
+        match: MessageFilter,
+        timeout_s: float,
+        connection: Connection | None,
+        wake: Callable[[], None],
+    ) -> None:
+        """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout."""
+        hold = Hold(queue, wanted, match, connection, wake)
+        self._by_queue.setdefault(queue, {})[hold] = None
+        if connection is not None:
+            self._by_connection.setdefault(connection, set()).add(hold)
+        self.count += 1
+        hold.timer = self._clock.call_later(timeout_s, self._release, hold)
+
+    def arrived(self, entries: Sequence[DispatchEntry]) -> None:
+        """Wake what *entries* satisfy. Budget: 0.2 us an entry that nobody waits for."""
+        if not self.count:
+            return
+        by_queue = self._by_queue
+        for entry in entries:
+            holds = by_queue.get((entry.topic, entry.queue_id))  # type: ignore[call-overload]  # a Queue is such a pair
+            if holds:
+                for hold in [hold for hold in holds if self._wanted(hold, entry)]:
+                    self._release(hold)
+
+    def topic_changed(self, topic: str) -> None:
+        """Wake every hold on *topic*: it was deleted, or its permissions changed."""
+        for queue in [queue for queue in self._by_queue if queue.topic == topic]:
+            for hold in list(self._by_queue[queue]):
+                self._release(hold)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Forget the holds of a closed connection; nobody is there to be answered."""
+        for hold in self._by_connection.pop(connection, set()):
+            self._remove(hold)
+
+    def close(self) -> None:
+        """Wake everything: the broker stops."""
+        for holds in list(self._by_queue.values()):
+            for hold in list(holds):
+                self._release(hold)
+
+    def _wanted(self, hold: Hold, entry: DispatchEntry) -> bool:
+        if entry.queue_offset < hold.wanted:
+            return False
+        match = hold.match
+        if match.accepts_all:
+            return True
+        if not match.match_entry(entry.tags_code, None):
+            return False
+        if not match.needs_message:
+            return True
+        record = self._store.read(entry.log_offset)
+        return record is None or match.match_message(record)
+
+    def _release(self, hold: Hold) -> None:
+        if hold.connection is not None:
+            own = self._by_connection.get(hold.connection)
+            if own is not None:
+                own.discard(hold)
+                if not own:
+                    del self._by_connection[hold.connection]
+        if self._remove(hold):
+            hold.wake()
+
+    def _remove(self, hold: Hold) -> bool:
+        holds = self._by_queue.get(hold.queue)
+        if holds is None or hold not in holds:
+            return False
+        del holds[hold]
+        if not holds:
+            del self._by_queue[hold.queue]
+        self.count -= 1
+        if hold.timer is not None:
+            hold.timer.cancel()
+        return True

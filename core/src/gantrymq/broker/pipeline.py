@@ -1,0 +1,221 @@
+"""From append to acknowledgement: one batch a turn of the event loop, gates, publication, answers.
+
+    submit ... submit   all sends that arrived in this turn
+      `- store.put      one append for all of them
+           `- gates     synchronous flush, later replication; one wait serves every waiter
+                `- store.publish   queue entries; visible to consumers from here on
+                     `- listeners (waiting pulls, dispatchers), then the senders' answers
+
+Nothing is visible before its gates have passed (RocketMQ's confirm offset): after a power cut no consumer has seen a
+message that is gone. A message whose producer does not wait (WAIT=false) is answered after the append, and becomes
+visible with the others.
+
+Source: apache/rocketmq store/.../CommitLog.java (handleDiskFlushAndHA), DefaultMessageStore.java (ReputMessageService).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
+from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
+from gantrymq.world import Clock, Timer
+
+Done = Callable[[Sequence[PutResult], GantryError | None], None]
+Published = Callable[[Sequence[DispatchEntry]], None]
+
+log = logging.getLogger(__name__)
+
+
+class FlushTimeout(StoreError):
+    """The messages are stored, but the gates took longer than ``syncFlushTimeout``."""
+
+    response_code = 10  # FLUSH_DISK_TIMEOUT
+    retriable = True
+
+
+class _Waiter:
+    """One submission between its append and its answer."""
+
+    __slots__ = ("deadline", "done", "end", "results")
+
+    def __init__(self, end: int, done: Done, results: Sequence[PutResult], deadline: float) -> None:
+        self.end = end  # log offset behind the last record
+        self.done: Done | None = done  # None once answered
+        self.results = results
+        self.deadline = deadline
+
+
+class Pipeline:
+    """Appends what is submitted and answers when it is acknowledged."""
+
+    def __init__(self, store: MessageStore, gates: Sequence[Gate], clock: Clock, gate_timeout_s: float) -> None:
+        """*gates* may be empty: then a message is acknowledged as soon as it is appended."""
+        self._store = store
+        self._gates = tuple(gates)
+        self._clock = clock
+        self._gate_timeout_s = gate_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._incoming: list[tuple[Sequence[StoreMessage], Done]] = []
+        self._scheduled = False
+        self._waiters: deque[_Waiter] = deque()
+        self._appended = 0  # log offset behind the newest record appended here
+        self._published = 0
+        self._pump: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
+        self._listeners: list[Published] = []
+        self._closed = False
+
+    def on_published(self, listener: Published) -> None:
+        """Call *listener* with the new entries after each publication, before the senders are answered."""
+        self._listeners.append(listener)
+
+    def submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
+        """Store *messages*; ``done(results, error)`` is called once, later.
+
+        Each result says what became of its message. *error* is None, `FlushTimeout` (stored, not confirmed in time)
+        or another error that struck after the append.
+
+        Raises:
+            ServiceNotAvailable: the broker is stopping.
+        """
+        if self._closed:
+            raise ServiceNotAvailable("the broker is stopping; send to another broker or try again later")
+        self._incoming.append((messages, done))
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._append)
+
+    async def put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store *messages* and wait until they are acknowledged.
+
+        Raises:
+            ServiceNotAvailable: the broker is stopping.
+            StoreError: the gates failed or took too long.
+        """
+        future: asyncio.Future[Sequence[PutResult]] = self._loop.create_future()
+
+        def done(results: Sequence[PutResult], error: GantryError | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(results)
+
+        self.submit(messages, done)
+        return await future
+
+    async def close(self) -> None:
+        """Refuse further messages; wait until every waiting sender has its answer."""
+        self._closed = True
+        if self._scheduled:
+            self._append()
+        if self._pump is not None:
+            await asyncio.wait([self._pump])
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- append -----------------------------------------------------------------------------------------------------
+
+    def _append(self) -> None:
+        if not self._scheduled:
+            return
+        self._scheduled = False
+        incoming, self._incoming = self._incoming, []
+        if len(incoming) == 1:
+            batch = incoming[0][0]
+        else:
+            batch = [message for messages, _ in incoming for message in messages]
+        try:
+            results = self._store.put(batch)
+        except Exception as error:
+            log.exception("the store failed to append %d messages", len(batch))
+            problem = error if isinstance(error, GantryError) else StoreError(f"the store failed to append: {error}")
+            for _, done in incoming:
+                done((), problem)
+            return
+        for result in reversed(results):
+            if result.status is PutStatus.OK:
+                self._appended = result.log_offset + result.size
+                break
+        if self._gates:
+            self._wait_for_gates(incoming, results)
+        else:
+            self._publish(self._appended)
+            start = 0
+            for messages, done in incoming:
+                stop = start + len(messages)
+                done(results[start:stop], None)
+                start = stop
+
+    # --- gates ------------------------------------------------------------------------------------------------------
+
+    def _wait_for_gates(self, incoming: list[tuple[Sequence[StoreMessage], Done]], results: list[PutResult]) -> None:
+        deadline = self._clock.monotonic() + self._gate_timeout_s
+        start = 0
+        for messages, done in incoming:
+            stop = start + len(messages)
+            own = results[start:stop]
+            start = stop
+            last = own[-1]
+            if last.status is PutStatus.OK and messages[-1].wait_stored:
+                self._waiters.append(_Waiter(last.log_offset + last.size, done, own, deadline))
+            else:
+                done(own, None)
+        if self._appended > self._published and self._pump is None:
+            self._pump = self._loop.create_task(self._pass_gates())
+            self._pump.add_done_callback(self._pump_ended)
+        if self._waiters and self._timer is None:
+            self._timer = self._clock.call_later(self._gate_timeout_s, self._answer_late)
+
+    async def _pass_gates(self) -> None:
+        while self._published < self._appended:
+            target = self._appended
+            try:
+                for gate in self._gates:
+                    await gate.passed(target)
+            except GantryError as error:
+                log.error("messages up to log offset %d cannot be acknowledged: %s", target, error)
+                self._answer(self._appended, error)
+                return
+            self._publish(target)
+            self._answer(target, None)
+
+    def _pump_ended(self, pump: asyncio.Task[None]) -> None:
+        self._pump = None
+        if not pump.cancelled() and (error := pump.exception()) is not None:
+            log.error("the acknowledgement of messages failed", exc_info=error)
+            self._answer(self._appended, StoreError(f"the acknowledgement failed: {error}"))
+
+    def _answer(self, up_to: int, error: GantryError | None) -> None:
+        waiters = self._waiters
+        while waiters and waiters[0].end <= up_to:
+            waiter = waiters.popleft()
+            if waiter.done is not None:
+                waiter.done(waiter.results, error)
+
+    def _answer_late(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        for waiter in self._waiters:
+            if waiter.deadline > now:
+                break
+            if waiter.done is not None:
+                done, waiter.done = waiter.done, None
+                done(waiter.results, FlushTimeout("stored, but the disk did not confirm it in time (syncFlushTimeout)"))
+        pending = next((waiter.deadline for waiter in self._waiters if waiter.done is not None), None)
+        if pending is not None:
+            self._timer = self._clock.call_later(max(0.001, pending - now), self._answer_late)
+
+    # --- publication ------------------------------------------------------------------------------------------------
+
+    def _publish(self, up_to: int) -> None:
+        entries = self._store.publish(up_to)
+        self._published = up_to
+        if entries:
+            for listener in self._listeners:
+                listener(entries)

@@ -1,0 +1,305 @@
+"""Pulling: checks, the store's answer, and waiting when there is nothing yet.
+
+Order of the checks and their codes are RocketMQ's. A pull that finds nothing at the end of its queue is held for as
+long as it allows and answered by the next matching arrival.
+
+Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java, DefaultPullMessageResultHandler.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from gantrymq.broker.clients import BROADCASTING, ClientTable
+from gantrymq.broker.filters import Filters
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.longpoll import HeldPulls
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.topics import TopicTable
+from gantrymq.config import Settings
+from gantrymq.errors import (
+    FilterFailed,
+    GantryError,
+    InvalidParameter,
+    NoPermission,
+    RefusedWith,
+    SubscriptionNotExist,
+    SubscriptionNotLatest,
+    SubscriptionParseFailed,
+    TopicNotExist,
+)
+from gantrymq.interfaces import Connection, GetLimit, GetResult, GetStatus, MessageFilter, MessageStore
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.queue import Queue
+from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.model.topic import PERM_READ, TopicConfig
+
+FLAG_COMMIT = 0x1
+FLAG_SUSPEND = 0x2
+FLAG_SUBSCRIPTION = 0x4
+FLAG_LITE = 0x10
+
+FOUND = 0
+PULL_NOT_FOUND = 19
+PULL_RETRY_IMMEDIATELY = 20
+PULL_OFFSET_MOVED = 21
+
+_CODES = {
+    GetStatus.FOUND: FOUND,
+    GetStatus.NO_MATCHED_MESSAGE: PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: PULL_OFFSET_MOVED,
+}
+
+log = logging.getLogger(__name__)
+
+
+class PullForbidden(NoPermission):
+    """Code 16 with RocketMQ's forbiddenType: 1 broker, 2 group, 3 topic, 4 broadcasting, 5 subscription."""
+
+    def __init__(self, forbidden_type: int, message: str) -> None:
+        super().__init__(message)
+        self.forbidden_type = forbidden_type
+
+
+class PullRequest(NamedTuple):
+    """A pull as a client asks for it."""
+
+    group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_count: int
+    sys_flag: int
+    commit_offset: int
+    suspend_ms: int
+    expression: str | None
+    version: int  # of the subscription
+    expression_type: str | None  # None means TAG
+    lite: bool = False
+
+
+class PullAnswer(NamedTuple):
+    """What a pull is told."""
+
+    code: int
+    remark: str
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    buffers: Sequence[bytes | memoryview]
+    size: int  # bytes in all buffers
+    count: int  # messages
+    topic_sys_flag: int
+    group_sys_flag: int
+
+
+Respond = Callable[[PullAnswer | GantryError], None]
+
+
+class Puller:
+    """Serves pulls from the store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: ClientTable,
+        offsets: ConsumerOffsets,
+        filters: Filters,
+        held: HeldPulls,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+        self._filters = filters
+        self._held = held
+        self._tasks: set[asyncio.Future[GetResult]] = set()
+
+    async def pull(self, request: PullRequest) -> PullAnswer:
+        """Serve one pull, waiting as long as it allows. Raises what ``serve`` responds."""
+        future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
+
+        def respond(answer: PullAnswer | GantryError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, GantryError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.serve(request, None, respond)
+        return await future
+
+    def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
+        """Check a pull and call *respond* once, now or later. Budget: 10 us and the store's own time.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check that fails.
+        """
+        self._attempt(request, connection, respond, may_hold=True)
+
+    # --- one attempt ------------------------------------------------------------------------------------------------
+
+    def _attempt(
+        self, request: PullRequest, connection: Connection | None, respond: Respond, *, may_hold: bool
+    ) -> None:
+        topic, group, subscription, match = self._checked(request)
+        queue = Queue(request.topic, request.queue_id)
+        if may_hold and request.sys_flag & FLAG_COMMIT:
+            self._offsets.commit(request.group, queue, request.commit_offset)
+        try:
+            found = self._store.get(queue, request.queue_offset, GetLimit(request.max_count), match)
+        except FilterFailed as error:
+            raise SubscriptionParseFailed(self._filters.reject(subscription, error)) from error
+        if isinstance(found, GetResult):
+            self._finish(found, request, topic, group, match, connection, respond, may_hold=may_hold)
+            return
+
+        def cold_read_done(future: asyncio.Future[GetResult]) -> None:
+            self._tasks.discard(future)
+            if future.cancelled():
+                return
+            error = future.exception()
+            if isinstance(error, FilterFailed):
+                respond(SubscriptionParseFailed(self._filters.reject(subscription, error)))
+            elif isinstance(error, GantryError):
+                respond(error)
+            elif error is not None:
+                log.error("a cold read of %s failed", queue, exc_info=error)
+                respond(RefusedWith(1, f"reading {queue} failed: {error}"))
+            else:
+                self._finish(future.result(), request, topic, group, match, connection, respond, may_hold=may_hold)
+
+        task = asyncio.ensure_future(_awaited(found))
+        self._tasks.add(task)
+        task.add_done_callback(cold_read_done)
+
+    def _finish(
+        self,
+        found: GetResult,
+        request: PullRequest,
+        topic: TopicConfig,
+        group: GroupConfig,
+        match: MessageFilter,
+        connection: Connection | None,
+        respond: Respond,
+        *,
+        may_hold: bool,
+    ) -> None:
+        code = _CODES.get(found.status)
+        if code is None:  # no such queue, or an empty one
+            code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
+        if code == PULL_NOT_FOUND and may_hold and request.sys_flag & FLAG_SUSPEND:
+            if self._hold(request, connection, respond, match):
+                return
+        respond(
+            PullAnswer(
+                code,
+                found.status.name,
+                found.next_offset,
+                found.min_offset,
+                found.max_offset,
+                found.buffers,
+                found.size,
+                found.count,
+                topic.sys_flag,
+                group.sys_flag,
+            )
+        )
+
+    def _hold(
+        self, request: PullRequest, connection: Connection | None, respond: Respond, match: MessageFilter
+    ) -> bool:
+        long = self._settings.flag("longPollingEnable")
+        timeout_ms = request.suspend_ms if long else self._settings.number("shortPollingTimeMills")
+        if timeout_ms <= 0:
+            return False
+
+        def wake() -> None:
+            try:
+                self._attempt(request, connection, respond, may_hold=False)
+            except GantryError as error:
+                respond(error)
+
+        queue = Queue(request.topic, request.queue_id)
+        if self._store.bounds(queue).max_offset > request.queue_offset:  # it came while a cold read was under way
+            wake()
+        else:
+            self._held.hold(queue, request.queue_offset, match, timeout_ms / 1000, connection, wake)
+        return True
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _checked(self, request: PullRequest) -> tuple[TopicConfig, GroupConfig, Subscription, MessageFilter]:
+        if not self._settings.number("brokerPermission") & PERM_READ:
+            raise PullForbidden(1, "this broker's brokerPermission forbids reading")
+        if request.lite and not self._settings.flag("litePullMessageEnable"):
+            raise PullForbidden(1, "this broker is set to refuse lite pulls (litePullMessageEnable=false)")
+        group = self._groups.require(request.group)
+        if not group.consume_enable:
+            raise PullForbidden(2, f"consumer group {request.group} is switched off (consumeEnable=false)")
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise TopicNotExist(
+                f"topic {request.topic} does not exist on this broker; create it with: gantrymq topic create -t "
+                f"{request.topic}"
+            )
+        if not topic.readable:
+            raise PullForbidden(3, f"topic {request.topic} may not be read (perm {topic.perm})")
+        if not 0 <= request.queue_id < topic.read_queues:
+            raise InvalidParameter(
+                f"queueId {request.queue_id} is outside topic {request.topic}, which has {topic.read_queues} read queues"
+            )
+        subscription = self._subscription(request)
+        if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
+            raise RefusedWith(
+                1, f"the broker does not support consumer to filter message by {subscription.type} "
+                "(enablePropertyFilter=false)"
+            )
+        return topic, group, subscription, self._filters.compiled(subscription)
+
+    def _subscription(self, request: PullRequest) -> Subscription:
+        if request.sys_flag & FLAG_SUBSCRIPTION:
+            return Subscription(
+                request.topic,
+                request.expression or ALL,
+                request.expression_type or TAG,
+                request.version,
+                request.group,
+            )
+        online = self._clients.consumer_group(request.group)
+        if online is None:
+            raise SubscriptionNotExist(
+                f"consumer group {request.group} has no member that sent a heartbeat to this broker; it is sent every 30 s"
+            )
+        if online.message_model == BROADCASTING:
+            config = self._groups.known(request.group)
+            if config is not None and not config.consume_broadcast_enable:
+                raise PullForbidden(4, f"consumer group {request.group} may not consume by broadcasting")
+        if not self._groups.may_read(request.group, request.topic):
+            raise PullForbidden(5, f"consumer group {request.group} is forbidden to read topic {request.topic}")
+        subscription = online.subscriptions.get(request.topic)
+        if subscription is None:
+            raise SubscriptionNotExist(f"consumer group {request.group} does not subscribe to topic {request.topic}")
+        if subscription.version < request.version:
+            raise SubscriptionNotLatest(
+                f"this broker knows version {subscription.version} of the subscription of {request.group} to "
+                f"{request.topic}, not yet {request.version}; the next heartbeat brings it"
+            )
+        return subscription
+
+
+async def _awaited(result: Awaitable[GetResult]) -> GetResult:
+    return await result

@@ -1,0 +1,281 @@
+"""Sending: the checks of a send, and the messages to store for it.
+
+Order of the checks and their codes are RocketMQ's. What a record's properties become: the client's own, plus
+MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
+of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended.
+
+Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.topics import TopicTable
+from gantrymq.config import Settings
+from gantrymq.errors import (
+    FormatError,
+    GroupNotExist,
+    InvalidParameter,
+    MessageIllegal,
+    NoPermission,
+    RefusedWith,
+)
+from gantrymq.formats.batch_body import decode_batch
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import Interceptor, StoreMessage, TransactionService
+from gantrymq.model import names, sys_flag
+from gantrymq.model import properties as props
+from gantrymq.model.ids import UniqueIds
+from gantrymq.model.property_order import java_map_order
+from gantrymq.model.topic import PERM_WRITE, TopicConfig
+from gantrymq.world import World
+
+HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
+
+
+class SendRequest(NamedTuple):
+    """A send as a client asks for it."""
+
+    group: str
+    topic: str
+    default_topic: str
+    default_topic_queues: int
+    queue_id: int  # negative: the broker picks one
+    sys_flag: int
+    born_timestamp: int  # ms
+    flag: int
+    properties: str
+    reconsume_times: int
+    unit_mode: bool
+    max_reconsume_times: int | None
+    batch: bool
+    body: bytes | memoryview | None
+    born_host: bytes  # packed, see model.hosts
+    peer: str  # for sentences
+    client_version: int
+
+
+class Prepared(NamedTuple):
+    """Messages that passed the checks, and what the answer needs besides their results."""
+
+    messages: Sequence[StoreMessage]
+    queue_id: int
+    unique_id: str
+
+
+class Sender:
+    """Turns send requests into messages for the store."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        topics: TopicTable,
+        groups: GroupTable,
+        interceptors: Sequence[Interceptor],
+        transactions: TransactionService | None,
+        unique_ids: UniqueIds,
+        cluster: str,
+    ) -> None:
+        self._world = world
+        self._settings = settings
+        self._topics = topics
+        self._groups = groups
+        self._interceptors = tuple(interceptors)
+        self._transactions = transactions
+        self._unique_ids = unique_ids
+        self._cluster = cluster
+        self._region = settings.text("regionId")
+        self._accept_from_ms = settings.number("startAcceptSendRequestTimeStamp")
+        self._store_host = b""
+        self._name_passed: set[str] = set()  # existing topics whose name was checked
+        self._random = world.random.randrange
+        self.order_topics: frozenset[str] = frozenset()  # topics with an order configuration at the name server
+
+    def listening_on(self, store_host: bytes) -> None:
+        """Set the packed host that records name as theirs."""
+        self._store_host = store_host
+
+    def prepare(self, request: SendRequest) -> Prepared:
+        """Check a send and build what is to be stored. Budget: 8 us for a single message.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check that fails.
+        """
+        if request.body is None:
+            raise RefusedWith(1, f"the message from {request.peer} has no body; a body of 1 byte or more is needed")
+        topic = self._topic_of(request)
+        queue_id = request.queue_id
+        if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
+            raise InvalidParameter(
+                f"queueId {queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
+                f"{topic.read_queues} read queues (sent by {request.peer})"
+            )
+        if queue_id < 0:
+            queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
+        own = props.decode_text(request.properties)
+        own[props.MSG_REGION] = self._region
+        own[props.TRACE_ON] = "true" if self._settings.flag("traceOn") else "false"
+        own.pop(props.POP_CK, None)
+        unique_id = own.get(props.UNIQ_KEY)
+        if unique_id is None:
+            unique_id = own[props.UNIQ_KEY] = self._unique_ids.next()
+        own[props.CLUSTER] = self._cluster
+        if request.batch:
+            return Prepared(self._batch(request, topic, queue_id, own), queue_id, unique_id)
+        flags = request.sys_flag
+        if topic.filter_type == "MULTI_TAG":
+            flags |= sys_flag.MULTI_TAGS
+        message = StoreMessage(
+            topic.name,
+            queue_id,
+            request.body,
+            _text(own),
+            tags_code=tags_code(own.get(props.TAGS)),
+            flag=request.flag,
+            sys_flag=flags,
+            born_timestamp=request.born_timestamp,
+            born_host=request.born_host,
+            store_host=self._store_host,
+            reconsume_times=request.reconsume_times,
+            wait_stored=own.get(props.WAIT) != "false",
+        )
+        if own.get(props.TRAN_MSG) == "true":
+            message = self._half(message)
+        else:
+            for interceptor in self._interceptors:
+                message = interceptor(message)
+            if message.topic == topic.name:
+                _refuse_delays(own)
+        return Prepared((message,), queue_id, unique_id)
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _topic_of(self, request: SendRequest) -> TopicConfig:
+        name = request.topic
+        known = self._topics.get(name)
+        if known is None or name not in self._name_passed:
+            known = self._checked_topic(request)
+            self._name_passed.add(name)
+        if self._accept_from_ms and self._world.clock.now_ms() < self._accept_from_ms:
+            raise RefusedWith(
+                1, f"this broker takes messages only from {self._accept_from_ms} ms on (startAcceptSendRequestTimeStamp)"
+            )
+        if not self._settings.number("brokerPermission") & PERM_WRITE and name in self.order_topics:
+            raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
+        if name.startswith(names.RETRY_PREFIX):
+            self._check_retry(request)
+        return known
+
+    def _checked_topic(self, request: SendRequest) -> TopicConfig:
+        names.check_topic(request.topic)
+        if request.topic in names.NOT_SENDABLE:
+            raise NoPermission(f"topic {request.topic} belongs to the broker itself; clients may not send to it")
+        return self._topics.for_send(
+            request.topic,
+            request.default_topic,
+            request.default_topic_queues,
+            unit=request.unit_mode,
+            peer=request.peer,
+        )
+
+    def _check_retry(self, request: SendRequest) -> None:
+        if request.batch:
+            raise MessageIllegal(f"a batch cannot go to the retry topic {request.topic}; send the messages one by one")
+        group = self._groups.known(request.topic[len(names.RETRY_PREFIX) :])
+        if group is None:
+            raise GroupNotExist(f"the consumer group of {request.topic} does not exist on this broker")
+        most = group.retry_max_times
+        if request.max_reconsume_times is not None and request.client_version >= HONOURS_MAX_RECONSUME:
+            most = request.max_reconsume_times
+        if request.reconsume_times > most:
+            raise RefusedWith(
+                1,
+                f"a message of group {group.name} failed {request.reconsume_times} times, more than the {most} allowed; "
+                "dead letter topics are not built in this version",
+            )
+
+    def _half(self, message: StoreMessage) -> StoreMessage:
+        if self._settings.flag("rejectTransactionMessage"):
+            raise NoPermission("this broker is set to refuse transactional messages (rejectTransactionMessage=true)")
+        if self._transactions is None:
+            raise NoPermission(
+                "transactional messages need a transaction plugin and none is installed; send the message without a "
+                "transaction"
+            )
+        return self._transactions.prepare(message)
+
+    # --- batches ----------------------------------------------------------------------------------------------------
+
+    def _batch(
+        self, request: SendRequest, topic: TopicConfig, queue_id: int, envelope: dict[str, str]
+    ) -> list[StoreMessage]:
+        if len(topic.name) > names.MAX_TOPIC_CHARS:
+            raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
+        if envelope.get(props.TRAN_MSG) == "true":
+            raise MessageIllegal("a batch cannot be transactional; send the messages one by one")
+        _refuse_delays(envelope)
+        assert request.body is not None
+        limit = self._settings.number("maxMessageSize")
+        if len(request.body) > limit:
+            raise MessageIllegal(
+                f"the batch of {len(request.body)} bytes is over the limit of {limit} bytes (maxMessageSize); send fewer "
+                "messages at a time"
+            )
+        try:
+            entries = decode_batch(request.body)
+        except FormatError as error:
+            raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
+        if not entries:
+            raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
+        appended = _text(envelope)
+        wait = envelope.get(props.WAIT) != "false"
+        own_tag = envelope.get(props.TAGS)
+        messages = []
+        for flag, body, own in entries:
+            text = own if not own or own.endswith(b"\x02") else own + b"\x02"
+            messages.append(
+                StoreMessage(
+                    topic.name,
+                    queue_id,
+                    body,
+                    text + appended,
+                    tags_code=tags_code(own_tag or (props.decode(own).get(props.TAGS) if own else None)),
+                    flag=flag,
+                    sys_flag=request.sys_flag,
+                    born_timestamp=request.born_timestamp,
+                    born_host=request.born_host,
+                    store_host=self._store_host,
+                    reconsume_times=request.reconsume_times,
+                    wait_stored=wait,
+                    joined=bool(messages),
+                )
+            )
+        return messages
+
+
+def _text(own: dict[str, str]) -> bytes:
+    """The stored property text, in the order a Java broker writes it."""
+    text = "".join([f"{name}\x01{own[name]}\x02" for name in java_map_order(own)])
+    return text.encode("utf-8", "surrogatepass")
+
+
+_TIMER_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+
+
+def _refuse_delays(own: dict[str, str]) -> None:
+    """Nobody moved the message to a schedule topic: a delay it asks for cannot be kept."""
+    level = own.get(props.DELAY)
+    if level is not None and level != "0" and not level.startswith("-"):
+        raise MessageIllegal(
+            f"delay level {level}: delayed messages need a schedule plugin and none is installed; send it without DELAY"
+        )
+    for name in _TIMER_NAMES:
+        if name in own:
+            raise MessageIllegal(
+                f"{name}={own[name]}: delayed messages need a schedule plugin and none is installed; send it without "
+                f"{name}"
+            )

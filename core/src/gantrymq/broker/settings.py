@@ -1,0 +1,111 @@
+"""What an operator may set of the broker itself, under RocketMQ's key names.
+
+The store's keys are declared by the store plugin. Defaults that differ from RocketMQ's are named in the help.
+
+Source: apache/rocketmq common/.../BrokerConfig.java, remoting/.../netty/NettyServerConfig.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gantrymq.config import Setting, Value
+
+
+def _off(sentence: str) -> Callable[[Value], str | None]:
+    def check(given: Value) -> str | None:
+        return sentence if given is True else None
+
+    return check
+
+
+def _role(value: Value) -> str | None:
+    if value == "ASYNC_MASTER":
+        return None
+    return "replication is not built in this version; leave brokerRole at ASYNC_MASTER"
+
+
+def _master_id(value: Value) -> str | None:
+    return None if value == 0 else "slaves are not built in this version; a broker here is a master, brokerId=0"
+
+
+def _text(key: str, default: str, help: str, **more: Any) -> Setting:
+    """A text key."""
+    return Setting(key, "text", default, help, **more)
+
+
+def _number(key: str, default: int, help: str, **more: Any) -> Setting:
+    """A whole-number key."""
+    return Setting(key, "number", default, help, **more)
+
+
+def _flag(key: str, default: bool, help: str, **more: Any) -> Setting:
+    """A true/false key."""
+    return Setting(key, "flag", default, help, **more)
+
+
+SCHEMA: tuple[Setting, ...] = (
+    _text("brokerName", "", "Name of this broker in routes; empty means the host's name."),
+    _text("brokerClusterName", "DefaultCluster", "Cluster this broker belongs to."),
+    _number("brokerId", 0, "0 is the master of its name.", at_least=0, not_built=_master_id),
+    _text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
+    _text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
+    _text("brokerIP1", "", "Address that routes and message ids name; empty means bindAddress, or this host's own."),
+    _text("bindAddress", "0.0.0.0", "Address to listen on."),
+    _number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
+    _number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
+    _flag("autoCreateTopicEnable", True, "Create an unknown topic after TBW102 when a message arrives.", runtime=True),
+    _number("defaultTopicQueueNums", 8, "Queues of TBW102, the most an automatic topic gets.", at_least=1, runtime=True),
+    _flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
+    _flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
+    _flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),
+    _flag("traceTopicEnable", False, "Create the trace topic at start."),
+    _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
+    _flag("traceOn", True, "Tell clients to trace, where they can.", runtime=True),
+    _text("regionId", "DefaultRegion", "Region stored with every message."),
+    _number("startAcceptSendRequestTimeStamp", 0, "Refuse sends before this time, ms since the epoch.", at_least=0),
+    _flag("rejectTransactionMessage", False, "Refuse transactional sends.", runtime=True),
+    _flag("longPollingEnable", True, "Hold a pull that finds nothing for as long as it allows.", runtime=True),
+    _number("shortPollingTimeMills", 1000, "How long to hold it when longPollingEnable=false, ms.", at_least=1, runtime=True),
+    _flag("notifyConsumerIdsChangedEnable", True, "Tell members when a consumer group changes.", runtime=True),
+    _flag("litePullMessageEnable", True, "Serve lite pull (361).", runtime=True),
+    _number("channelExpiredTimeout", 120000, "Forget a client that sent no heartbeat for this long, ms.", at_least=1000),
+    _number("flushConsumerOffsetInterval", 5000, "Save committed offsets this often, ms.", at_least=100),
+    _number("consumerOffsetUpdateVersionStep", 500, "Commits between two steps of the offsets' data version.", at_least=1),
+    _number("registerNameServerPeriod", 30000, "Register with the name servers this often, ms (10,000 to 60,000).", at_least=1),
+    _number("registerBrokerTimeoutMills", 24000, "Give up a registration after this long, ms.", at_least=100),
+    _flag("slaveReadEnable", False, "Suggest slaves to slow readers.", not_built=_off("slaves are not built in this version")),
+    _flag(
+        "enableSlaveActingMaster",
+        False,
+        "Let a slave stand in for its master.",
+        not_built=_off("slaves are not built in this version"),
+    ),
+    _flag(
+        "enableControllerMode",
+        False,
+        "Elect masters through a controller.",
+        not_built=_off("the controller is not built in this version"),
+    ),
+    _flag(
+        "enablePropertyFilter",
+        True,
+        "Allow SQL92 subscriptions where a plugin serves them (RocketMQ's default is false).",
+        runtime=True,
+    ),
+    _number("maxMessageSize", 4194304, "Largest stored body, bytes.", at_least=1024, at_most=16 * 1024 * 1024),
+    _number("serverChannelMaxIdleTimeSeconds", 120, "Close a connection after this long without a byte, s.", at_least=1),
+    _number("maxConnections", 10000, "Most connections at a time (GantryMQ's own).", at_least=1),
+    _text(
+        "flushDiskType",
+        "SYNC_FLUSH",
+        "SYNC_FLUSH acknowledges after the disk has the message, ASYNC_FLUSH before (RocketMQ's default).",
+        choices=("SYNC_FLUSH", "ASYNC_FLUSH"),
+    ),
+    _text("storePathRootDir", "", "Folder of the store; empty means store in the user's home."),
+    _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
+    _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
+    _text("transaction", "", "Which transaction plugin serves half messages; empty means the only one there is."),
+    _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
+)

@@ -1,0 +1,195 @@
+"""The topic table: configurations, automatic creation, persistence, and who is told of changes.
+
+Source: apache/rocketmq broker/.../topic/TopicConfigManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import attrs
+
+from gantrymq.config import Settings
+from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
+from gantrymq.model import names
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, SYS_FLAG_UNIT, TopicConfig
+
+READ_WRITE = PERM_READ | PERM_WRITE
+
+Changed = Callable[[TopicConfig], None]
+
+
+class TopicTable:
+    """Every topic of this broker. Changes go to ``on_change`` listeners, which persist and register."""
+
+    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+        self._settings = settings
+        self._now_ms = now_ms
+        self._topics: dict[str, TopicConfig] = {}
+        self._listeners: list[Changed] = []
+        self.version = DataVersion()
+        self.view: Mapping[str, TopicConfig] = MappingProxyType(self._topics)
+
+    def on_change(self, listener: Changed) -> None:
+        """Call *listener* with the new configuration after every change but a deletion."""
+        self._listeners.append(listener)
+
+    def load(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
+        """Take over what was read from topics.json."""
+        self._topics.update(topics)
+        self.version = version
+
+    def add_system_topics(self, cluster: str, broker: str) -> None:
+        """Add the topics every broker has; those that exist stay as they are."""
+        for topic in system_topics(self._settings, cluster, broker):
+            self._topics.setdefault(topic.name, topic)
+
+    def get(self, name: str) -> TopicConfig | None:
+        """The topic, or None."""
+        return self._topics.get(name)
+
+    def put(self, topic: TopicConfig) -> None:
+        """Create or replace a topic on behalf of the broker itself."""
+        self._topics[topic.name] = topic
+        self.version.next(self._now_ms())
+        for listener in self._listeners:
+            listener(topic)
+
+    def update(self, topic: TopicConfig, attribute_changes: Mapping[str, str]) -> None:
+        """Create or replace a topic on behalf of an operator.
+
+        *attribute_changes* has ``+name`` (set) and ``-name`` (delete) keys; attributes not named stay.
+
+        Raises:
+            InvalidParameter: the name is illegal or a system topic's, or a number is out of bounds.
+            RefusedWith: an attribute asks for what is not built, or cannot be changed.
+        """
+        names.check_topic(topic.name)
+        if names.is_system_topic(topic.name):
+            raise InvalidParameter(f"topic {topic.name} belongs to the broker itself and cannot be changed")
+        if not 0 <= topic.perm < 8:
+            raise InvalidParameter(f"topic {topic.name}: perm {topic.perm} is not one of 2 (write), 4 (read), 6 (both)")
+        for what, count in (("readQueueNums", topic.read_queues), ("writeQueueNums", topic.write_queues)):
+            if not 0 <= count <= 65536:
+                raise InvalidParameter(f"topic {topic.name}: {what} {count} is not between 0 and 65536")
+        known = self._topics.get(topic.name)
+        kept = dict(known.attributes) if known is not None else {}
+        self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
+
+    def delete(self, name: str) -> TopicConfig | None:
+        """Forget a topic; the caller persists and tells the store.
+
+        Raises:
+            InvalidParameter: blank, or a system topic.
+        """
+        if not name.strip():
+            raise InvalidParameter("the topic name is blank; name the topic to delete")
+        if names.is_system_topic(name):
+            raise InvalidParameter(f"topic {name} belongs to the broker itself and cannot be deleted")
+        gone = self._topics.pop(name, None)
+        if gone is not None:
+            self.version.next(self._now_ms())
+        return gone
+
+    def for_send(self, name: str, default_topic: str, queues_wanted: int, *, unit: bool, peer: str) -> TopicConfig:
+        """The topic a message is for, created after *default_topic* if it may be.
+
+        Raises:
+            TopicNotExist: unknown and cannot be created; says why and what to do.
+        """
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+        if name.startswith(names.RETRY_PREFIX):
+            return self.create_retry(name, 1, unit=unit)
+        model = self._topics.get(default_topic)
+        automatic = default_topic != names.DEFAULT_TOPIC or self._settings.flag("autoCreateTopicEnable")
+        if model is None or not model.perm & PERM_INHERIT or not automatic:
+            raise TopicNotExist(
+                f"topic {name} does not exist on this broker and {default_topic or 'no topic'} does not allow to create"
+                f" it for {peer}; create it with: gantrymq topic create -t {name}"
+            )
+        queues = max(0, min(queues_wanted, model.write_queues))
+        topic = TopicConfig(
+            name=name,
+            read_queues=queues,
+            write_queues=queues,
+            perm=model.perm & ~PERM_INHERIT,
+            filter_type=model.filter_type,
+            sys_flag=SYS_FLAG_UNIT if unit else 0,
+        )
+        self.put(topic)
+        return topic
+
+    def create_retry(self, name: str, queues: int, *, unit: bool = False) -> TopicConfig:
+        """The retry topic *name*, created with *queues* queues if it is new."""
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+        topic = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=SYS_FLAG_UNIT if unit else 0)
+        self.put(topic)
+        return topic
+
+
+def system_topics(settings: Settings, cluster: str, broker: str) -> list[TopicConfig]:
+    """Topics that exist from the start, as a Java broker creates them."""
+    open_if = PERM_READ | PERM_WRITE | PERM_INHERIT
+    found = [
+        TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
+        TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
+        TopicConfig(cluster, 16, 16, open_if if settings.flag("clusterTopicEnable") else PERM_INHERIT),
+        TopicConfig(broker, 1, 1, open_if if settings.flag("brokerTopicEnable") else PERM_INHERIT),
+        TopicConfig(names.OFFSET_MOVED_TOPIC, 1, 1),
+        TopicConfig(names.SCHEDULE_TOPIC, 18, 18),
+        TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
+        TopicConfig(f"rmq_sys_REVIVE_LOG_{cluster}", 8, 8),
+        TopicConfig(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+        TopicConfig(names.HALF_TOPIC, 1, 1),
+        TopicConfig(names.OP_TOPIC, 1, 1),
+    ]
+    if settings.flag("autoCreateTopicEnable"):
+        queues = settings.number("defaultTopicQueueNums")
+        found.append(TopicConfig(names.DEFAULT_TOPIC, queues, queues, open_if))
+    if settings.flag("traceTopicEnable"):
+        found.append(TopicConfig(settings.text("msgTraceTopicName"), 1, 1))
+    return found
+
+
+_CHOICES = {
+    "queue.type": ("SimpleCQ", "BatchCQ"),
+    "cleanup.policy": ("DELETE", "COMPACTION"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "reserve.time": None,
+}
+_FIXED = ("queue.type", "cleanup.policy")
+_NOT_BUILT = {("queue.type", "BatchCQ"), ("cleanup.policy", "COMPACTION")}
+
+
+def changed_attributes(topic: str, kept: dict[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """*kept* with *changes* applied.
+
+    Raises:
+        RefusedWith: an unknown attribute or value, one fixed at creation, or one that is not built.
+    """
+    result = dict(kept)
+    for marked, value in changes.items():
+        sign, name = marked[:1], marked[1:]
+        if sign not in ("+", "-") or name not in _CHOICES:
+            known = ", ".join(f"+{each}" for each in sorted(_CHOICES))
+            raise RefusedWith(1, f"topic {topic}: attribute {marked!r} is not one of {known} (or - to delete)")
+        if name in _FIXED and kept.get(name, value) != value:
+            raise RefusedWith(1, f"topic {topic}: attribute {name} is fixed when the topic is created")
+        if sign == "-":
+            result.pop(name, None)
+            continue
+        choices = _CHOICES[name]
+        if choices is not None and value not in choices:
+            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not one of {', '.join(choices)}")
+        if choices is None and not value.lstrip("-").isdigit():
+            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds")
+        if (name, value) in _NOT_BUILT:
+            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not built in this version")
+        result[name] = value
+    return result
