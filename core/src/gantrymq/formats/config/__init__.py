@@ -1,0 +1,29 @@
+"""The JSON files below ``config/`` of a store: their text, how they are kept, and what is in three of them.
+
+    stored = load(files, folder / TOPICS)                  # None where there is no file
+    topics = TopicsFile.from_json(stored or {})
+    ...
+    save(files, folder / TOPICS, pretty(topics.to_json()))
+
+What a newer or older RocketMQ wrote and we do not understand is kept and written back.
+"""
+
+from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, ConsumerOffsetsFile
+from gantrymq.formats.config.groups import GROUPS, GroupsFile
+from gantrymq.formats.config.manager_file import backup_of, broken_of, load, save
+from gantrymq.formats.config.pretty import pretty
+from gantrymq.formats.config.topics import TOPICS, TopicsFile
+
+__all__ = [
+    "CONSUMER_OFFSETS",
+    "GROUPS",
+    "TOPICS",
+    "ConsumerOffsetsFile",
+    "GroupsFile",
+    "TopicsFile",
+    "backup_of",
+    "broken_of",
+    "load",
+    "pretty",
+    "save",
+]

@@ -1,0 +1,89 @@
+"""How one config file is kept: a text and the one before it, so that at every moment one of the two is whole.
+
+    save    <file> -> <file>.bak, sync folder; write <file> whole, sync
+    load    <file>, or <file>.bak where <file> is missing, empty or not JSON; neither there: nothing was ever saved
+
+A Java broker removes a file that does not parse, lest the next save put it over the good ``.bak``; here it is renamed
+to ``<file>.broken`` for the same reason, and kept.
+
+Source: apache/rocketmq common/.../ConfigManager.java (load, loadBak, persist), MixAll.java (string2FileNotSafe).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gantrymq.errors import FormatError
+from gantrymq.loose_json import loads
+from gantrymq.world.files import Files
+
+
+def backup_of(path: Path) -> Path:
+    """Where the text before the last save is kept."""
+    return path.with_name(path.name + ".bak")
+
+
+def broken_of(path: Path) -> Path:
+    """Where a text that could not be read is put aside."""
+    return path.with_name(path.name + ".broken")
+
+
+def load(files: Files, path: Path, log: Callable[[str], Any] = lambda sentence: None) -> dict[Any, Any] | None:
+    """Return the object in *path* or else in its backup, None where neither file holds anything.
+
+    Args:
+        log: given one sentence when the backup had to be read.
+    Raises:
+        FormatError: the backup is needed and is not a JSON object.
+        OSError: a file is there and cannot be read.
+    """
+    members, problem = _read(files, path)
+    if members is not None:
+        return members
+    if problem is not None:
+        files.rename(path, broken_of(path))
+        files.sync_dir(path.parent)
+        log(f"{path}: {problem}; kept as {broken_of(path).name}, reading {backup_of(path).name} instead")
+    backup = backup_of(path)
+    members, problem_there = _read(files, backup)
+    if problem_there is not None:
+        raise FormatError(
+            f"{backup}: {problem_there}, and {path.name} is {'unreadable too' if problem else 'missing or empty'}; "
+            f"repair one of them, or remove {backup.name} to start without"
+        )
+    if members is not None and problem is None:
+        log(f"{path} is missing or empty; read {backup.name} instead")
+    return members
+
+
+def save(files: Files, path: Path, text: str) -> None:
+    """Write *text* to *path* durably; what was there becomes the backup. Makes the folder if need be.
+
+    Raises:
+        OSError: nothing is lost then, the backup holds the last text.
+    """
+    files.make_dirs(path.parent)
+    there = files.stat(path)
+    if there is not None and there.size > 0:
+        files.rename(path, backup_of(path))
+        files.sync_dir(path.parent)
+    files.replace(path, text.encode())
+
+
+def _read(files: Files, path: Path) -> tuple[dict[Any, Any] | None, str | None]:
+    """The object in *path* and what is wrong with it; neither for a missing or empty file."""
+    try:
+        data = files.read(path)
+    except FileNotFoundError:
+        return None, None
+    if not data.strip(b" \t\r\n\0"):
+        return None, None
+    try:
+        value = loads(data)
+    except FormatError as problem:
+        return None, str(problem)
+    if not isinstance(value, dict):
+        return None, f"holds a JSON {type(value).__name__} where an object belongs"
+    return value, None

@@ -1,0 +1,60 @@
+"""topics.json: ``dataVersion`` and ``topicConfigTable`` {topic -> configuration}.
+
+4.9.7 leaves a topic's ``attributes`` and the version's ``stateVersion`` out; defaults stand in.
+
+Source: apache/rocketmq remoting/.../protocol/body/TopicConfigSerializeWrapper.java;
+broker/.../topic/TopicConfigManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.config.members import as_object, data_version, in_order, table, unknown
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import TopicConfig
+
+TOPICS = "topics.json"
+
+_MEMBERS = ("dataVersion", "topicConfigTable")
+_TOPIC_MEMBERS = frozenset(TopicConfig("").to_json())
+
+
+@attrs.define
+class TopicsFile:
+    """What topics.json holds."""
+
+    topics: dict[str, TopicConfig] = attrs.field(factory=dict)  # in the order of the file
+    version: DataVersion = attrs.field(factory=DataVersion)
+    kept: dict[str, Any] = attrs.field(factory=dict)  # members of the file that we do not know
+    kept_of_topics: dict[str, dict[str, Any]] = attrs.field(factory=dict)  # the same of single topics
+
+    @classmethod
+    def from_json(cls, members: Mapping[Any, Any]) -> TopicsFile:
+        """Read what `manager_file.load` returned.
+
+        Raises:
+            FormatError: a member has the wrong type; says which.
+        """
+        found = cls(version=data_version(members, TOPICS), kept=unknown(members, _MEMBERS))
+        for name, value in table(members, "topicConfigTable", TOPICS).items():
+            where = f"{TOPICS}: topic {name}"
+            topic = as_object(value, where)
+            try:
+                found.topics[name] = TopicConfig.from_json(topic, name)
+            except (AttributeError, TypeError, ValueError) as problem:
+                raise FormatError(f"{where}: {problem}") from None
+            if extra := unknown(topic, _TOPIC_MEMBERS):
+                found.kept_of_topics[name] = extra
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The members to write; unknown members of topics that are gone are left out."""
+        topics = {
+            name: in_order(topic.to_json(), self.kept_of_topics.get(name, {})) for name, topic in self.topics.items()
+        }
+        return in_order({"dataVersion": self.version.to_json(), "topicConfigTable": topics}, self.kept)

@@ -1,0 +1,56 @@
+import pytest
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.config import TopicsFile
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import TopicConfig
+
+
+def test_a_topic_is_read_and_written_with_javas_names():
+    topics = TopicsFile({"T": TopicConfig("T", 8, 4, 6, order=True)}, DataVersion(3, 1, 99))
+    members = topics.to_json()
+    assert list(members) == ["dataVersion", "topicConfigTable"]
+    assert members["dataVersion"] == {"counter": 3, "stateVersion": 1, "timestamp": 99}
+    assert members["topicConfigTable"]["T"]["readQueueNums"] == 8
+    assert TopicsFile.from_json(members) == topics
+
+
+def test_4_9_7_leaves_members_out():
+    read = TopicsFile.from_json(
+        {"dataVersion": {"counter": 1, "timestamp": 5}, "topicConfigTable": {"T": {"perm": 4, "readQueueNums": 2}}}
+    )
+    assert read.version == DataVersion(1, 0, 5)
+    assert read.topics == {"T": TopicConfig("T", read_queues=2, perm=4)}
+
+
+def test_members_we_do_not_know_survive_in_alphabetical_place():
+    stored = TopicConfig("T").to_json() | {"liteTopicExpiration": 7}
+    read = TopicsFile.from_json({"topicConfigTable": {"T": stored}, "aNewTable": {"x": 1}})
+    read.topics["U"] = TopicConfig("U")
+    written = read.to_json()
+    assert list(written) == ["aNewTable", "dataVersion", "topicConfigTable"]
+    assert written["topicConfigTable"]["T"]["liteTopicExpiration"] == 7
+    assert list(written["topicConfigTable"]["T"])[:2] == ["attributes", "liteTopicExpiration"]
+    assert "liteTopicExpiration" not in written["topicConfigTable"]["U"]
+    del read.topics["T"]
+    assert list(read.to_json()["topicConfigTable"]) == ["U"]
+
+
+def test_an_empty_file_is_an_empty_table():
+    assert TopicsFile.from_json({}) == TopicsFile()
+    assert TopicsFile.from_json({"topicConfigTable": None, "dataVersion": None}) == TopicsFile()
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ({"topicConfigTable": []}, "topicConfigTable holds"),
+        ({"topicConfigTable": {"T": 5}}, "topic T holds 5"),
+        ({"topicConfigTable": {"T": {"perm": "x"}}}, "topic T: "),
+        ({"topicConfigTable": {"T": {"attributes": [1]}}}, "topic T: "),
+        ({"dataVersion": {"counter": "many"}}, "dataVersion.counter holds 'many'"),
+    ],
+)
+def test_a_member_of_the_wrong_type_is_named(members, says):
+    with pytest.raises(FormatError, match=says):
+        TopicsFile.from_json(members)
