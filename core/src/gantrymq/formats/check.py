@@ -1,0 +1,114 @@
+"""What stands at one place of the log: a sound record, a blank, nothing, or something that must not be trusted.
+
+Java's recovery checks lengths and the CRC of the body. A record whose write was torn inside its topic or its properties
+passes that: the lengths still add up while the text is zero bytes. So this check looks at the whole structure:
+
+- total size, magic, and lengths that add up exactly;
+- the log offset in the record equals the place where it stands;
+- the body's CRC;
+- the topic is not empty, UTF-8, and holds no zero byte;
+- the property text is UTF-8 (lone surrogates as Java may leave them are let through) and holds no zeros that a torn
+  write leaves: none at its end, and no run of 512 (the smallest unit a disk tears at). A single zero inside a value is
+  legal, odd as it is; a client may have sent it.
+
+Source of the first three: apache/rocketmq store/.../CommitLog.java (checkMessageAndReturnSize).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import NamedTuple
+from zlib import crc32
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
+from gantrymq.formats.record import RecordView, read_record
+
+__all__ = ["CheckResult", "Found", "check_place", "properties_problem"]
+
+_START = struct.Struct(">iI")
+_SECTOR_BYTES = 512
+_ZERO_SECTOR = bytes(_SECTOR_BYTES)
+
+
+class Found(enum.Enum):
+    """What a place holds."""
+
+    RECORD = enum.auto()
+    BLANK = enum.auto()  # the rest of the file is unused by intent
+    END = enum.auto()  # never written: size and magic are zero, or no room for either
+    TORN = enum.auto()  # the remains of a write that did not finish: zeros where its last bytes belong
+    DAMAGED = enum.auto()  # anything else
+
+
+class CheckResult(NamedTuple):
+    """Outcome at one place."""
+
+    found: Found
+    size: int  # bytes of the record, or of the blank with what follows it; 0 otherwise
+    record: RecordView | None
+    problem: str  # what is wrong there, empty when nothing is
+
+
+def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: bool = True) -> CheckResult:
+    """Say what stands at *position*. Budget: 3 us and the CRC of the body.
+
+    Args:
+        buf: the bytes of one log file up to its end (at least to the end of the record).
+        position: where to look, from the start of *buf*.
+        log_offset: the same place, counted from the start of the whole log.
+        check_crc: False leaves the body's CRC out (``checkCRCOnRecover=false``).
+    """
+    left = len(buf) - position
+    if left < BLANK_BYTES:
+        return CheckResult(Found.END, 0, None, "")
+    size, magic = _START.unpack_from(buf, position)
+    if magic == MAGIC_BLANK:
+        if size == left:
+            return CheckResult(Found.BLANK, size, None, "")
+        return CheckResult(Found.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
+    if size == 0 and magic == 0:
+        return CheckResult(Found.END, 0, None, "")
+    try:
+        record = read_record(buf, position)
+    except FormatError as problem:
+        torn = _ends_in_zeros(buf, position, size)
+        return CheckResult(Found.TORN if torn else Found.DAMAGED, 0, None, f"log offset {log_offset}: {problem}")
+    problem_text = _problem(record, log_offset, check_crc)
+    if problem_text is None:
+        return CheckResult(Found.RECORD, size, record, "")
+    torn = _ends_in_zeros(buf, position, size)
+    return CheckResult(
+        Found.TORN if torn else Found.DAMAGED, 0, None, f"record at log offset {log_offset}: {problem_text}"
+    )
+
+
+def properties_problem(text: bytes) -> str | None:
+    """Why stored property text *text* would not be trusted, or None. Budget: 0.1 us for ASCII without zeros."""
+    if not text.isascii():
+        try:
+            text.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as problem:
+            return f"the properties are not UTF-8: {problem}"
+    if b"\0" in text and (text[-1] == 0 or _ZERO_SECTOR in text):
+        return "the properties hold zero bytes where text belongs"
+    return None
+
+
+def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None:
+    if record.log_offset != log_offset:
+        return f"it says that it stands at {record.log_offset}"
+    if check_crc and crc32(record.body) & 0x7FFFFFFF != record.body_crc:
+        return f"the body's CRC is {crc32(record.body) & 0x7FFFFFFF}, the record says {record.body_crc}"
+    if not record.topic or "\0" in record.topic:
+        return f"the topic is {record.topic!r}"
+    return properties_problem(bytes(record.properties_bytes))
+
+
+def _ends_in_zeros(buf: memoryview, position: int, size: int) -> bool:
+    """Whether the last byte of the record of *size* bytes (or of the buffer, where it reaches further) is zero."""
+    end = position + size
+    if size <= 0 or end > len(buf):
+        return buf[-1] == 0
+    return buf[end - 1] == 0

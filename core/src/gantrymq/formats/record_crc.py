@@ -1,0 +1,33 @@
+"""The optional check sum of a whole record, kept as its last property (``enabledAppendPropCRC``).
+
+    ... | __CRC32# | 0x01 | 10 decimal digits, least significant first, padded with "0" on the right | 0x02 |
+
+The sum is the CRC-32, without its top bit, of everything in the record before these 20 bytes. To other readers it is an
+ordinary property.
+
+Source: apache/rocketmq common/.../message/MessageDecoder.java (createCrc32),
+store/.../CommitLog.java (checkMessageAndReturnSize).
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+__all__ = ["CRC_TAIL_BYTES", "crc_tail", "record_crc_matches"]
+
+CRC_TAIL_BYTES = 20
+_START = b"__CRC32#\x01"
+
+
+def crc_tail(record_without_tail: bytes | bytearray | memoryview) -> bytes:
+    """The 20 bytes that close a record with a check sum; lengths in the record already count them."""
+    digits = str(crc32(record_without_tail) & 0x7FFFFFFF)[::-1].ljust(10, "0")
+    return _START + digits.encode("ascii") + b"\x02"
+
+
+def record_crc_matches(raw: bytes | bytearray | memoryview) -> bool | None:
+    """Whether the check sum of record *raw* is right; None when it carries none."""
+    tail = bytes(raw[-CRC_TAIL_BYTES:])
+    if not tail.startswith(_START) or not tail.endswith(b"\x02"):
+        return None
+    return tail == crc_tail(raw[:-CRC_TAIL_BYTES])

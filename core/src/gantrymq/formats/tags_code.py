@@ -1,0 +1,75 @@
+"""Tags codes: the third field of a queue entry, by which a broker filters before it touches the log.
+
+- Ordinarily Java's hash of the TAGS property, widened with its sign; 0 without a tag.
+- In SCHEDULE_TOPIC_XXXX the time in ms at which the message is due: its store time and its delay level's duration. A
+  level above the highest counts as the highest; one without a duration as 1000 ms.
+
+Source: apache/rocketmq store/.../CommitLog.java (checkMessageAndReturnSize), MessageExtBrokerInner.java
+(tagsString2tagsCode), schedule/ScheduleMessageService.java (parseDelayLevel, computeDeliverTimestamp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gantrymq.errors import ConfigError
+from gantrymq.model.java import string_hash
+from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq.model.properties import DELAY, TAGS
+
+__all__ = ["DEFAULT_DELAY_LEVELS", "deliver_time", "parse_delay_levels", "tags_code", "tags_code_of"]
+
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def tags_code(tags: str | None) -> int:
+    """The code of a TAGS value, -2^31 to 2^31 - 1; 0 for none."""
+    return string_hash(tags) if tags else 0
+
+
+def tags_code_of(
+    topic: str, properties: Mapping[str, str], store_timestamp: int, delay_levels_ms: Sequence[int]
+) -> int:
+    """What the queue entry of a stored record holds.
+
+    Args:
+        topic: the topic it is stored under.
+        properties: its stored properties.
+        store_timestamp: ms.
+        delay_levels_ms: durations by level, the first is level 1 (see `parse_delay_levels`).
+    """
+    if topic == SCHEDULE_TOPIC:
+        try:
+            level = int(properties.get(DELAY, "0"))
+        except ValueError:
+            level = 0
+        if level > 0:
+            return deliver_time(level, store_timestamp, delay_levels_ms)
+    tags = properties.get(TAGS)
+    return string_hash(tags) if tags else 0
+
+
+def deliver_time(level: int, store_timestamp: int, delay_levels_ms: Sequence[int]) -> int:
+    """When a message of delay *level* (from 1) stored at *store_timestamp* is due, in ms."""
+    level = min(level, len(delay_levels_ms))
+    return store_timestamp + (delay_levels_ms[level - 1] if level > 0 else 1000)
+
+
+def parse_delay_levels(text: str) -> tuple[int, ...]:
+    """Read ``messageDelayLevel``: numbers with a unit s, m, h or d, separated by blanks; the first is level 1.
+
+    Raises:
+        ConfigError: an empty table, a piece without a known unit, or one that is not a whole number.
+    """
+    levels = []
+    for piece in text.split():
+        unit = _UNIT_MS.get(piece[-1].lower())
+        if unit is None or not piece[:-1].isdecimal():
+            raise ConfigError(
+                f"messageDelayLevel: {piece!r} is not a whole number with a unit s, m, h or d, such as 10s"
+            )
+        levels.append(int(piece[:-1]) * unit)
+    if not levels:
+        raise ConfigError("messageDelayLevel: the table is empty; give at least one level, such as 1s")
+    return tuple(levels)
