@@ -29,7 +29,9 @@ def compiled(expression, type="TAG", class_filter=False):
     return TagFilter().compile(Subscription("T", expression, type, class_filter=class_filter))
 
 
-@pytest.mark.parametrize(("tag", "code"), [("", 0), ("TagA", 2598919), ("polygenelubricants", -(2**31)), ("😀", 1772899)])
+@pytest.mark.parametrize(
+    ("tag", "code"), [("", 0), ("TagA", 2598919), ("polygenelubricants", -(2**31)), ("😀", 1772899)]
+)
 def test_tags_code_equals_java_string_hash(tag, code):
     assert tags_code(tag) == code
 

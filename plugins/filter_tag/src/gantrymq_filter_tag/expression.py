@@ -5,8 +5,8 @@
     separators and nothing else         refused
     separators and blanks               a legal expression that no message matches
 
-Cutting and splitting are Java's: ``trim`` takes every character up to U+0020, ``split`` forgets empty pieces at the end.
-One pipe separates nothing, and ``*`` beside other tags is a tag called ``*``.
+Cutting and splitting are Java's: ``trim`` takes every character up to U+0020, ``split`` forgets empty pieces at the
+end. One pipe separates nothing, and ``*`` beside other tags is a tag called ``*``.
 
 Source: apache/rocketmq common/.../filter/FilterAPI.java (buildSubscriptionData).
 """

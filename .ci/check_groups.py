@@ -1,0 +1,95 @@
+"""After tox: count the tests, and fail when a group that can run on this machine ran nothing.
+
+    python .ci/check_groups.py .tox
+
+Reads what tox left in the folder: ``result.json`` (``tox --result-json``) says which environments ran and how their
+commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
+environments out of the list; so do missing Java and Node with ``interop``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHONS = ("3.11", "3.12", "3.13")
+WITHOUT_TESTS = ("wheels", "lint", "types")
+
+
+class Count(NamedTuple):
+    """Outcomes of one environment."""
+
+    ran: int
+    skipped: int
+    failed: int
+
+
+def main() -> int:
+    work_dir = Path(sys.argv[1])
+    ended = json.loads((work_dir / "result.json").read_text())["testenvs"]
+    problems, total, environments = [], Count(0, 0, 0), 0
+    for name in expected_environments():
+        commands = ended.get(name, {}).get("test", [])
+        if not commands:
+            problems.append(f"{name} ran no command")
+            continue
+        if any(command["retcode"] for command in commands):
+            problems.append(f"{name} failed")
+        environments += 1
+        if name in WITHOUT_TESTS:
+            continue
+        count = read_report(work_dir / "reports" / f"{name}.xml")
+        if count.ran == 0:
+            problems.append(f"{name} ran no test ({count.skipped} skipped)")
+        total = Count(*(before + more for before, more in zip(total, count, strict=True)))
+        print(f"  {name:24} {count.ran:6} ran {count.skipped:6} skipped {count.failed:6} failed")
+    for problem in problems:
+        print(f"NOT GOOD: {problem}", file=sys.stderr)
+    print(
+        f"{'FAILED' if problems else 'PASSED'}: {total.ran} tests ran in {environments} environments, "
+        f"{total.skipped} skipped, {total.failed} failed"
+    )
+    return 1 if problems else 0
+
+
+def expected_environments() -> list[str]:
+    """Environments of the default tox run that this machine has the programs for."""
+    sys.path.insert(0, str(ROOT))
+    from toxfile import installed
+
+    words = ["core", *sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")), "all"]
+    pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
+    here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
+    names = [f"py{version.replace('.', '')}-{word}" for version in here for word in words]
+    java = shutil.which("java") and shutil.which("mvn")
+    return [*WITHOUT_TESTS, *names, *(["interop"] if java or shutil.which("node") else [])]
+
+
+def runs(program: str) -> bool:
+    """Whether *program* starts; pyenv leaves names on the path that do not."""
+    if shutil.which(program) is None:
+        return False
+    return subprocess.run([program, "-c", ""], capture_output=True, env=dict(os.environ)).returncode == 0
+
+
+def read_report(path: Path) -> Count:
+    """Sum up pytest's report; all zero where there is none."""
+    if not path.exists():
+        return Count(0, 0, 0)
+    suites = list(ElementTree.parse(path).getroot().iter("testsuite"))
+    tests, skipped, bad = (
+        sum(int(suite.get(name, 0)) for suite in suites for name in names)
+        for names in (("tests",), ("skipped",), ("failures", "errors"))
+    )
+    return Count(tests - skipped, skipped, bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Build the workspace's wheels, and install a choice of them into the Python that runs this.
+
+    python .ci/install_wheels.py FOLDER --build-only
+    python .ci/install_wheels.py FOLDER core filter_tag
+    python .ci/install_wheels.py FOLDER core --every-plugin
+
+Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
+that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE_FOLDERS = ("src",)
+SOURCE_FILES = ("pyproject.toml", "README.md", "LICENSE")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the wheels lie")
+    parser.add_argument("names", nargs="*", help="'core' and plugin folders to install")
+    parser.add_argument("--every-plugin", action="store_true", help="install every plugin of the tree")
+    parser.add_argument("--build-only", action="store_true", help="install nothing")
+    asked = parser.parse_args()
+    trees = {"core": ROOT / "core"} | {path.parent.name: path.parent for path in ROOT.glob("plugins/*/pyproject.toml")}
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    with (asked.folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        build(asked.folder, sorted(trees.values()))
+    if asked.build_only:
+        return 0
+    names = sorted(trees) if asked.every_plugin else asked.names
+    if missing := [name for name in names if name not in trees]:
+        raise SystemExit(f"no such distribution in this tree: {', '.join(missing)}")
+    install(wheel_of(asked.folder, name) for name in names)
+    return 0
+
+
+def build(folder: Path, trees: list[Path]) -> None:
+    """Make *folder* hold one wheel for each tree, and nothing older."""
+    digest = digest_of(trees)
+    stamp = folder / "sources.sha256"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    stamp.unlink(missing_ok=True)
+    for old in folder.glob("*.whl"):
+        old.unlink()
+    pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), *map(str, trees))
+    for tree in trees:
+        shutil.rmtree(tree / "build", ignore_errors=True)
+    stamp.write_text(digest)
+
+
+def digest_of(trees: list[Path]) -> str:
+    """One digest over the name and content of everything that goes into the wheels."""
+    total = hashlib.sha256()
+    for tree in trees:
+        inside = [path for folder in SOURCE_FOLDERS for path in (tree / folder).rglob("*") if path.is_file()]
+        for path in sorted([*inside, *(tree / name for name in SOURCE_FILES)]):
+            if "__pycache__" not in path.parts:
+                total.update(f"{path.relative_to(ROOT)}\0".encode())
+                total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def wheel_of(folder: Path, name: str) -> str:
+    """The wheel of 'core' or of a plugin folder."""
+    stem = "gantrymq" if name == "core" else f"gantrymq_{name}"
+    (found,) = folder.glob(f"{stem}-[0-9]*.whl")
+    return str(found)
+
+
+def install(wheels: Iterable[str]) -> None:
+    """Replace whatever of GantryMQ is installed by exactly *wheels*; what they need comes along."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
+    ).stdout.split()
+    ours = [line.partition("==")[0] for line in listed if line.startswith("gantrymq")]
+    if ours:
+        pip("uninstall", "--quiet", "--yes", *ours)
+    pip("install", "--quiet", *wheels)
+
+
+def pip(*words: str) -> None:
+    """Run pip of this Python."""
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *words], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
