@@ -4,8 +4,8 @@ What differs from strict JSON, and is read and written here:
 
     {0:"10.0.0.1:10911"}                                    integer keys without quotes    -> int keys
     {{"brokerName":"b","queueId":0,"topic":"T"}:20}         objects in key position        -> `ObjectKey` keys
-    {'a':1}  {code:3}  [1,,2]  12L                          single quotes, bare names, spare commas, suffixes (read only)
-    {"$ref":"$.path[0]"}                                    the same Java object again     -> a copy of what it points at
+    {'a':1}  {code:3}  [1,,2]  12L                          single quotes, bare names, spare commas (read only)
+    {"$ref":"$.path[0]"}                                    the same Java object again     -> a copy of its target
 
 A quoted key stays a string, also where it holds a number or an object's text: `int_keys` and `object_key` turn it into
 what a table needs. `loads` tries strict JSON first, so ordinary text costs what orjson costs.
@@ -374,7 +374,7 @@ class _Resolver:
 
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
-_SPECIAL_BROWSER = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
+_SPECIAL_BROWSER = re.compile(r"[^ !#-.0-\[\]-~]")  # negated: a wide range is slow to compile
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -194,7 +195,6 @@ def encode_head(command: Command, body_length: int) -> bytes:
 
 # What orjson writes otherwise than fastjson: lower-case \u00xx, and 0x7f..0x9f, U+2028, U+2029 as they are.
 _DIFFERENT = re.compile(rb"\\.(?:00[0-9a-f]{2})?|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
-_SUSPECT = re.compile(rb"\\u00[01][a-f]|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
 def _encode_json(command: Command) -> bytes:
@@ -216,7 +216,16 @@ def _encode_json(command: Command) -> bytes:
         header = orjson.dumps(fields)
     except TypeError as error:
         raise _not_text(ext) from error
-    return _DIFFERENT.sub(_as_fastjson, header) if _SUSPECT.search(header) else header
+    return _DIFFERENT.sub(_as_fastjson, header) if _differs(header) else header
+
+
+def _differs(header: bytes) -> bool:
+    """Whether orjson may have written something otherwise than fastjson does; a few searches, as it is rarely so."""
+    if not header.isascii() or b"\x7f" in header:
+        return True
+    return b"\\u00" in header and (
+        b"\\u001" in header or b"\\u000b" in header or b"\\u000e" in header or b"\\u000f" in header
+    )
 
 
 def _as_fastjson(found: re.Match[bytes]) -> bytes:
@@ -226,7 +235,7 @@ def _as_fastjson(found: re.Match[bytes]) -> bytes:
     return b"\\u%04X" % ord(text.decode())
 
 
-def _not_text(ext: dict[str, str] | None) -> LocalProtocolError:
+def _not_text(ext: Mapping[str, object] | None) -> LocalProtocolError:
     for name, value in (ext or {}).items():
         if not isinstance(value, str):
             return LocalProtocolError(f"ext field {name} must be text, got {value!r}")

@@ -1,0 +1,95 @@
+"""Headers of queue offsets and consumer progress.
+
+Source: apache/rocketmq remoting/.../protocol/header/{Query,Update}ConsumerOffset*.java, Get{Max,Min}Offset*.java,
+SearchOffset*.java, GetEarliestMsgStoretime*.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, request_header, response_header
+
+__all__ = [
+    "GetEarliestMsgStoretimeRequest",
+    "GetEarliestMsgStoretimeResponse",
+    "GetMaxOffsetRequest",
+    "GetMinOffsetRequest",
+    "OffsetResponse",
+    "QueryConsumerOffsetRequest",
+    "SearchOffsetByTimestampRequest",
+    "UpdateConsumerOffsetRequest",
+]
+
+
+@request_header(RequestCode.QUERY_CONSUMER_OFFSET)
+class QueryConsumerOffsetRequest(RequestHeader):
+    """How far is the group in this queue?"""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    set_zero_if_not_found: bool | None = None
+
+
+@request_header(RequestCode.UPDATE_CONSUMER_OFFSET)
+class UpdateConsumerOffsetRequest(RequestHeader):
+    """The group has consumed up to here."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    commit_offset: Int64
+
+
+@request_header(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+class SearchOffsetByTimestampRequest(RequestHeader):
+    """The offset that belongs to a store time."""
+
+    topic: str
+    queue_id: Int32
+    timestamp: Int64  # ms
+    boundary_type: str | None = None  # LOWER (also when None) or UPPER, in any case
+
+
+@request_header(RequestCode.GET_MAX_OFFSET)
+class GetMaxOffsetRequest(RequestHeader):
+    """The offset that the next message of the queue will get."""
+
+    topic: str
+    queue_id: Int32
+    committed: bool = True
+
+
+@request_header(RequestCode.GET_MIN_OFFSET)
+class GetMinOffsetRequest(RequestHeader):
+    """The first offset that the queue still has."""
+
+    topic: str
+    queue_id: Int32
+
+
+@response_header(
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+    RequestCode.GET_MAX_OFFSET,
+    RequestCode.GET_MIN_OFFSET,
+)
+class OffsetResponse(Header):
+    """A queue offset."""
+
+    offset: Int64
+
+
+@request_header(RequestCode.GET_EARLIEST_MSG_STORETIME)
+class GetEarliestMsgStoretimeRequest(RequestHeader):
+    """When was the oldest message of the queue stored?"""
+
+    topic: str
+    queue_id: Int32
+
+
+@response_header(RequestCode.GET_EARLIEST_MSG_STORETIME)
+class GetEarliestMsgStoretimeResponse(Header):
+    """A store time."""
+
+    timestamp: Int64  # ms

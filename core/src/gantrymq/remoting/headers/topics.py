@@ -1,0 +1,88 @@
+"""Headers of topic administration at a broker.
+
+Source: apache/rocketmq remoting/.../protocol/header/CreateTopicRequestHeader.java, DeleteTopicRequestHeader.java,
+GetAllTopicConfig*.java, GetTopicConfigRequestHeader.java, GetTopicStatsInfoRequestHeader.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Header, Int32, RequestHeader, request_header, response_header
+
+__all__ = [
+    "CreateTopicRequest",
+    "DeleteTopicInBrokerRequest",
+    "GetAllTopicConfigRequest",
+    "GetAllTopicConfigResponse",
+    "GetTopicConfigRequest",
+    "GetTopicStatsInfoRequest",
+    "QueryTopicConsumeByWhoRequest",
+    "QueryTopicsByConsumerRequest",
+]
+
+
+@request_header(RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
+class CreateTopicRequest(RequestHeader):
+    """Create or change a topic."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str  # SINGLE_TAG, MULTI_TAG
+    topic_sys_flag: Int32 | None = None
+    order: bool = False
+    attributes: str | None = None  # +name=value,-name
+    force: bool | None = None
+
+
+@request_header(RequestCode.DELETE_TOPIC_IN_BROKER)
+class DeleteTopicInBrokerRequest(RequestHeader):
+    """Delete a topic."""
+
+    topic: str
+
+
+@request_header(RequestCode.GET_ALL_TOPIC_CONFIG)
+class GetAllTopicConfigRequest(RequestHeader):
+    """All topics; with none of the three fields, everything at once."""
+
+    topic_seq: Int32 | None = None  # the entry to go on from, 0 first
+    data_version: str | None = None  # JSON
+    max_topic_num: Int32 | None = None
+
+
+@response_header(RequestCode.GET_ALL_TOPIC_CONFIG)
+class GetAllTopicConfigResponse(Header):
+    """How many there are; missing in answers of old brokers."""
+
+    total_topic_num: Int32 | None = None
+
+
+@request_header(RequestCode.GET_TOPIC_CONFIG)
+class GetTopicConfigRequest(RequestHeader):
+    """One topic; ``lo`` asks for its mapping too."""
+
+    topic: str
+
+
+@request_header(RequestCode.GET_TOPIC_STATS_INFO)
+class GetTopicStatsInfoRequest(RequestHeader):
+    """Offsets of a topic's queues."""
+
+    topic: str
+
+
+@request_header(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
+class QueryTopicConsumeByWhoRequest(RequestHeader):
+    """Groups that consume a topic."""
+
+    topic: str
+
+
+@request_header(RequestCode.QUERY_TOPICS_BY_CONSUMER)
+class QueryTopicsByConsumerRequest(RequestHeader):
+    """Topics that a group consumes."""
+
+    group: str
