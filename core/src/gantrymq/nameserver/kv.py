@@ -1,0 +1,92 @@
+"""The key-value table operators keep in a name server: namespace -> key -> value, in kvConfig.json.
+
+    {"configTable":{"ORDER_TOPIC_CONFIG":{"TopicA":"broker-a:4;broker-b:8"}}}
+
+A change is written before it is visible: where the file cannot be written the table stays as it was and the caller is
+told. (RocketMQ changes the table first and only logs a failed write.)
+
+Source: apache/rocketmq namesrv/.../kvconfig/{KVConfigManager,KVConfigSerializeWrapper}.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import FormatError, RequestError
+from gantrymq.loose_json import dumps, loads
+from gantrymq.world import World
+
+log = logging.getLogger(__name__)
+
+ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"  # namespace: key topic, value "broker name:queue count;.."
+
+Table = dict[str, dict[str, str]]
+
+
+class KvConfig:
+    """The table and its file."""
+
+    def __init__(self, world: World, path: Path) -> None:
+        self._world = world
+        self._path = path
+        self._table: Table = {}
+        self._writing = asyncio.Lock()
+
+    def load(self) -> None:
+        """Read the file. A missing one means an empty table; so does a bad one, which is logged and left alone."""
+        try:
+            self._table = _read(self._world.files.read(self._path))
+        except FileNotFoundError:
+            self._table = {}
+        except (OSError, FormatError) as error:
+            log.warning("%s cannot be read, starting without key-value configuration: %s", self._path, error)
+            self._table = {}
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """The value, None where there is none."""
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """A copy of all of *namespace*, None for one nobody ever wrote to."""
+        table = self._table.get(namespace)
+        return None if table is None else dict(sorted(table.items()))
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value.
+
+        Raises:
+            RequestError: the file cannot be written; nothing has changed.
+        """
+        async with self._writing:
+            table = {name: dict(values) for name, values in self._table.items()}
+            table.setdefault(namespace, {})[key] = value
+            await self._write(table)
+
+    async def delete(self, namespace: str, key: str) -> None:
+        """Remove a value; fine if there is none. Raises as `put`."""
+        async with self._writing:
+            table = {name: dict(values) for name, values in self._table.items()}
+            table.get(namespace, {}).pop(key, None)
+            await self._write(table)
+
+    async def _write(self, table: Table) -> None:
+        try:
+            await self._world.workers.run(self._save, dumps({"configTable": table}))
+        except OSError as error:
+            raise RequestError(f"the change was not made: {self._path} cannot be written: {error}") from error
+        self._table = table
+
+    def _save(self, data: bytes) -> None:
+        self._world.files.make_dirs(self._path.parent)
+        self._world.files.replace(self._path, data)
+
+
+def _read(data: bytes) -> Table:
+    members = loads(data) if data.strip() else {}
+    table = members.get("configTable") if isinstance(members, dict) else None
+    if not isinstance(table, dict) or not all(isinstance(values, dict) for values in table.values()):
+        raise FormatError(f"expected an object with a configTable of objects, got {data[:40]!r}")
+    return {str(n): {str(k): str(v) for k, v in values.items() if v is not None} for n, values in table.items()}

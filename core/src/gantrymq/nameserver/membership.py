@@ -1,0 +1,119 @@
+"""Which brokers are here: registrations as they come, departures in batches, silence by the clock.
+
+A departure waits for the end of the loop's turn, so that a hundred connections that break together are taken out in one
+pass over the topics. A registration first takes out whoever is waiting, so that it never undoes what it makes.
+
+Source: apache/rocketmq namesrv/.../routeinfo/{RouteInfoManager,BatchUnregistrationService,
+BrokerHousekeepingService}.java.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from gantrymq.config import Settings
+from gantrymq.errors import RequestError
+from gantrymq.nameserver.notices import MinimumChange
+from gantrymq.nameserver.registration import Registered, Registration, register
+from gantrymq.nameserver.tables import BrokerAddress, RouteTables
+from gantrymq.nameserver.unregistration import (
+    Unregistration,
+    expired,
+    forget,
+    registered_on,
+    unregister,
+    unregistration_of,
+)
+from gantrymq.world import Clock, Timer
+
+log = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A connection that can be cut."""
+
+    def close(self) -> None:
+        """Close it; harmless if it is closed."""
+
+
+class Membership:
+    """Changes the tables as brokers come and go.
+
+    Args:
+        tell: called with each notice that settings want sent.
+    """
+
+    def __init__(
+        self, tables: RouteTables, settings: Settings, clock: Clock, tell: Callable[[MinimumChange], None]
+    ) -> None:
+        self._tables = tables
+        self._settings = settings
+        self._clock = clock
+        self._tell = tell
+        self._leaving: list[Unregistration] = []
+        self._drain_timer: Timer | None = None
+
+    def register(self, asked: Registration) -> Registered:
+        """Apply a registration. Raises as `gantrymq.nameserver.registration.register`."""
+        self.drain()
+        delete_missing = self._settings.flag("deleteTopicWithBrokerRegistration")
+        answer = register(self._tables, asked, self._clock.now_ms(), delete_missing=delete_missing)
+        if answer.change is not None:
+            self._notify([answer.change])
+        return answer
+
+    def submit(self, leaving: Unregistration) -> None:
+        """Have a broker taken out soon.
+
+        Raises:
+            RequestError: unRegisterBrokerQueueCapacity brokers wait already.
+        """
+        capacity = self._settings.number("unRegisterBrokerQueueCapacity")
+        if len(self._leaving) >= capacity:
+            raise RequestError(
+                f"{capacity} brokers wait to be unregistered; {leaving.address} cannot be added, try again"
+            )
+        self._leaving.append(leaving)
+        if self._drain_timer is None:
+            self._drain_timer = self._clock.call_later(0, self.drain)
+
+    def drain(self) -> None:
+        """Take out everyone who waits."""
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+            self._drain_timer = None
+        if self._leaving:
+            batch, self._leaving = self._leaving, []
+            self._notify(unregister(self._tables, batch))
+
+    def drop_silent(self) -> None:
+        """Cut the connections of brokers that were silent too long, and take them out."""
+        for key in expired(self._tables, self._clock.now_ms()):
+            live = self._tables.live[key]
+            log.warning("broker at %s of cluster %s was silent for %d ms", key.address, key.cluster, live.timeout_ms)
+            if isinstance(live.connection, Closable):
+                live.connection.close()
+            self._leave(key)
+
+    def connection_closed(self, connection: object) -> None:
+        """Take out every broker whose last registration came over *connection*."""
+        for key in registered_on(self._tables, connection):
+            log.info("broker at %s of cluster %s: its connection closed", key.address, key.cluster)
+            self._leave(key)
+
+    def _leave(self, key: BrokerAddress) -> None:
+        leaving = unregistration_of(self._tables, key)
+        if leaving is None:
+            forget(self._tables, key)
+            return
+        if len(self._leaving) >= self._settings.number("unRegisterBrokerQueueCapacity"):
+            self.drain()
+        self.submit(leaving)
+
+    def _notify(self, changes: list[MinimumChange]) -> None:
+        if self._settings.flag("notifyMinBrokerIdChanged"):
+            for change in changes:
+                self._tell(change)

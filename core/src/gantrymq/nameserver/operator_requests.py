@@ -1,0 +1,80 @@
+"""Requests of operators: key-value configuration, and the name server's own settings.
+
+Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (putKVConfig .. getKVListByNamespace,
+updateConfig, getConfig).
+"""
+
+from __future__ import annotations
+
+from gantrymq.config import Settings
+from gantrymq.errors import QueryNotFound, RequestError
+from gantrymq.loose_json import dumps
+from gantrymq.nameserver import runtime_config
+from gantrymq.nameserver.handlers import Handlers
+from gantrymq.nameserver.kv import KvConfig
+from gantrymq.nameserver.properties import read_properties
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.nameserver import (
+    GetKvConfigResponse,
+    GetKvlistByNamespaceRequest,
+    KvConfigRequest,
+    PutKvConfigRequest,
+)
+from gantrymq.world import World
+
+
+class OperatorRequests:
+    """Handlers for what operators ask."""
+
+    def __init__(self, world: World, kv: KvConfig, settings: Settings) -> None:
+        self._world = world
+        self._kv = kv
+        self._settings = settings
+
+    def handlers(self) -> Handlers:
+        """Request code to handler."""
+        return {
+            RequestCode.PUT_KV_CONFIG: self._put,
+            RequestCode.GET_KV_CONFIG: self._get,
+            RequestCode.DELETE_KV_CONFIG: self._delete,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self._namespace,
+            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_settings,
+            RequestCode.GET_NAMESRV_CONFIG: self._show_settings,
+        }
+
+    async def _put(self, request: Command, connection: object) -> Command:
+        header = PutKvConfigRequest.from_ext(request.ext)
+        await self._kv.put(header.namespace, header.key, header.value)
+        return response_to(request)
+
+    def _get(self, request: Command, connection: object) -> Command:
+        header = KvConfigRequest.from_ext(request.ext, request.code)
+        value = self._kv.get(header.namespace, header.key)
+        if value is None:
+            raise QueryNotFound(f"No config item, Namespace: {header.namespace} Key: {header.key}")
+        return response_to(request, ext=GetKvConfigResponse(value=value).to_ext())
+
+    async def _delete(self, request: Command, connection: object) -> Command:
+        header = KvConfigRequest.from_ext(request.ext, request.code)
+        await self._kv.delete(header.namespace, header.key)
+        return response_to(request)
+
+    def _namespace(self, request: Command, connection: object) -> Command:
+        header = GetKvlistByNamespaceRequest.from_ext(request.ext)
+        table = self._kv.namespace(header.namespace)
+        if table is None:
+            raise QueryNotFound(f"No config item, Namespace: {header.namespace}")
+        return response_to(request, body=dumps({"table": table}))
+
+    async def _update_settings(self, request: Command, connection: object) -> Command:
+        if request.payload:
+            try:
+                text = request.payload.decode()
+            except UnicodeDecodeError as error:
+                raise RequestError(f"the properties text is not UTF-8 at byte {error.start}") from error
+            await runtime_config.update(self._world, self._settings, read_properties(text))
+        return response_to(request)
+
+    def _show_settings(self, request: Command, connection: object) -> Command:
+        return response_to(request, body=runtime_config.properties_text(self._settings).encode())

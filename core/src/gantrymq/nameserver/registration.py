@@ -1,0 +1,177 @@
+"""A broker registers: what request 103 does to the tables.
+
+    1 the broker name joins its cluster         5 an address holds one id: its other ids go
+    2 unknown broker name: first registration   6 an id whose holder has a newer state version is kept
+    3 acting-master flag and zone are taken     7 one topic alone is refused before a full registration
+    4 is this the new smallest id?              8 id -> address; 9 who contributes topics; 10 topics; 11 live entry;
+                                               12 filter servers; 13 a slave learns its master; 14 notice
+
+Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (registerBroker).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import attrs
+
+from gantrymq.errors import RequestError
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import PERM_WRITE, TopicConfig
+from gantrymq.nameserver.notices import MinimumChange, minimum_change
+from gantrymq.nameserver.tables import (
+    BROKER_TIMEOUT_MS,
+    MASTER_ID,
+    BrokerAddress,
+    BrokerData,
+    LiveBroker,
+    Mapping,
+    QueueData,
+    RouteTables,
+)
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class RegistrationBody:
+    """What the body of a registration says."""
+
+    topics: dict[str, TopicConfig] = attrs.field(factory=dict)
+    version: DataVersion = attrs.field(factory=DataVersion)
+    mappings: dict[str, Mapping] = attrs.field(factory=dict)  # topic -> mapping info
+    filter_servers: list[str] | None = None  # None: not said, keep what is known
+
+
+@attrs.frozen(kw_only=True)
+class Registration:
+    """One request 103."""
+
+    cluster: str
+    broker_name: str
+    address: str  # host:port
+    broker_id: int
+    ha_address: str | None = None
+    zone: str | None = None
+    timeout_ms: int | None = None  # None: BROKER_TIMEOUT_MS
+    acting_master: bool | None = None  # None: a broker too old to know of it
+    connection: object | None = None
+    body: RegistrationBody = attrs.field(factory=RegistrationBody)
+
+    @property
+    def key(self) -> BrokerAddress:
+        """Its place in the live table."""
+        return BrokerAddress(self.cluster, self.address)
+
+
+class Registered(NamedTuple):
+    """What the broker is answered and who else is to know."""
+
+    master_address: str | None = None  # for slaves whose master is known
+    ha_address: str | None = None  # of that master
+    change: MinimumChange | None = None
+
+
+def register(tables: RouteTables, asked: Registration, now_ms: int, *, delete_missing: bool = False) -> Registered:
+    """Apply a registration that arrived at *now_ms*.
+
+    Args:
+        delete_missing: topics of this broker that the registration does not name are dropped.
+    Raises:
+        RequestError: a single topic from a broker id that is not registered yet. As in RocketMQ the broker name stays
+            known, without this address.
+    """
+    tables.clusters.setdefault(asked.cluster, set()).add(asked.broker_name)
+    broker = tables.brokers.get(asked.broker_name)
+    first = broker is None
+    if broker is None:
+        broker = tables.brokers[asked.broker_name] = BrokerData(asked.cluster, asked.broker_name)
+    broker.acting_master = bool(asked.acting_master)
+    broker.zone = asked.zone
+    # An empty map counts as smallest id 0, so the first address of a broker name never is a change.
+    is_new_minimum = asked.broker_id < (broker.smallest_id or 0)
+    for other_id in [i for i, a in broker.addresses.items() if a == asked.address and i != asked.broker_id]:
+        del broker.addresses[other_id]
+
+    if _outranked(tables, broker, asked):
+        tables.live.pop(asked.key, None)
+        return Registered()
+    if asked.broker_id not in broker.addresses and len(asked.body.topics) == 1:
+        raise RequestError(
+            f"register broker failed: {asked.broker_name} id {asked.broker_id} at {asked.address} sent a single topic "
+            "before its first full registration; it will be taken after that"
+        )
+    first = not broker.addresses.get(asked.broker_id) or first
+    broker.addresses[asked.broker_id] = asked.address
+
+    is_master = asked.broker_id == MASTER_ID
+    is_prime_slave = asked.acting_master is not None and not is_master and asked.broker_id == broker.smallest_id
+    if is_master or is_prime_slave:
+        _take_topics(tables, asked, first, read_only=is_prime_slave and broker.acting_master, drop=delete_missing)
+    _mark_live(tables, asked, now_ms)
+    change = minimum_change(broker.addresses, None, asked.ha_address) if is_new_minimum else None
+    return _answer(tables, broker, asked)._replace(change=change)
+
+
+def _outranked(tables: RouteTables, broker: BrokerData, asked: Registration) -> bool:
+    """Whether another process holds the id with a newer state version (a master the controller elected later)."""
+    held_by = broker.addresses.get(asked.broker_id)
+    if held_by is None or held_by == asked.address:
+        return False
+    holder = tables.live.get(BrokerAddress(asked.cluster, held_by))
+    if holder is None or holder.version.state_version <= asked.body.version.state_version:
+        return False
+    log.warning(
+        "registration of %s as id %d of %s ignored: %s holds that id with state version %d, newer than %d",
+        asked.address,
+        asked.broker_id,
+        asked.broker_name,
+        held_by,
+        holder.version.state_version,
+        asked.body.version.state_version,
+    )
+    return True
+
+
+def _take_topics(tables: RouteTables, asked: Registration, first: bool, *, read_only: bool, drop: bool) -> None:
+    name, body = asked.broker_name, asked.body
+    if drop and not body.mappings:
+        for topic in [t for t, by_broker in tables.queues.items() if name in by_broker and t not in body.topics]:
+            del tables.queues[topic][name]
+            if not tables.queues[topic]:
+                del tables.queues[topic]
+    changed = first or tables.version_differs(asked.key, body.version)
+    for config in body.topics.values():
+        by_broker = tables.queues.setdefault(config.name, {})
+        if not changed and name in by_broker:
+            continue
+        data = QueueData.of(name, config)
+        if read_only:
+            data.perm &= ~PERM_WRITE
+        by_broker[name] = data
+    if changed:
+        for topic, mapping in body.mappings.items():
+            tables.mappings.setdefault(topic, {})[str(mapping.get("bname") or name)] = mapping
+
+
+def _mark_live(tables: RouteTables, asked: Registration, now_ms: int) -> None:
+    timeout_ms = BROKER_TIMEOUT_MS if asked.timeout_ms is None else asked.timeout_ms
+    known = tables.live.get(asked.key)
+    if known is None:
+        log.info("broker %s id %d registered at %s", asked.broker_name, asked.broker_id, asked.address)
+    tables.live[asked.key] = LiveBroker(now_ms, timeout_ms, asked.body.version, asked.connection, asked.ha_address)
+    servers = asked.body.filter_servers
+    if servers:
+        tables.filter_servers[asked.key] = servers
+    elif servers is not None:
+        tables.filter_servers.pop(asked.key, None)
+
+
+def _answer(tables: RouteTables, broker: BrokerData, asked: Registration) -> Registered:
+    """A slave learns where its master is, provided the master is live."""
+    master = broker.addresses.get(MASTER_ID)
+    if asked.broker_id == MASTER_ID or master is None:
+        return Registered()
+    live = tables.live.get(BrokerAddress(asked.cluster, master))
+    return Registered() if live is None else Registered(master, live.ha_address)

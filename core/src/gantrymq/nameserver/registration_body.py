@@ -1,0 +1,156 @@
+"""The body of a broker registration, in the three forms brokers have sent.
+
+    plain       {"filterServerList":[..],"topicConfigSerializeWrapper":{"dataVersion":..,"topicConfigTable":..,..}}
+    old         the wrapper alone, from brokers before 3.0.11: it says nothing of filter servers
+    compressed  one zlib stream of blocks, each | length int32 | bytes |, with counts before the lists:
+                | data version JSON | topic count int32 | topic text .. | filter servers JSON
+                | mapping count int32 | mapping JSON .. |      mappings only from brokers of 5.0.0 on
+    topic text  name, read queues, write queues, perm, filter type, attributes JSON, one blank between them
+
+The compressed form carries neither order nor sysFlag, and loses attributes whose JSON holds a blank.
+
+Source: apache/rocketmq remoting/.../protocol/body/RegisterBrokerBody.java, common/.../TopicConfig.java (encode,
+decode), namesrv/.../processor/DefaultRequestProcessor.java (checksum, extractRegisterTopicConfigFromRequest).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any, Final
+
+from gantrymq.errors import FormatError, RequestError
+from gantrymq.loose_json import int_keys, loads
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import TopicConfig
+from gantrymq.nameserver.registration import RegistrationBody
+from gantrymq.nameserver.tables import Mapping
+from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
+
+MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024  # of a compressed body; 16 MiB on the wire could inflate to 16 GiB
+
+_I32 = struct.Struct(">i")
+
+
+def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version: int) -> RegistrationBody:
+    """Check and read the body of request 103; an empty one has no topics and data version 0/0/0.
+
+    Args:
+        crc32: what the header says: CRC32 of *body* in 31 bits, 0 to skip the check.
+        compressed: whether the header says so.
+        version: the sender's version number.
+    Raises:
+        RequestError: the checksum differs, or the body cannot be read.
+    """
+    if crc32 and crc32 != zlib.crc32(body) & 0x7FFFFFFF:
+        raise RequestError(
+            f"crc32 not match: the registration body has {zlib.crc32(body) & 0x7FFFFFFF}, its header says {crc32}"
+        )
+    is_old = version < VERSION_3_0_11
+    if not body:
+        return RegistrationBody(filter_servers=None if is_old else [])
+    try:
+        if is_old:
+            return _read_wrapper(_object(loads(body)), None)
+        if compressed:
+            return _read_compressed(body, with_mappings=version >= VERSION_5_0_0)
+        members = _object(loads(body))
+        servers = [str(server) for server in members.get("filterServerList") or []]
+        return _read_wrapper(_object(members.get("topicConfigSerializeWrapper")), servers)
+    except (FormatError, ValueError, TypeError, AttributeError, struct.error, zlib.error) as error:
+        raise RequestError(f"decode of a registration body of {len(body)} bytes failed: {error}") from error
+
+
+def _read_wrapper(wrapper: dict[str, Any], servers: list[str] | None) -> RegistrationBody:
+    topics = (
+        TopicConfig.from_json(members, name) for name, members in _object(wrapper.get("topicConfigTable")).items()
+    )
+    return RegistrationBody(
+        topics={topic.name: topic for topic in topics},
+        version=DataVersion.from_json(wrapper.get("dataVersion")),
+        mappings={t: _mapping(m) for t, m in _object(wrapper.get("topicQueueMappingInfoMap")).items()},
+        filter_servers=servers,
+    )
+
+
+def _mapping(members: dict[str, Any]) -> Mapping:
+    """Mapping info with integer keys where it has queue ids; otherwise as the broker sent it."""
+    ids = members.get("currIdMap")
+    return members if ids is None else {**members, "currIdMap": int_keys(ids)}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise FormatError(f"expected a JSON object, got {value!r:.40}")
+    return value
+
+
+# --- compressed -----------------------------------------------------------------------------------------------------
+
+
+def _read_compressed(body: bytes, *, with_mappings: bool) -> RegistrationBody:
+    blocks = _Blocks(_inflate(body))
+    version = DataVersion.from_json(_object(loads(blocks.block())))
+    topics = [_topic_of_text(blocks.block().decode()) for _ in range(blocks.number())]
+    servers = [str(server) for server in loads(blocks.block()) or []]
+    mappings = []
+    if with_mappings:
+        mappings = [_mapping(_object(loads(blocks.block()))) for _ in range(blocks.number())]
+    return RegistrationBody(
+        topics={topic.name: topic for topic in topics if topic is not None},
+        version=version,
+        mappings={str(mapping.get("topic")): mapping for mapping in mappings},
+        filter_servers=servers,
+    )
+
+
+def _inflate(body: bytes) -> bytes:
+    stream = zlib.decompressobj()
+    inflated = stream.decompress(body, MAX_INFLATED_BYTES)
+    if not stream.eof:
+        raise FormatError(f"the zlib stream is cut short or holds more than {MAX_INFLATED_BYTES} bytes")
+    return inflated
+
+
+class _Blocks:
+    """Reads counted blocks from the front."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self) -> int:
+        (value,) = _I32.unpack_from(self._data, self._at)
+        self._at += 4
+        return int(value)
+
+    def block(self) -> bytes:
+        size, start = self.number(), self._at
+        if not 0 <= size <= len(self._data) - start:
+            raise FormatError(f"a block of {size} bytes at {start} of {len(self._data)}")
+        self._at = start + size
+        return self._data[start : self._at]
+
+
+def _topic_of_text(text: str) -> TopicConfig | None:
+    """Read one topic line; None for one RocketMQ would not read (fewer than five words)."""
+    words = text.split(" ")
+    if len(words) < 5:
+        return None
+    attributes: dict[str, Any] = {}
+    if len(words) > 5:
+        try:
+            attributes = _object(json.loads(words[5]))
+        except ValueError:
+            attributes = {}  # cut at a blank; the topic itself is whole
+    return TopicConfig(
+        name=words[0],
+        read_queues=int(words[1]),
+        write_queues=int(words[2]),
+        perm=int(words[3]),
+        filter_type=words[4],
+        attributes={str(key): str(value) for key, value in attributes.items()},
+    )

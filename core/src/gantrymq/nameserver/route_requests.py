@@ -1,0 +1,153 @@
+"""Requests of clients and tools about routes, topics and clusters.
+
+Source: apache/rocketmq namesrv/.../processor/{ClientRequestProcessor,DefaultRequestProcessor}.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gantrymq.config import Settings
+from gantrymq.errors import RequestError, TopicNotExist
+from gantrymq.loose_json import dumps, dumps_standard
+from gantrymq.nameserver import topics
+from gantrymq.nameserver.handlers import Handler, Handlers, read_object, wants_standard_json
+from gantrymq.nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
+from gantrymq.nameserver.routes import find_route, keep_zone
+from gantrymq.nameserver.tables import QueueData, RouteTables
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.nameserver import (
+    AddWritePermOfBrokerResponse,
+    DeleteTopicInNamesrvRequest,
+    GetRouteinfoByTopicRequest,
+    GetTopicsByClusterRequest,
+    RegisterTopicInNamesrvRequest,
+    WipeWritePermOfBrokerResponse,
+    WritePermOfBrokerRequest,
+)
+from gantrymq.world import Clock
+
+
+class RouteRequests:
+    """Handlers for what clients and tools ask; the wait for brokers begins when this is made."""
+
+    def __init__(self, tables: RouteTables, kv: KvConfig, settings: Settings, clock: Clock) -> None:
+        self._tables = tables
+        self._kv = kv
+        self._settings = settings
+        self._clock = clock
+        self._started = clock.monotonic()
+
+    def handlers(self) -> Handlers:
+        """Request code to handler."""
+        return {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe_write_perm,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add_write_perm,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._all_topics,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
+            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self._add_topic,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self._topics_of_cluster,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self._topics_where(lambda data: data.is_unit),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topics_where(lambda data: data.has_unit_subscription),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._topics_where(
+                lambda data: data.has_unit_subscription and not data.is_unit
+            ),
+        }
+
+    def _route(self, request: Command, connection: object) -> Command:
+        header = GetRouteinfoByTopicRequest.from_ext(request.ext)
+        self._check_ready()
+        route = find_route(self._tables, header.topic, acting_master=self._settings.flag("supportActingMaster"))
+        if route is None:
+            raise TopicNotExist(
+                f"No topic route info in name server for the topic: {header.topic}\n"
+                "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+            )
+        if self._settings.flag("orderMessageEnable"):
+            route.order_config = self._kv.get(ORDER_TOPIC_CONFIG, header.topic)
+        zone = (request.ext or {}).get("__ZONE_NAME", "")
+        if (request.ext or {}).get("__ZONE_MODE", "").lower() == "true" and zone.strip():
+            keep_zone(route, zone)
+        write = dumps_standard if wants_standard_json(request, header.accept_standard_json_only) else dumps
+        return response_to(request, body=write(route.to_json()))
+
+    def _check_ready(self) -> None:
+        """Unlike RocketMQ, which stops answering for good after the first route, we only wait for the time to pass."""
+        wait_s = self._settings.number("waitSecondsForService")
+        if self._settings.flag("needWaitForService") and self._clock.monotonic() - self._started < wait_s:
+            raise RequestError(f"name server not ready: brokers get {wait_s} s after its start to register")
+
+    def _cluster_info(self, request: Command, connection: object) -> Command:
+        return response_to(request, body=dumps(topics.cluster_info(self._tables)))
+
+    def _wipe_write_perm(self, request: Command, connection: object) -> Command:
+        header = WritePermOfBrokerRequest.from_ext(request.ext, request.code)
+        count = topics.wipe_write_perm(self._tables, header.broker_name)
+        return response_to(request, ext=WipeWritePermOfBrokerResponse(wipe_topic_count=count).to_ext())
+
+    def _add_write_perm(self, request: Command, connection: object) -> Command:
+        header = WritePermOfBrokerRequest.from_ext(request.ext, request.code)
+        count = topics.add_write_perm(self._tables, header.broker_name)
+        return response_to(request, ext=AddWritePermOfBrokerResponse(add_topic_count=count).to_ext())
+
+    def _delete_topic(self, request: Command, connection: object) -> Command:
+        header = DeleteTopicInNamesrvRequest.from_ext(request.ext)
+        topics.delete_topic(self._tables, header.topic, header.cluster_name or None)
+        return response_to(request)
+
+    def _add_topic(self, request: Command, connection: object) -> Command:
+        """Without a body nothing is asked: ali-ons sends this code in its meaning of 3.x, without a topic."""
+        if request.payload:
+            header = RegisterTopicInNamesrvRequest.from_ext(request.ext)
+            topics.add_topic(self._tables, header.topic, _queue_data(read_object(request, "topic route")))
+        return response_to(request)
+
+    # --- topic lists ------------------------------------------------------------------------------------------------
+
+    def _all_topics(self, request: Command, connection: object) -> Command:
+        self._check_enabled("enableAllTopicList")
+        return _topic_list(request, topics.all_topics(self._tables))
+
+    def _topics_of_cluster(self, request: Command, connection: object) -> Command:
+        self._check_enabled("enableTopicList")
+        header = GetTopicsByClusterRequest.from_ext(request.ext)
+        return _topic_list(request, topics.topics_of_cluster(self._tables, header.cluster))
+
+    def _system_topics(self, request: Command, connection: object) -> Command:
+        return _topic_list(request, *topics.system_topics(self._tables))
+
+    def _topics_where(self, matches: Callable[[QueueData], bool]) -> Handler:
+        def answer(request: Command, connection: object) -> Command:
+            self._check_enabled("enableTopicList")
+            return _topic_list(request, topics.topics_where(self._tables, matches))
+
+        return answer
+
+    def _check_enabled(self, key: str) -> None:
+        if not self._settings.flag(key):
+            raise RequestError(f"disable: {key}=false in the name server's settings")
+
+
+def _topic_list(request: Command, names: list[str], broker_address: str | None = None) -> Command:
+    return response_to(request, body=dumps({"brokerAddr": broker_address, "topicList": names}))
+
+
+def _queue_data(route: dict[str, Any]) -> list[QueueData]:
+    try:
+        return [
+            QueueData(
+                str(members["brokerName"]),
+                int(members.get("readQueueNums", 0)),
+                int(members.get("writeQueueNums", 0)),
+                int(members.get("perm", 0)),
+                int(members.get("topicSysFlag", 0)),
+            )
+            for members in route.get("queueDatas") or []
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RequestError(f"the body is no topic route: its queueDatas cannot be read: {error!r}") from error

@@ -1,0 +1,92 @@
+"""The answer to a route lookup (request 105): put together from the tables, which stay as they are.
+
+Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (pickupTopicRouteData), ZoneRouteRPCHook.java,
+remoting/.../protocol/route/TopicRouteData.java.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.nameserver.tables import MASTER_ID, BrokerAddress, BrokerData, Mapping, QueueData, RouteTables
+
+MEMBER_TOPIC_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"  # brokers look their own group up: never an acting master
+
+
+@attrs.define
+class Route:
+    """Where one topic is, a copy that may be changed."""
+
+    queues: list[QueueData]
+    brokers: list[BrokerData]
+    filter_servers: dict[str, list[str] | None]  # by broker address
+    mappings: dict[str, Mapping] | None = None  # by broker name; None for ordinary topics
+    order_config: str | None = None  # "broker-a:4;broker-b:8"
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes, in its order; absent ones are None."""
+        return {
+            "brokerDatas": [broker.to_json() for broker in self.brokers],
+            "filterServerTable": self.filter_servers,
+            "orderTopicConf": self.order_config,
+            "queueDatas": [queue.to_json() for queue in self.queues],
+            "topicQueueMappingByBroker": self.mappings,
+        }
+
+
+def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False) -> Route | None:
+    """Return the route of *topic*, or None where no known broker has queues of it.
+
+    Brokers and queues come sorted by broker name. Queues of an unknown broker name are listed, without an address.
+
+    Args:
+        acting_master: let the smallest slave stand in for a missing master (``supportActingMaster``).
+    """
+    by_broker = tables.queues.get(topic)
+    if by_broker is None:
+        return None
+    names = sorted(by_broker)
+    brokers = [tables.brokers[name].copy() for name in names if name in tables.brokers]
+    if not brokers:
+        return None
+    queues = [attrs.evolve(by_broker[name]) for name in names]
+    route = Route(queues, brokers, _filter_servers(tables, brokers), tables.mappings.get(topic))
+    if acting_master and not topic.startswith(MEMBER_TOPIC_PREFIX):
+        _seat_acting_masters(route)
+    return route
+
+
+def keep_zone(route: Route, zone: str) -> None:
+    """Drop from *route* the brokers with a master in a zone other than *zone* (compared without case).
+
+    A broker without a master stays: consuming from a slave breaks the nearby rule rather than the consumer.
+    """
+    dropped = [b for b in route.brokers if b.has_master and (b.zone or "").lower() != zone.lower()]
+    names = {broker.name for broker in dropped}
+    route.brokers = [broker for broker in route.brokers if broker.name not in names]
+    route.queues = [queue for queue in route.queues if queue.broker_name not in names]
+    for broker in dropped:
+        for address in broker.addresses.values():
+            route.filter_servers.pop(address, None)
+
+
+def _filter_servers(tables: RouteTables, brokers: list[BrokerData]) -> dict[str, list[str] | None]:
+    if not tables.filter_servers:
+        return {}
+    return {
+        address: tables.filter_servers.get(BrokerAddress(broker.cluster, address))
+        for broker in brokers
+        for address in broker.addresses.values()
+    }
+
+
+def _seat_acting_masters(route: Route) -> None:
+    """Show the smallest slave as id 0 where the broker allows it and its queues are read-only already."""
+    writable = {queue.broker_name: queue.writable for queue in route.queues}
+    for broker in route.brokers:
+        smallest = broker.smallest_id
+        if smallest is None or broker.has_master or not broker.acting_master or writable[broker.name]:
+            continue
+        broker.addresses[MASTER_ID] = broker.addresses.pop(smallest)

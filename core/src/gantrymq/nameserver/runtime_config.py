@@ -1,0 +1,66 @@
+"""Settings seen and changed from outside while the name server runs (requests 318 and 319).
+
+Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (updateConfig, getConfig,
+validateBlackListConfigExist), common/.../Configuration.java, java.util.Properties (load).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from gantrymq.config import Settings, Value
+from gantrymq.errors import NoPermission, RequestError
+from gantrymq.world import World
+
+log = logging.getLogger(__name__)
+
+ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
+
+
+def properties_text(settings: Settings) -> str:
+    """Every key as a ``key=value`` line, sorted by key."""
+    return "".join(f"{key}={_text(value)}\n" for key, value in settings.as_dict().items())
+
+
+async def update(world: World, settings: Settings, properties: dict[str, str]) -> None:
+    """Change *settings* and write all of them to configStorePath, whose old content goes to ``<file>.bak``.
+
+    Unknown keys are ignored. All values are checked first: one that does not fit changes nothing. A key that is read
+    only at the start is written too, and acts at the next start.
+
+    Raises:
+        NoPermission: a key is black-listed.
+        ConfigError: a value does not fit its key.
+        RequestError: the file cannot be written; nothing has changed.
+    """
+    black = ALWAYS_BLACK_LISTED.union(settings.text("configBlackList").split(";"))
+    refused = sorted(black & properties.keys())
+    if refused:
+        raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
+    where = "request 318"
+    known = {key: value for key, value in properties.items() if key in settings.schema}
+    changed = Settings(settings.schema.values(), settings.as_dict())
+    for key, value in known.items():
+        changed.set(key, value, where)
+    path = Path(settings.text("configStorePath"))
+    try:
+        await world.workers.run(_save, world, path, properties_text(changed).encode())
+    except OSError as error:
+        raise RequestError(f"the change was not made: {path} cannot be written: {error}") from error
+    for key, value in known.items():
+        settings.set(key, value, where)
+        log.info("setting %s=%s%s", key, value, "" if settings.schema[key].runtime else " (acts at the next start)")
+
+
+def _save(world: World, path: Path, data: bytes) -> None:
+    files = world.files
+    files.make_dirs(path.parent)
+    if files.stat(path) is not None:
+        files.replace(path.with_name(path.name + ".bak"), files.read(path))
+    files.replace(path, data)
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

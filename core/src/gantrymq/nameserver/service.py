@@ -1,0 +1,83 @@
+"""A name server without its sockets: takes requests, gives answers.
+
+Source: apache/rocketmq namesrv/.../processor/{DefaultRequestProcessor,ClientRequestProcessor}.java (processRequest),
+remoting/.../netty/NettyRemotingAbstract.java (what comes before a handler).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from gantrymq.config import Settings
+from gantrymq.errors import GantryError, RefusedWith, RequestNotSupported
+from gantrymq.nameserver.broker_requests import BrokerRequests
+from gantrymq.nameserver.handlers import Answer, Handler
+from gantrymq.nameserver.kv import KvConfig
+from gantrymq.nameserver.membership import Membership
+from gantrymq.nameserver.notices import MinimumChange
+from gantrymq.nameserver.operator_requests import OperatorRequests
+from gantrymq.nameserver.route_requests import RouteRequests
+from gantrymq.nameserver.tables import RouteTables
+from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.world import World
+
+log = logging.getLogger(__name__)
+
+
+class NameService:
+    """All state of one name server, and a handler for every request it serves.
+
+    Args:
+        tell: sends a notice to brokers (request 905).
+    """
+
+    def __init__(self, world: World, settings: Settings, tell: Callable[[MinimumChange], None]) -> None:
+        self.tables = RouteTables()
+        self.kv = KvConfig(world, Path(settings.text("kvConfigPath")))
+        self.membership = Membership(self.tables, settings, world.clock, tell)
+        self.stopping = False  # newer clients are sent away
+        self._handlers: dict[int, Handler] = {
+            **BrokerRequests(self.tables, self.membership, self.kv, settings, world.clock).handlers(),
+            **RouteRequests(self.tables, self.kv, settings, world.clock).handlers(),
+            **OperatorRequests(world, self.kv, settings).handlers(),
+        }
+
+    def answer(self, request: Command, connection: object) -> Answer:
+        """Return the answer to *request*, or an awaitable of it where a file has to be written first.
+
+        Never raises: an error raised on purpose becomes its code and text, any other is logged and becomes code 1.
+
+        Args:
+            connection: what the request came on; a broker that registers is bound to it by identity.
+        """
+        try:
+            answer = self._handler(request)(request, connection)
+        except Exception as error:
+            return _refusal(request, error)
+        return answer if isinstance(answer, Command) else _settle(request, answer)
+
+    def _handler(self, request: Command) -> Handler:
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            raise RequestNotSupported(f" request type {request.code} not supported")
+        if self.stopping and request.version > VERSION_5_3_1:
+            raise RefusedWith(ResponseCode.GO_AWAY, "please go away: the name server is stopping")
+        return handler
+
+
+async def _settle(request: Command, answer: Awaitable[Command]) -> Command:
+    try:
+        return await answer
+    except Exception as error:
+        return _refusal(request, error)
+
+
+def _refusal(request: Command, error: Exception) -> Command:
+    if isinstance(error, GantryError):
+        log.debug("%s refused with %d: %s", request_name(request.code), error.response_code, error)
+        return response_to(request, error.response_code, str(error))
+    log.error("%s failed", request_name(request.code), exc_info=error)
+    return response_to(request, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

@@ -1,0 +1,185 @@
+"""The settings of a name server: RocketMQ's keys and defaults.
+
+Keys that only tune Java's threads and buffers are taken, kept and shown, so that an operator's namesrv.conf works as it
+is; their help says that one event loop has no use for them. Keys that would switch on what is not built stop the start.
+
+Source: apache/rocketmq common/.../namesrv/NamesrvConfig.java, remoting/.../netty/NettyServerConfig.java.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.config import Kind, Setting, Value
+
+__all__ = ["name_server_settings"]
+
+
+def name_server_settings(home: Path | None = None) -> list[Setting]:
+    """Return the schema.
+
+    Args:
+        home: the folder below which ``namesrv/`` lies by default; None means the user's home folder.
+    """
+    folder = (Path.home() if home is None else home) / "namesrv"
+    return [*_addresses(), *_files(folder), *_routes(), *_lifetime(), *_not_built(), *_unused()]
+
+
+def _addresses() -> list[Setting]:
+    return [
+        Setting("listenPort", "number", 9876, "port to listen on, 0 for a free one", at_least=0, at_most=65535),
+        Setting("bindAddress", "text", "0.0.0.0", "address to listen on"),
+    ]
+
+
+def _files(folder: Path) -> list[Setting]:
+    return [
+        Setting("rocketmqHome", "text", "", "home folder of a RocketMQ installation; only shown"),
+        Setting("kvConfigPath", "text", str(folder / "kvConfig.json"), "file that keeps the key-value configuration"),
+        Setting(
+            "configStorePath",
+            "text",
+            str(folder / "namesrv.properties"),
+            "file that settings changed at runtime are written to; the file given with -c replaces it",
+        ),
+        Setting(
+            "configBlackList",
+            "text",
+            "configBlackList;configStorePath;kvConfigPath",
+            "keys, separated by ;, that cannot be changed at runtime",
+        ),
+    ]
+
+
+def _routes() -> list[Setting]:
+    return [
+        Setting("orderMessageEnable", "flag", False, "attach the order configuration to routes", runtime=True),
+        Setting(
+            "returnOrderTopicConfigToBroker",
+            "flag",
+            True,
+            "answer registrations with the order configuration",
+            runtime=True,
+        ),
+        Setting(
+            "supportActingMaster",
+            "flag",
+            False,
+            "let the smallest slave stand in for a missing master in routes",
+            runtime=True,
+        ),
+        Setting("enableAllTopicList", "flag", True, "answer requests for the list of all topics", runtime=True),
+        Setting("enableTopicList", "flag", True, "answer requests for topic lists by cluster and unit", runtime=True),
+        Setting(
+            "deleteTopicWithBrokerRegistration",
+            "flag",
+            False,
+            "drop topics of a broker that its registration no longer names",
+            runtime=True,
+        ),
+    ]
+
+
+def _lifetime() -> list[Setting]:
+    return [
+        Setting(
+            "scanNotActiveBrokerInterval",
+            "number",
+            5000,
+            "milliseconds between looks for silent brokers",
+            at_least=10,
+            runtime=True,
+        ),
+        Setting(
+            "unRegisterBrokerQueueCapacity",
+            "number",
+            3000,
+            "brokers that may wait to be unregistered",
+            at_least=1,
+            runtime=True,
+        ),
+        Setting(
+            "notifyMinBrokerIdChanged",
+            "flag",
+            False,
+            "tell the brokers of a name when its smallest broker id changes",
+            runtime=True,
+        ),
+        Setting(
+            "needWaitForService",
+            "flag",
+            False,
+            "refuse route lookups for the first waitSecondsForService after the start",
+            runtime=True,
+        ),
+        Setting(
+            "waitSecondsForService",
+            "number",
+            45,
+            "seconds that brokers get to register before routes are answered, with needWaitForService",
+            at_least=0,
+            runtime=True,
+        ),
+        Setting(
+            "serverChannelMaxIdleTimeSeconds",
+            "number",
+            120,
+            "seconds without a byte after which a connection is closed",
+            at_least=1,
+        ),
+        Setting(
+            "enableShutdownGracefully",
+            "flag",
+            False,
+            "at the stop first answer newer clients with GO_AWAY for shutdownWaitTimeSeconds",
+            runtime=True,
+        ),
+        Setting(
+            "shutdownWaitTimeSeconds",
+            "number",
+            30,
+            "seconds to answer with GO_AWAY, with enableShutdownGracefully",
+            at_least=0,
+            runtime=True,
+        ),
+    ]
+
+
+def _not_built() -> list[Setting]:
+    cluster_test = "cluster test mode, which answers nothing but route lookups, is not built; leave it false"
+    controller = "an embedded controller is not built; leave it false and run Java's controller as a process of its own"
+    return [
+        Setting("clusterTest", "flag", False, "not built", not_built=lambda v: cluster_test if v else None),
+        Setting("productEnvName", "text", "center", "used by clusterTest only; only shown"),
+        Setting("enableControllerInNamesrv", "flag", False, "not built", not_built=lambda v: controller if v else None),
+    ]
+
+
+def _unused() -> list[Setting]:
+    """Java's threads and buffers."""
+    numbers = {
+        "clientRequestThreadPoolNums": 8,
+        "clientRequestThreadPoolQueueCapacity": 50000,
+        "defaultThreadPoolNums": 16,
+        "defaultThreadPoolQueueCapacity": 10000,
+        "serverAsyncSemaphoreValue": 64,
+        "serverCallbackExecutorThreads": 0,
+        "serverOnewaySemaphoreValue": 256,
+        "serverSelectorThreads": 3,
+        "serverSocketBacklog": 1024,
+        "serverSocketRcvBufSize": 0,
+        "serverSocketSndBufSize": 0,
+        "serverWorkerThreads": 8,
+        "writeBufferHighWaterMark": 0,
+        "writeBufferLowWaterMark": 0,
+    }
+    flags = {
+        "serverNettyWorkerGroupEnable": True,
+        "serverPooledByteBufAllocatorEnable": True,
+        "useEpollNativeSelector": False,
+    }
+    return [*(_shown(k, "number", v) for k, v in numbers.items()), *(_shown(k, "flag", v) for k, v in flags.items())]
+
+
+def _shown(key: str, kind: Kind, default: Value) -> Setting:
+    return Setting(key, kind, default, "threads or buffers of the Java server; only shown, one event loop serves all")

@@ -1,0 +1,149 @@
+"""What a name server knows, and nothing else: six tables of plain values, changed only by the modules beside this one.
+
+    queues          topic -> broker name -> QueueData
+    brokers         broker name -> BrokerData (id -> address)
+    clusters        cluster -> broker names
+    live            (cluster, address) -> LiveBroker
+    filter_servers  (cluster, address) -> addresses of filter servers
+    mappings        topic -> broker name -> static-topic mapping, as the broker sent it
+
+One event loop owns them, so there is no lock. Iteration order never reaches a peer: whoever answers sorts.
+
+Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (fields), remoting/.../protocol/route/{QueueData,
+BrokerData}.java.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import PERM_WRITE, SYS_FLAG_UNIT, SYS_FLAG_UNIT_SUB, TopicConfig
+
+MASTER_ID: Final = 0
+BROKER_TIMEOUT_MS: Final = 120_000  # silence after which a broker that named no span of its own is dropped
+
+Mapping = dict[str, Any]
+
+
+@attrs.define
+class QueueData:
+    """How many queues of one topic one broker offers, and for what."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    sys_flag: int
+
+    @classmethod
+    def of(cls, broker_name: str, topic: TopicConfig) -> QueueData:
+        """Return what *topic* means on *broker_name*."""
+        return cls(broker_name, topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag)
+
+    @property
+    def writable(self) -> bool:
+        """Whether producers may use it."""
+        return bool(self.perm & PERM_WRITE)
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether the topic belongs to a unit."""
+        return bool(self.sys_flag & SYS_FLAG_UNIT)
+
+    @property
+    def has_unit_subscription(self) -> bool:
+        """Whether a unit subscribes to the topic."""
+        return bool(self.sys_flag & SYS_FLAG_UNIT_SUB)
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes, in its order."""
+        return {
+            "brokerName": self.broker_name,
+            "perm": self.perm,
+            "readQueueNums": self.read_queues,
+            "topicSysFlag": self.sys_flag,
+            "writeQueueNums": self.write_queues,
+        }
+
+
+@attrs.define
+class BrokerData:
+    """One broker name: its master (id 0) and its slaves."""
+
+    cluster: str
+    name: str
+    addresses: dict[int, str] = attrs.field(factory=dict)  # broker id -> host:port
+    zone: str | None = None
+    acting_master: bool = False  # a slave may stand in for a missing master
+
+    @property
+    def smallest_id(self) -> int | None:
+        """The smallest registered id, None without an address."""
+        return min(self.addresses, default=None)
+
+    @property
+    def has_master(self) -> bool:
+        """Whether id 0 has an address."""
+        return MASTER_ID in self.addresses
+
+    def copy(self) -> BrokerData:
+        """A copy whose addresses may be changed."""
+        return attrs.evolve(self, addresses=dict(self.addresses))
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes, in its order; ids are integer keys, a missing zone is None."""
+        return {
+            "brokerAddrs": dict(sorted(self.addresses.items())),
+            "brokerName": self.name,
+            "cluster": self.cluster,
+            "enableActingMaster": self.acting_master,
+            "zoneName": self.zone,
+        }
+
+
+class BrokerAddress(NamedTuple):
+    """One broker process as the live table names it."""
+
+    cluster: str
+    address: str  # host:port
+
+
+@attrs.define(eq=False)
+class LiveBroker:
+    """When a broker process was last heard of, and over which connection."""
+
+    updated_ms: int  # wall time
+    timeout_ms: int
+    version: DataVersion
+    connection: object | None  # compared by identity only
+    ha_address: str | None
+
+    def expired(self, now_ms: int) -> bool:
+        """Whether it has been silent for longer than it may."""
+        return self.updated_ms + self.timeout_ms < now_ms
+
+
+@attrs.define(eq=False)
+class RouteTables:
+    """All tables of one name server."""
+
+    queues: dict[str, dict[str, QueueData]] = attrs.field(factory=dict)
+    brokers: dict[str, BrokerData] = attrs.field(factory=dict)
+    clusters: dict[str, set[str]] = attrs.field(factory=dict)
+    live: dict[BrokerAddress, LiveBroker] = attrs.field(factory=dict)
+    filter_servers: dict[BrokerAddress, list[str]] = attrs.field(factory=dict)
+    mappings: dict[str, dict[str, Mapping]] = attrs.field(factory=dict)
+
+    def version_differs(self, broker: BrokerAddress, version: DataVersion) -> bool:
+        """Whether *version* is not what *broker* registered with last; a broker that is not live always differs."""
+        live = self.live.get(broker)
+        return live is None or live.version != version
+
+    def refresh(self, broker: BrokerAddress, now_ms: int) -> None:
+        """Note that *broker* was heard of; never makes an entry."""
+        live = self.live.get(broker)
+        if live is not None:
+            live.updated_ms = now_ms

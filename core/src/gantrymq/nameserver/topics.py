@@ -1,0 +1,103 @@
+"""Questions about topics and clusters, and the few changes an operator may make to them.
+
+Every list comes sorted; RocketMQ's come in hash order.
+
+Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (getAllTopicList .. getHasUnitSubUnUnitTopicList,
+getAllClusterInfo, getBrokerMemberGroup, deleteTopic, registerTopic, operateWritePermOfBroker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from gantrymq.model.topic import PERM_READ, PERM_WRITE
+from gantrymq.nameserver.tables import QueueData, RouteTables
+
+
+def all_topics(tables: RouteTables) -> list[str]:
+    """Every topic that has queues."""
+    return sorted(tables.queues)
+
+
+def topics_of_cluster(tables: RouteTables, cluster: str) -> list[str]:
+    """Topics with queues on a broker of *cluster*; none for an unknown cluster."""
+    names = tables.clusters.get(cluster, set())
+    return sorted(topic for topic, by_broker in tables.queues.items() if not names.isdisjoint(by_broker))
+
+
+def topics_where(tables: RouteTables, matches: Callable[[QueueData], bool]) -> list[str]:
+    """Topics whose first queue data *matches*; the brokers of a topic are taken to agree."""
+    return sorted(t for t, by_broker in tables.queues.items() if matches(next(iter(by_broker.values()))))
+
+
+def system_topics(tables: RouteTables) -> tuple[list[str], str | None]:
+    """Cluster and broker names, which brokers make topics of, and the address of any one broker."""
+    names = set(tables.clusters).union(*tables.clusters.values())
+    addresses = (b.addresses[b.smallest_id] for b in tables.brokers.values() if b.smallest_id is not None)
+    return sorted(names), next(addresses, None)
+
+
+def cluster_info(tables: RouteTables) -> dict[str, Any]:
+    """All brokers and clusters: the body of request 106."""
+    return {
+        "brokerAddrTable": {name: tables.brokers[name].to_json() for name in sorted(tables.brokers)},
+        "clusterAddrTable": {cluster: sorted(names) for cluster, names in sorted(tables.clusters.items())},
+    }
+
+
+def member_group(tables: RouteTables, cluster: str, broker_name: str) -> dict[str, Any]:
+    """Addresses of one broker name by id, none for an unknown one: the body of request 901."""
+    broker = tables.brokers.get(broker_name)
+    addresses = dict(sorted(broker.addresses.items())) if broker is not None else {}
+    return {"brokerMemberGroup": {"brokerAddrs": addresses, "brokerName": broker_name, "cluster": cluster}}
+
+
+def delete_topic(tables: RouteTables, topic: str, cluster: str | None = None) -> None:
+    """Forget *topic*, or with *cluster* only its queues on that cluster's brokers."""
+    if cluster is None:
+        tables.queues.pop(topic, None)
+        return
+    by_broker = tables.queues.get(topic)
+    if by_broker is not None:
+        for name in tables.clusters.get(cluster, set()):
+            by_broker.pop(name, None)
+        if not by_broker:
+            del tables.queues[topic]
+
+
+def add_topic(tables: RouteTables, topic: str, queues: Iterable[QueueData]) -> None:
+    """Add queues of *topic* by hand (request 217).
+
+    A broker name nobody registered ends it: a new topic is then not made, a known one keeps what came before.
+    """
+    known = tables.queues.get(topic)
+    by_broker = {} if known is None else known
+    for data in queues:
+        if data.broker_name not in tables.brokers:
+            return
+        by_broker[data.broker_name] = attrs.evolve(data)
+    if by_broker:
+        tables.queues[topic] = by_broker
+
+
+def wipe_write_perm(tables: RouteTables, broker_name: str) -> int:
+    """Make the queues of a broker read-only until it registers anew; return how many topics it has."""
+    return _each_queue_data(tables, broker_name, lambda perm: perm & ~PERM_WRITE)
+
+
+def add_write_perm(tables: RouteTables, broker_name: str) -> int:
+    """Set the permission of a broker's queues to exactly read and write; return how many topics it has."""
+    return _each_queue_data(tables, broker_name, lambda _: PERM_READ | PERM_WRITE)
+
+
+def _each_queue_data(tables: RouteTables, broker_name: str, perm: Callable[[int], int]) -> int:
+    count = 0
+    for by_broker in tables.queues.values():
+        data = by_broker.get(broker_name)
+        if data is not None:
+            data.perm = perm(data.perm)
+            count += 1
+    return count

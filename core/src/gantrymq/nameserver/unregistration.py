@@ -1,0 +1,127 @@
+"""Brokers leave: asked for (request 104), by a closed connection, or by silence. They are taken out in batches.
+
+Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (unRegisterBroker, cleanTopicByUnRegisterRequests,
+scanNotActiveBroker, onChannelDestroy, setupUnRegisterRequest), BatchUnregistrationService.java.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gantrymq.model.topic import PERM_WRITE
+from gantrymq.nameserver.notices import MinimumChange, minimum_change
+from gantrymq.nameserver.tables import BrokerAddress, RouteTables
+
+log = logging.getLogger(__name__)
+
+
+class Unregistration(NamedTuple):
+    """One broker process that leaves."""
+
+    cluster: str
+    broker_name: str
+    address: str
+    broker_id: int
+
+    @property
+    def key(self) -> BrokerAddress:
+        """Its place in the live table."""
+        return BrokerAddress(self.cluster, self.address)
+
+
+def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[MinimumChange]:
+    """Take every broker of *batch* out and return whom to tell that a smallest broker id has gone.
+
+    A broker name without addresses loses its queues, its cluster membership and with the last one the cluster; one with
+    a slave left that may stand in for the master becomes read-only. Static-topic mappings stay, as in RocketMQ.
+    """
+    removed: set[str] = set()
+    reduced: set[str] = set()
+    offline: dict[str, str] = {}  # broker name -> address of the smallest id that left
+    for leaving in batch:
+        tables.live.pop(leaving.key, None)
+        tables.filter_servers.pop(leaving.key, None)
+        broker = tables.brokers.get(leaving.broker_name)
+        if broker is None:
+            continue
+        had_minimum = leaving.broker_id == broker.smallest_id
+        broker.addresses = {i: address for i, address in broker.addresses.items() if address != leaving.address}
+        log.info("broker %s id %d at %s unregistered", leaving.broker_name, leaving.broker_id, leaving.address)
+        if broker.addresses:
+            reduced.add(leaving.broker_name)
+            if had_minimum:
+                offline[leaving.broker_name] = leaving.address
+        else:
+            del tables.brokers[leaving.broker_name]
+            _leave_cluster(tables, leaving)
+            removed.add(leaving.broker_name)
+    _clean_topics(tables, removed, reduced)
+    return _changes(tables, offline)
+
+
+def expired(tables: RouteTables, now_ms: int) -> list[BrokerAddress]:
+    """Return the brokers that have been silent for longer than they may at *now_ms*."""
+    return [key for key, live in tables.live.items() if live.expired(now_ms)]
+
+
+def registered_on(tables: RouteTables, connection: object) -> list[BrokerAddress]:
+    """Return the brokers whose last registration came over this very connection."""
+    return [key for key, live in tables.live.items() if live.connection is connection]
+
+
+def unregistration_of(tables: RouteTables, key: BrokerAddress) -> Unregistration | None:
+    """Return what takes the broker at *key* out, None when no broker name of that cluster lists the address."""
+    for broker in tables.brokers.values():
+        if broker.cluster == key.cluster:
+            for broker_id, address in broker.addresses.items():
+                if address == key.address:
+                    return Unregistration(key.cluster, broker.name, address, broker_id)
+    return None
+
+
+def forget(tables: RouteTables, key: BrokerAddress) -> None:
+    """Drop what is kept about an address that no broker name lists any more.
+
+    RocketMQ keeps such an entry for ever; nothing can be routed to it.
+    """
+    tables.live.pop(key, None)
+    tables.filter_servers.pop(key, None)
+
+
+def _leave_cluster(tables: RouteTables, leaving: Unregistration) -> None:
+    names = tables.clusters.get(leaving.cluster)
+    if names is not None:
+        names.discard(leaving.broker_name)
+        if not names:
+            del tables.clusters[leaving.cluster]
+
+
+def _clean_topics(tables: RouteTables, removed: set[str], reduced: set[str]) -> None:
+    masterless = []
+    for name in reduced:
+        broker = tables.brokers.get(name)
+        if broker is not None and broker.acting_master and not broker.has_master:
+            masterless.append(name)
+    if not removed and not masterless:
+        return
+    for topic, by_broker in list(tables.queues.items()):
+        for name in removed & by_broker.keys():
+            del by_broker[name]
+        if not by_broker:
+            del tables.queues[topic]
+        for name in masterless:
+            if name in by_broker:
+                by_broker[name].perm &= ~PERM_WRITE
+
+
+def _changes(tables: RouteTables, offline: dict[str, str]) -> list[MinimumChange]:
+    changes = []
+    for name, address in offline.items():
+        broker = tables.brokers.get(name)
+        if broker is not None and broker.acting_master:
+            change = minimum_change(broker.addresses, address, None)
+            if change is not None:
+                changes.append(change)
+    return changes
