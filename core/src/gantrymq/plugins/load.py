@@ -1,0 +1,183 @@
+"""Loading: import the plugins, let pluggy check them against the hook specs, call each hook of each plugin once.
+
+A plugin is broken when it does not import, names a hook that does not exist, takes arguments a hook does not have,
+raises in a hook or claims what another plugin has. A server does not start beside a broken plugin; a command leaves it
+out, with everything it registered, and goes on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pluggy
+
+from gantrymq import hooks
+from gantrymq.config import Setting
+from gantrymq.errors import PluginConflict, PluginError
+from gantrymq.plugins.discover import Candidate, find_candidates, given
+from gantrymq.plugins.loaded import PluginInfo, Plugins, PluginState
+from gantrymq.plugins.registries import Registries
+
+
+def load_plugins(
+    allowed: str = "",
+    *,
+    strict: bool = True,
+    reserved: Iterable[Setting] = (),
+    only_hooks: Collection[str] | None = None,
+    extra: Iterable[tuple[str, Any]] = (),
+    installed: bool = True,
+) -> Plugins:
+    """Load what is installed and collect what it registers.
+
+    Args:
+        allowed: value of the setting ``plugins``: names separated by commas; empty means all.
+        strict: True for servers, which stop at the first problem; False for commands, which find them in the result.
+        reserved: settings that core declares itself, so that no plugin can.
+        only_hooks: hooks to call, such as ``gantry_register_commands``; None means all of them.
+        extra: plugins that code hands in, as name and module (or object); they count as allowed.
+        installed: False leaves the entry points of this machine alone, for tests and embedding.
+
+    Raises:
+        PluginError: with *strict*, the first problem and how to fix it.
+    """
+    candidates, problems = find_candidates() if installed else ([], [])
+    loader = _Loader(Registries(reserved), only_hooks, problems)
+    loader.block(candidates, allowed)
+    for candidate in [*candidates, *given(extra)]:
+        loader.load(candidate)
+    if strict and loader.problems:
+        more = len(loader.problems) - 1
+        hint = f" ({more} more: see gantrymq plugins)" if more else ""
+        raise loader.error_type(loader.problems[0] + hint)
+    return loader.result()
+
+
+class _Loader:
+    """One pass over the plugins."""
+
+    def __init__(self, registries: Registries, only_hooks: Collection[str] | None, problems: list[str]) -> None:
+        self.problems = list(problems)
+        self.error_type: type[PluginError] = PluginConflict if problems else PluginError
+        self._registries = registries
+        self._shelves = registries.by_hook()
+        self._hooks = [name for name in self._shelves if only_hooks is None or name in only_hooks]
+        self._infos: list[PluginInfo] = []
+        self._manager = pluggy.PluginManager(hooks.PROJECT)
+        self._manager.add_hookspecs(hooks)
+
+    def block(self, candidates: list[Candidate], allowed: str) -> None:
+        """Shut out what the setting ``plugins`` does not name; a name that is not installed is a problem."""
+        wanted = {name.strip() for name in allowed.split(",") if name.strip()}
+        if not wanted:
+            return
+        names = [candidate.name for candidate in candidates]
+        for name in names:
+            if name not in wanted:
+                self._manager.set_blocked(name)
+        for name in sorted(wanted.difference(names)):
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"installed are {', '.join(names) or 'none'}"
+            self._note(PluginError(f"plugins={allowed}: no plugin called {name} is installed; {hint}"))
+
+    def load(self, candidate: Candidate) -> None:
+        """Import, check and register one plugin; a problem takes out all of it."""
+        if self._manager.is_blocked(candidate.name):
+            self._inform(candidate, PluginState.LEFT_OUT)
+            return
+        if self._manager.has_plugin(candidate.name):
+            self._note(PluginConflict(f"two plugins are called {candidate.name}; hand in or install only one of them"))
+            return
+        try:
+            self._register(candidate, candidate.load())
+        except PluginError as problem:
+            if self._manager.has_plugin(candidate.name):
+                self._manager.unregister(name=candidate.name)
+            for shelf in self._shelves.values():
+                shelf.forget(candidate.name)
+            self._note(problem)
+            self._inform(candidate, PluginState.BROKEN, str(problem))
+        else:
+            self._inform(candidate, PluginState.LOADED)
+
+    def _register(self, candidate: Candidate, plugin: Any) -> None:
+        try:
+            self._manager.register(plugin, candidate.name)
+            self._manager.check_pending()
+        except (pluggy.PluginValidationError, ValueError) as problem:
+            reason = _misspelt(self._manager, plugin) or " ".join(str(problem).split())
+            raise PluginError(f"plugin {candidate} does not fit the hooks: {reason}; {candidate.remedy}") from problem
+        if unmarked := _unmarked(plugin):
+            raise PluginError(
+                f"plugin {candidate} defines {unmarked} without @hookimpl, so it would never be called; "
+                f"add the marker of gantrymq.hooks"
+            )
+        for hook in self._hooks:
+            self._call(candidate, plugin, hook)
+
+    def _call(self, candidate: Candidate, plugin: Any, hook: str) -> None:
+        shelf = self._shelves[hook]
+        shelf.owner = candidate.name
+        others = [other for other in self._manager.get_plugins() if other is not plugin]
+        try:
+            self._manager.subset_hook_caller(hook, others)(registry=shelf)
+        except PluginError:
+            raise
+        except Exception as problem:
+            raise PluginError(
+                f"plugin {candidate} failed in {hook}: {type(problem).__name__}: {problem}; {candidate.remedy}"
+            ) from problem
+
+    def _note(self, problem: PluginError) -> None:
+        if not self.problems:
+            self.error_type = type(problem)
+        self.problems.append(str(problem))
+
+    def _inform(self, candidate: Candidate, state: PluginState, problem: str = "") -> None:
+        registers = [words for shelf in self._shelves.values() for words in shelf.owned_by(candidate.name)]
+        self._infos.append(
+            PluginInfo(candidate.name, candidate.distribution, candidate.version, state, tuple(registers), problem)
+        )
+
+    def result(self) -> Plugins:
+        """Everything that was registered."""
+        found = self._registries
+        return Plugins(
+            infos=tuple(self._infos),
+            problems=tuple(self.problems),
+            schema=tuple(found.config.as_dict().values()),
+            stores=found.stores.as_dict(),
+            dispatchers=found.dispatchers.as_dict(),
+            filters=found.filters.as_dict(),
+            allocations=found.allocations.as_dict(),
+            transactions=found.transactions.as_dict(),
+            interceptors=tuple(found.interceptors.as_dict().values()),
+            gates=tuple(found.gates.as_dict().values()),
+            handlers=found.handlers.as_dict(),
+            services=tuple(found.services.as_dict().values()),
+            commands=found.commands.as_dict(),
+        )
+
+
+def _misspelt(manager: pluggy.PluginManager, plugin: Any) -> str:
+    """A sentence part on the first hook of *plugin* that does not exist; empty when all do."""
+    known = [name for name in vars(hooks) if name.startswith("gantry_")]
+    for caller in manager.get_hookcallers(plugin) or ():
+        if not caller.has_spec():
+            near = difflib.get_close_matches(caller.name, known, 1)
+            return f"there is no hook {caller.name}" + (f", did you mean {near[0]}?" if near else "")
+    return ""
+
+
+def _unmarked(plugin: Any) -> str:
+    """The first function of the plugin's own that is named like a hook and not marked as one; empty without."""
+    home = getattr(plugin, "__name__", None)
+    marker = f"{hooks.PROJECT}_impl"
+    for name, member in vars(plugin).items() if home else ():
+        own = inspect.isfunction(member) and member.__module__ == home
+        if own and name.startswith("gantry_") and not hasattr(member, marker):
+            return str(name)
+    return ""

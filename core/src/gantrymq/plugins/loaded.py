@@ -1,0 +1,83 @@
+"""What loading the plugins yields."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from gantrymq.config import Setting
+from gantrymq.errors import PluginError
+from gantrymq.interfaces import (
+    AllocationStrategy,
+    Dispatcher,
+    FilterType,
+    Gate,
+    Handler,
+    Interceptor,
+    MessageStore,
+    Service,
+    StoreContext,
+    TransactionService,
+)
+
+if TYPE_CHECKING:
+    import click
+
+STORE_TO_INSTALL = "gantrymq-storage-mmap"
+
+
+class PluginState(enum.Enum):
+    """What became of an installed plugin."""
+
+    LOADED = "loaded"
+    BROKEN = "broken"
+    LEFT_OUT = "left out"  # not named by plugins=
+
+
+@attrs.frozen
+class PluginInfo:
+    """One line of ``gantrymq plugins``."""
+
+    name: str
+    distribution: str
+    version: str
+    state: PluginState
+    registers: tuple[str, ...] = ()  # e.g. "store mmap", "filter TAG"
+    problem: str = ""  # a sentence, for a broken one
+
+
+@attrs.frozen
+class Plugins:
+    """Everything that was registered, by kind. Factories are not called yet."""
+
+    infos: tuple[PluginInfo, ...] = ()
+    problems: tuple[str, ...] = ()  # one sentence each; always empty for a server, which does not start with one
+    schema: tuple[Setting, ...] = ()  # what plugins declare; core's own settings are not among them
+    stores: Mapping[str, Callable[[StoreContext], MessageStore]] = attrs.field(factory=dict)
+    dispatchers: Mapping[str, Callable[[StoreContext], Dispatcher]] = attrs.field(factory=dict)
+    filters: Mapping[str, Callable[[], FilterType]] = attrs.field(factory=dict)
+    allocations: Mapping[str, Callable[[dict[str, str]], AllocationStrategy]] = attrs.field(factory=dict)
+    transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
+    interceptors: tuple[Interceptor, ...] = ()  # by ascending order
+    gates: tuple[Gate, ...] = ()
+    handlers: Mapping[int, Handler] = attrs.field(factory=dict)
+    services: tuple[Service, ...] = ()
+    commands: Mapping[str, click.Command] = attrs.field(factory=dict)
+
+    def store(self, name: str) -> Callable[[StoreContext], MessageStore]:
+        """The factory that ``store=NAME`` picks.
+
+        Raises:
+            PluginError: no store plugin is installed, or none of that name; says which command installs one.
+        """
+        if name in self.stores:
+            return self.stores[name]
+        if not self.stores:
+            raise PluginError(f"no store plugin is installed; install one with: pip install {STORE_TO_INSTALL}")
+        raise PluginError(
+            f"store={name}: no installed plugin offers a store of that name (there is {', '.join(self.stores)}); set "
+            f"store= to one of these or install its plugin, such as: pip install gantrymq-storage-{name}"
+        )
