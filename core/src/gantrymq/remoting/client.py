@@ -1,0 +1,182 @@
+"""Connections to servers, one per address, opened when first needed.
+
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingClient.java; wire reference 1.8, 3 (GO_AWAY).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import ConnectFailed
+from gantrymq.remoting.addresses import parse_address
+from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection, Requests
+from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.world import World
+
+__all__ = ["RemotingClient"]
+
+CLOSE_GRACE_S: Final = 1.0  # what is gathered gets this long to be written when the client closes
+GO_AWAY_GRACE_S: Final = 3.0  # calls that wait on a connection which is to go away get this long
+
+
+class RemotingClient:
+    """Calls servers by address ``host:port``; requests that come from a server go to *handler*.
+
+    Without a handler such requests are answered with code 3. *serialize* is the header form of what we send.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        handler: Requests | None = None,
+        limits: Limits | None = None,
+        serialize: int = SERIALIZE_JSON,
+    ) -> None:
+        self.limits = limits or Limits()
+        self._world = world
+        self._handler = handler
+        self._serialize = serialize
+        self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
+        self._connections: dict[str, Connection] = {}  # those that new calls use
+        self._opened: dict[Connection, None] = {}  # all that are open
+        self._emptied: asyncio.Event | None = None
+        self._attempts: dict[str, asyncio.Task[Connection]] = {}
+        self._on_close: list[Callable[[str, Connection], None]] = []
+        self._closed = False
+
+    async def call(self, address: str, command: Command, timeout_s: float = 3.0) -> Command:
+        """Send a request and return its answer, whatever the answer's code.
+
+        An answer GO_AWAY (the server is about to stop) is met by a new connection and one more try.
+
+        Args:
+            timeout_s: seconds for the answer; opening a connection has its own limit before that.
+        Raises:
+            ConnectFailed, ConnectionLost, CallTimeout: as named.
+            LocalProtocolError: the address or the command is malformed.
+        """
+        connection = await self.connect(address)
+        answer = await connection.call(command, timeout_s)
+        if answer.code != ResponseCode.GO_AWAY:
+            return answer
+        self._retire(address, connection)
+        return await (await self.connect(address)).call(command, timeout_s)
+
+    async def oneway(self, address: str, command: Command) -> None:
+        """Send a request that nobody answers.
+
+        Raises:
+            ConnectFailed: no connection could be made.
+        """
+        (await self.connect(address)).oneway(command)
+
+    async def connect(self, address: str) -> Connection:
+        """Return the connection to *address*, opening it if there is none; callers share one attempt.
+
+        Raises:
+            ConnectFailed: refused, unreachable, or not open within ``limits.connect_timeout_s``.
+        """
+        connection = self._connections.get(address)
+        if connection is not None and not connection.closed:
+            return connection
+        if self._closed:
+            raise ConnectFailed(f"{address}: this client is closed")
+        attempt = self._attempts.get(address)
+        if attempt is None:
+            host, port = parse_address(address)
+            attempt = asyncio.get_running_loop().create_task(self._open(address, host, port))
+            self._attempts[address] = attempt
+            attempt.add_done_callback(lambda done: self._settle(address, done))
+        try:
+            return await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            if attempt.cancelled():
+                raise ConnectFailed(f"{address}: this client was closed while connecting") from None
+            raise
+
+    def connected(self, address: str) -> Connection | None:
+        """The open connection to *address*, if there is one."""
+        connection = self._connections.get(address)
+        return None if connection is None or connection.closed else connection
+
+    def disconnect(self, address: str) -> None:
+        """Close the connection to *address*, if there is one; the next call opens another."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def on_close(self, callback: Callable[[str, Connection], None]) -> None:
+        """Call ``callback(address, connection)`` whenever a connection has closed."""
+        self._on_close.append(callback)
+
+    async def close(self) -> None:
+        """Close all connections; calls that wait fail with ConnectionLost, later ones with ConnectFailed."""
+        self._closed = True
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+        if not self._opened:
+            return
+        self._emptied = asyncio.Event()
+        for connection in list(self._opened):
+            connection.close()
+        timer = self._world.clock.call_later(CLOSE_GRACE_S, self._cut_off)
+        await self._emptied.wait()
+        timer.cancel()
+
+    def _cut_off(self) -> None:
+        for connection in list(self._opened):
+            connection.abort()
+
+    async def _open(self, address: str, host: str, port: int) -> Connection:
+        """Connect within the time limit. The limit runs on the world's clock, which need not be the loop's."""
+        limit = self.limits.connect_timeout_s
+        opening = asyncio.ensure_future(self._world.network.connect(host, port, self._protocol))
+        timer = self._world.clock.call_later(limit, opening.cancel)
+        try:
+            _, connection = await opening
+        except asyncio.CancelledError:
+            if self._closed:
+                opening.cancel()
+                raise
+            raise ConnectFailed(f"{address}: no connection within {limit:g} s") from None
+        except OSError as error:
+            raise ConnectFailed(f"{address}: {error.strerror or error}") from error
+        finally:
+            timer.cancel()
+        assert isinstance(connection, Connection)
+        self._connections[address] = connection
+        self._opened[connection] = None
+        connection.on_close(lambda gone: self._lost(address, gone))
+        return connection
+
+    def _protocol(self) -> Connection:
+        connection = Connection(self._world, self._handler, self.limits, self._unfinished, sniffing=False)
+        connection.serialize = self._serialize
+        return connection
+
+    def _settle(self, address: str, attempt: asyncio.Task[Connection]) -> None:
+        self._attempts.pop(address, None)
+        if not attempt.cancelled():
+            attempt.exception()  # whoever awaited it has it; nobody else needs a warning
+
+    def _retire(self, address: str, connection: Connection) -> None:
+        """Use *connection* no more for new calls; those that wait on it get their time."""
+        if self._connections.get(address) is connection:
+            del self._connections[address]
+        self._world.clock.call_later(GO_AWAY_GRACE_S, connection.close)
+
+    def _lost(self, address: str, connection: Connection) -> None:
+        if self._connections.get(address) is connection:
+            del self._connections[address]
+        self._opened.pop(connection, None)
+        if self._emptied is not None and not self._opened:
+            self._emptied.set()
+        for callback in self._on_close:
+            callback(address, connection)

@@ -1,0 +1,428 @@
+"""One connection, on either side: frames to commands, answers to their calls, writes gathered per loop turn.
+
+Reading stops while the peer does not read what we write (see `Limits`), so a slow reader slows only itself. Both
+sides may ask: each numbers its own requests, and the response bit tells an answer from a request.
+
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java; wire reference 1.1, 1.7, 1.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from gantrymq.errors import CallTimeout, ConnectionLost, RemoteProtocolError
+from gantrymq.remoting.addresses import format_address, packed_host
+from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
+from gantrymq.remoting.command import Command, decode, encode, encode_head
+from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.remoting.preamble import Beginning, sniff
+from gantrymq.world import Timer, World
+
+__all__ = ["Connection", "Requests"]
+
+log = logging.getLogger("gantrymq.remoting")
+
+Buffer = bytes | bytearray | memoryview
+
+_PAUSED_BY_PEER: Final = 1
+_PAUSED_BY_US: Final = 2
+_BINARY_MAX_CODE: Final = 0x7FFF
+_HTTP_ANSWER: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    b"This port speaks the RocketMQ remoting protocol, not HTTP.\n"
+)
+
+
+class Requests(Protocol):
+    """Takes the requests that come in on connections."""
+
+    def requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Handle all requests of one read, in order; answer now or later with ``connection.reply``.
+
+        Oneway requests are among them and are not answered. Must not block; what it raises is logged as a bug.
+        """
+
+
+class Connection(asyncio.Protocol):
+    """A connection to a peer; created by `RemotingServer` and `RemotingClient` only.
+
+    Attributes:
+        peer: host and port of the peer, taken from a PROXY header where there is one.
+        last_heard: monotonic seconds of the last read.
+        closed: no reply or call gets through any more.
+        serialize: header form of the last request that came in, JSON before that.
+        state: whatever the owner attaches.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        handler: Requests | None,
+        limits: Limits,
+        unfinished: UnfinishedFrames,
+        *,
+        sniffing: bool,
+        opened: Callable[[Connection], bool] | None = None,
+    ) -> None:
+        self.peer: tuple[str, int] = ("", 0)
+        self.last_heard = world.clock.monotonic()
+        self.closed = False
+        self.serialize = SERIALIZE_JSON
+        self.state: dict[Any, Any] = {}
+        self._clock = world.clock
+        self._handler = handler
+        self._limits = limits
+        self._unfinished = unfinished
+        self._opened = opened
+        self._decoder = FrameDecoder(limits.max_frame_bytes)
+        self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
+        self._transport: asyncio.Transport | None = None
+        self._packed_host: bytes | None = None
+        self._calls: dict[int, asyncio.Future[Command]] = {}
+        self._opaque = 0
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._flushing = False
+        self._paused = 0
+        self._last_wrote = self.last_heard
+        self._unwritten_seen = 0
+        self._idle_timer: Timer | None = None
+        self._on_close: list[Callable[[Connection], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.address}{' closed' if self.closed else ''}>"
+
+    @property
+    def address(self) -> str:
+        """The peer as ``host:port``."""
+        return format_address(*self.peer)
+
+    @property
+    def peer_packed_host(self) -> bytes:
+        """The peer as records hold it: 8 bytes, or 20 for IPv6."""
+        if self._packed_host is None:
+            self._packed_host = packed_host(*self.peer)
+        return self._packed_host
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes that were handed over for writing and are still in memory."""
+        transport = self._transport
+        return self._out_bytes + (0 if transport is None or self.closed else transport.get_write_buffer_size())
+
+    # --- answering and asking ---------------------------------------------------------------------------------------
+
+    def reply(self, asked: Command | int, answer: Command | bytes) -> None:
+        """Answer a request; dropped without a word when the request was oneway or the connection is gone.
+
+        Args:
+            asked: the request, or its opaque (then the header form of the last request is used).
+            answer: a command, whose opaque, response bit and header form are set here; or a frame that is encoded.
+        """
+        if self.closed or (not isinstance(asked, int) and asked.flag & FLAG_ONEWAY):
+            return
+        if isinstance(answer, bytes):
+            self._send(answer, len(answer))
+            return
+        self._address_answer(asked, answer)
+        if answer.body is None:
+            head = encode_head(answer, 0)
+            self._send(head, len(head))
+        else:
+            self.reply_parts([encode_head(answer, len(answer.body)), answer.body])
+
+    def reply_parts(self, parts: Sequence[Buffer]) -> None:
+        """Write an encoded frame that is in several buffers: a head that counts them all, then the body's.
+
+        The buffers are kept until they are written; their memory must not change before.
+        """
+        if not self.closed:
+            self._out.extend(parts[:-1])
+            self._out_bytes += sum(map(len, parts[:-1]))
+            self._send(parts[-1], len(parts[-1]))
+
+    def send_request(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
+        """Send a request and return a future of its answer, whatever the answer's code.
+
+        The future fails with ConnectionLost or, after *timeout_s* seconds, with CallTimeout. Cancelling it forgets
+        the call.
+        """
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        if self.closed:
+            future.set_exception(ConnectionLost(f"{self.address}: the connection is closed"))
+            return future
+        opaque = self._number(command)
+        data = encode(command)
+        self._calls[opaque] = future
+        timer = self._clock.call_later(timeout_s, self._expire, opaque, command.code, timeout_s)
+        future.add_done_callback(lambda _: self._forget(opaque, timer))
+        self._send(data, len(data))
+        return future
+
+    async def call(self, command: Command, timeout_s: float) -> Command:
+        """Send a request and return its answer, whatever the answer's code.
+
+        Raises:
+            ConnectionLost: the connection is closed, or closes first.
+            CallTimeout: no answer within *timeout_s* seconds.
+            LocalProtocolError: the command cannot be written.
+        """
+        return await self.send_request(command, timeout_s)
+
+    def oneway(self, command: Command) -> None:
+        """Send a request that nobody answers; lost without a word when the connection is closed."""
+        if self.closed:
+            return
+        command.flag |= FLAG_ONEWAY
+        self._number(command)
+        data = encode(command)
+        self._send(data, len(data))
+
+    def on_close(self, callback: Callable[[Connection], None]) -> None:
+        """Call *callback* once when the connection has closed; at once if it has."""
+        if self.closed and self._transport is None:
+            callback(self)
+        else:
+            self._on_close.append(callback)
+
+    def close(self) -> None:
+        """Write what is gathered, then close. Calls that wait fail with ConnectionLost."""
+        if self._transport is not None and not self.closed:
+            self._flush()
+            self.closed = True
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, forgetting what is not written."""
+        if self._transport is not None:
+            self.closed = True
+            self._out, self._out_bytes = [], 0
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Read nothing more from this peer until `resume_reading`."""
+        self._pause(_PAUSED_BY_US)
+
+    def resume_reading(self) -> None:
+        """Read again, unless the peer is slow to read."""
+        self._resume(_PAUSED_BY_US)
+
+    # --- what asyncio calls -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport; a server that has too many connections refuses here."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple) and len(name) >= 2:
+            self.peer = (str(name[0]), int(name[1]))
+        transport.set_write_buffer_limits(self._limits.pause_reading_bytes, self._limits.pause_reading_bytes // 4)
+        if self._opened is not None and not self._opened(self):
+            self.abort()
+            return
+        if self._limits.idle_timeout_s > 0:
+            self._idle_timer = self._clock.call_later(self._limits.idle_timeout_s, self._check_idle)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand all requests of this read to the handler, and answers to the calls that wait for them."""
+        self.last_heard = self._clock.monotonic()
+        if self.closed:
+            return
+        error: RemoteProtocolError | None = None
+        commands: list[Command] = []
+        decoder = self._decoder
+        before = decoder.pending_bytes
+        try:
+            if self._first is not None:
+                data = self._begin(data)
+            for frame in decoder.feed(data) if data else ():
+                command = decode(frame)
+                if command.flag & FLAG_RESPONSE:
+                    self._answer(command)
+                else:
+                    commands.append(command)
+            decoder.check()
+        except RemoteProtocolError as problem:
+            error = problem
+        held = decoder.pending_bytes
+        if held or before:
+            self._unfinished.update(self, held, fresh=before == 0 or held < before + len(data))
+        if commands:
+            self._hand_over(commands)
+        if error is not None:
+            log.warning("%s: closed: %s", self.address, error)
+            self.close()
+
+    def eof_received(self) -> bool | None:
+        """Close when the peer has closed its side."""
+        if self._decoder.pending_bytes:
+            log.info("%s: closed inside a frame, %d bytes left over", self.address, self._decoder.pending_bytes)
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail the calls that wait and tell those who asked to know."""
+        self.closed = True
+        self._transport = None
+        self._out, self._out_bytes = [], 0
+        self._unfinished.update(self, 0, fresh=False)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        calls, self._calls = self._calls, {}
+        for future in calls.values():
+            if not future.done():
+                future.set_exception(ConnectionLost(f"{self.address}: the connection closed before the answer"))
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                log.exception("%s: a close callback failed", self.address)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: stop reading from it."""
+        self._pause(_PAUSED_BY_PEER)
+
+    def resume_writing(self) -> None:
+        """The peer has read most of what was waiting."""
+        self._resume(_PAUSED_BY_PEER)
+
+    def drop_unfinished(self, held: int, limit: int) -> None:
+        """Close in favour of others (see `UnfinishedFrames`)."""
+        log.warning(
+            "%s: closed: unfinished frames of all connections take %d bytes, limit %d, and this one of %d is old",
+            self.address,
+            held,
+            limit,
+            self._decoder.pending_bytes,
+        )
+        self.abort()
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, data: bytes) -> bytes:
+        """Find out what the peer speaks; returns the bytes that are frames, empty while that is open."""
+        assert self._first is not None
+        self._first += data
+        preamble = sniff(self._first)
+        if preamble is None:
+            return b""
+        self._first = None
+        if preamble.peer is not None:
+            self.peer, self._packed_host = preamble.peer, None
+        if preamble.beginning in (Beginning.FRAMES, Beginning.UNKNOWN):
+            return preamble.rest  # the frame decoder has the words for what is no frame
+        if preamble.beginning is Beginning.TLS:
+            raise RemoteProtocolError("the peer wants TLS, which is not built yet; let it connect without")
+        if preamble.beginning is Beginning.HTTP:
+            self._send(_HTTP_ANSWER, len(_HTTP_ANSWER))
+        raise RemoteProtocolError(
+            f"the peer speaks {preamble.beginning.value}; this port speaks the RocketMQ remoting protocol"
+        )
+
+    def _hand_over(self, commands: list[Command]) -> None:
+        self.serialize = commands[-1].serialize
+        if self._handler is None:
+            for command in commands:
+                self.reply(command, Command(3, remark=f" request type {command.code} not supported"))
+            return
+        try:
+            self._handler.requests(self, commands)
+        except Exception:
+            log.exception("%s: the handler failed on %s", self.address, [request_name(c.code) for c in commands[:8]])
+
+    def _answer(self, command: Command) -> None:
+        future = self._calls.pop(command.opaque, None)
+        if future is None:
+            log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
+        elif not future.done():
+            future.set_result(command)
+
+    def _address_answer(self, asked: Command | int, answer: Command) -> None:
+        if isinstance(asked, int):
+            answer.opaque, answer.serialize = asked, self.serialize
+        else:
+            answer.opaque, answer.serialize = asked.opaque, asked.serialize
+        answer.flag |= FLAG_RESPONSE
+
+    def _number(self, command: Command) -> int:
+        """Give *command* the next opaque that is free, and a header form that the peer reads."""
+        opaque = self._opaque
+        while opaque in self._calls:
+            opaque = (opaque + 1) & 0x7FFFFFFF
+        self._opaque = (opaque + 1) & 0x7FFFFFFF
+        command.opaque = opaque
+        if self.serialize != SERIALIZE_JSON and command.code <= _BINARY_MAX_CODE:
+            command.serialize = self.serialize
+        return opaque
+
+    def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
+        future = self._calls.pop(opaque, None)
+        if future is not None and not future.done():
+            future.set_exception(
+                CallTimeout(f"{self.address}: no answer to {request_name(code)} within {timeout_s:g} s")
+            )
+
+    def _forget(self, opaque: int, timer: Timer) -> None:
+        timer.cancel()
+        self._calls.pop(opaque, None)
+
+    def _send(self, data: Buffer, size: int) -> None:
+        """Gather *data*; one write per turn of the loop carries everything."""
+        self._out.append(data)
+        self._out_bytes += size
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        out, transport = self._out, self._transport
+        if not out or transport is None or self.closed:
+            return
+        unwritten = self._out_bytes + transport.get_write_buffer_size()
+        self._out, self._out_bytes = [], 0
+        if unwritten > self._limits.max_unwritten_bytes:
+            log.warning(
+                "%s: closed: %d bytes wait to be written, limit %d; the peer reads too slowly",
+                self.address,
+                unwritten,
+                self._limits.max_unwritten_bytes,
+            )
+            self.abort()
+            return
+        self._last_wrote = self._clock.monotonic()
+        if len(out) == 1:
+            transport.write(out[0])
+        else:
+            transport.writelines(out)
+
+    def _pause(self, why: int) -> None:
+        if not self._paused and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._paused |= why
+
+    def _resume(self, why: int) -> None:
+        if self._paused == why and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._paused &= ~why
+
+    def _check_idle(self) -> None:
+        """Close after the idle time; what the peer has read of a long answer counts as life."""
+        transport = self._transport
+        if transport is None:
+            return
+        unwritten = transport.get_write_buffer_size()
+        if unwritten < self._unwritten_seen:
+            self._last_wrote = self._clock.monotonic()
+        self._unwritten_seen = unwritten
+        idle = self._clock.monotonic() - max(self.last_heard, self._last_wrote)
+        left = self._limits.idle_timeout_s - idle
+        if left > 0:
+            self._idle_timer = self._clock.call_later(left, self._check_idle)
+            return
+        log.info("%s: closed: nothing read or written for %g s", self.address, self._limits.idle_timeout_s)
+        self.abort()

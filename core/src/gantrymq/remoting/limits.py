@@ -1,0 +1,71 @@
+"""What a server or client lets its peers cost, and the account of unfinished frames over all connections.
+
+Everything here has a bound, so that a slow reader, a flood of connections or a crowd of half-sent frames takes a known
+amount of memory and nobody else waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import attrs
+
+from gantrymq.remoting.frame import MAX_FRAME_BYTES
+
+__all__ = ["Limits", "UnfinishedFrames"]
+
+MIB: Final = 1024 * 1024
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """Bounds of a `RemotingServer` or `RemotingClient`; sizes in bytes, times in seconds."""
+
+    max_frame_bytes: int = MAX_FRAME_BYTES  # length prefix included; a longer frame closes its connection
+    max_connections: int = 10_000  # further ones are closed as they come
+    pause_reading_bytes: int = MIB  # unwritten: above it nothing more is read from the peer, until a quarter is left
+    max_unwritten_bytes: int = 64 * MIB  # unwritten: above it the connection is closed
+    max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
+    idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
+    connect_timeout_s: float = 3.0  # client only
+
+
+class Holder(Protocol):
+    """What holds unfinished frames: a connection."""
+
+    def drop_unfinished(self, held: int, limit: int) -> None:
+        """Close, because *held* bytes over all connections are over *limit*."""
+
+
+class UnfinishedFrames:
+    """Bytes of frames that are not whole yet, over all connections.
+
+    Above the limit connections are closed, beginning with those whose frame began first; one that holds less than the
+    average is passed over. So honest senders, whose frames come to an end, outlive those that only ever begin one.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: dict[Holder, int] = {}  # in the order in which the frames began
+        self.total = 0
+
+    def update(self, holder: Holder, held: int, *, fresh: bool) -> None:
+        """Note that *holder* now holds *held* bytes, of a new frame if *fresh*; may close connections."""
+        before = self._held.get(holder, 0)
+        if held == 0:
+            if before:
+                del self._held[holder]
+        else:
+            if fresh and before:
+                del self._held[holder]
+            self._held[holder] = held
+        self.total += held - before
+        while self.total > self._limit and self._held:
+            self._drop_one()
+
+    def _drop_one(self) -> None:
+        average = self.total / len(self._held)
+        holder = next(holder for holder, held in self._held.items() if held >= average)
+        total = self.total
+        self.total -= self._held.pop(holder)
+        holder.drop_unfinished(total, self._limit)

@@ -1,0 +1,101 @@
+"""A port that serves the remoting protocol.
+
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingServer.java; wire reference 1.8, 1.9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gantrymq.remoting.connection import Connection, Requests
+from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.world import Listener, World
+
+__all__ = ["RemotingServer"]
+
+log = logging.getLogger("gantrymq.remoting")
+
+
+class RemotingServer:
+    """Accepts connections and hands their requests to *handler*.
+
+    A second port of the same server (RocketMQ's fast port) is a second RemotingServer.
+    """
+
+    def __init__(self, world: World, handler: Requests, *, limits: Limits | None = None, name: str = "server") -> None:
+        self.name = name
+        self.limits = limits or Limits()
+        self._world = world
+        self._handler = handler
+        self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
+        self._connections: dict[Connection, None] = {}  # in the order they came
+        self._listener: Listener | None = None
+        self._emptied: asyncio.Event | None = None
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The open connections, oldest first."""
+        return list(self._connections)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes held for frames that are not whole yet, over all connections."""
+        return self._unfinished.total
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Host and port it listens on, None before `start` and after `stop`."""
+        return None if self._listener is None else self._listener.address
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen, and return the address with the real port where 0 was asked.
+
+        Raises:
+            OSError: the port is taken or the address is not of this host.
+        """
+        self._listener = await self._world.network.listen(host, port, self._connect)
+        return self._listener.address
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        """Stop accepting, close every connection after what is gathered for it is written, and wait for them.
+
+        Args:
+            grace_s: after so many seconds what is left is cut off.
+        """
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        if not self._connections:
+            return
+        self._emptied = asyncio.Event()
+        for connection in self.connections:
+            connection.close()
+        timer = self._world.clock.call_later(grace_s, self._cut_off)
+        await self._emptied.wait()
+        timer.cancel()
+
+    def _cut_off(self) -> None:
+        for connection in self.connections:
+            connection.abort()
+
+    def _connect(self) -> Connection:
+        return Connection(self._world, self._handler, self.limits, self._unfinished, sniffing=True, opened=self._opened)
+
+    def _opened(self, connection: Connection) -> bool:
+        if len(self._connections) >= self.limits.max_connections:
+            log.warning(
+                "%s: %s refused: %d connections are open, which is the limit",
+                self.name,
+                connection.address,
+                len(self._connections),
+            )
+            return False
+        self._connections[connection] = None
+        connection.on_close(self._closed)
+        return True
+
+    def _closed(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)
+        if self._emptied is not None and not self._connections:
+            self._emptied.set()
