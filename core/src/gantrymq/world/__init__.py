@@ -3,19 +3,23 @@
 Everything above takes a `World` and never reaches around it, so that one seeded run in memory on a virtual clock
 repeats byte for byte, and a test can stop the process at every single call of `Files`.
 
-`gantrymq.world.real` is the operating system; `gantrymq.world.simulated` is memory and seeds.
+`gantrymq.world.real` is the operating system; `gantrymq.world.simulated` is memory and seeds;
+`gantrymq.world.recording` wraps either's files and remembers the order of calls.
 """
 
 from __future__ import annotations
 
-import random
+from typing import TYPE_CHECKING
 
 import attrs
 
 from gantrymq.world.clock import Clock, Timer
 from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping
-from gantrymq.world.network import Listener, Network
+from gantrymq.world.network import Listener, Network, ProtocolFactory
 from gantrymq.world.workers import Workers
+
+if TYPE_CHECKING:
+    import random
 
 __all__ = [
     "Clock",
@@ -27,6 +31,7 @@ __all__ = [
     "Lock",
     "Mapping",
     "Network",
+    "ProtocolFactory",
     "Timer",
     "Workers",
     "World",

@@ -31,7 +31,7 @@ class Lock(Protocol):
     """An exclusive lock held by this process."""
 
     def release(self) -> None:
-        """Give the lock up; the file stays."""
+        """Give the lock up; the file stays. Harmless the second time."""
 
 
 class Mapping(Protocol):
@@ -46,14 +46,23 @@ class Mapping(Protocol):
         """Read-only view of the whole file; valid until ``close``. A slice keeps the memory alive."""
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Copy *data* to *position*. The pages become durable with ``File.datasync``, not before."""
+        """Copy *data* (one-byte items) to *position*. Durable with ``File.datasync``, not before.
+
+        Raises:
+            IndexError: ``[position, position + len(data))`` is not inside the file; nothing was written.
+            TypeError: the file was opened read-only.
+            ValueError: the mapping is closed.
+        """
 
     def close(self) -> None:
-        """Drop the mapping. Views that are still held keep the memory; nothing is synced."""
+        """Drop the mapping. Slices of the view that are still held keep the memory; nothing is synced."""
 
 
 class File(Protocol):
-    """An open file."""
+    """An open file.
+
+    Calls on a closed file raise OSError (EBADF). Whoever closes it sees to it that no worker is still inside a call.
+    """
 
     @property
     def path(self) -> Path:
@@ -69,19 +78,22 @@ class File(Protocol):
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
 
     def truncate(self, length: int) -> None:
-        """Set the length; new bytes read as zero and take no space."""
+        """Set the length; new bytes read as zero and take no space. Not below the end of a mapping in use."""
 
     def allocate(self, length: int) -> None:
-        """Reserve blocks for ``[0, length)`` and set the length at least to it. Raises OSError when there is no room."""
+        """Reserve blocks for ``[0, length)`` and set the length at least to it. Raises OSError when there is no room.
+
+        Content stays. Where the platform cannot reserve, zeros are written behind the present end instead.
+        """
 
     def map(self) -> Mapping:
-        """Map the whole file for reading and writing."""
+        """Map the whole file, for writing too unless it was opened read-only. Raises ValueError when it is empty."""
 
     def datasync(self) -> None:
         """Make everything written so far durable, mapped writes included."""
 
     def close(self) -> None:
-        """Close the descriptor; mappings live on."""
+        """Close the descriptor; mappings live on. Harmless the second time."""
 
 
 class Files(Protocol):
@@ -97,13 +109,24 @@ class Files(Protocol):
         """Create the folder and its parents; fine if it exists."""
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File:
-        """Open an existing file, or with *create* make it if absent."""
+        """Open an existing file, or with *create* make it if absent.
+
+        Raises:
+            FileNotFoundError: it is absent and *create* is not set, or its folder is absent.
+            IsADirectoryError: *path* is a folder.
+            OSError: EBUSY, this process holds *path* through ``lock``: a POSIX lock dies when any descriptor of its
+                file is closed.
+        """
 
     def read(self, path: Path) -> bytes:
         """The whole content. Raises FileNotFoundError."""
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder."""
+        """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder.
+
+        The temporary name is *path* with ``.tmp`` added, RocketMQ's own; what an interrupted call left there is
+        overwritten by the next. On an error *path* is as it was. The folder must exist.
+        """
 
     def rename(self, old: Path, new: Path) -> None:
         """Move atomically within one file system, replacing *new*."""
@@ -112,13 +135,17 @@ class Files(Protocol):
         """Unlink a file; fine if it is gone."""
 
     def remove_dir(self, path: Path) -> None:
-        """Remove an empty folder; fine if it is gone."""
+        """Remove an empty folder; fine if it is gone. Raises OSError (ENOTEMPTY)."""
 
     def sync_dir(self, path: Path) -> None:
         """Make names in the folder durable."""
 
     def lock(self, path: Path, content: bytes) -> Lock | None:
-        """Create *path* with *content* and lock its first byte; None when another process holds it."""
+        """Create *path* with *content* and lock its first byte; None when another process, or this one, holds it.
+
+        The lock is the one Java's ``FileChannel.tryLock(0, 1, false)`` takes, so a Java broker sees it and ours sees a
+        Java broker's (apache/rocketmq store/.../DefaultMessageStore.java, start).
+        """
 
     def disk_use(self, path: Path) -> DiskUse:
         """Space on the file system of *path* (or of its nearest existing parent)."""

@@ -6,11 +6,13 @@ cross a socket or the memory of a simulation.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+if TYPE_CHECKING:
+    import asyncio  # annotations only: a command that opens no connection does not pay for it
+
+ProtocolFactory: TypeAlias = "Callable[[], asyncio.BaseProtocol]"
 
 
 class Listener(Protocol):
@@ -21,7 +23,7 @@ class Listener(Protocol):
         """Host and port it is bound to, the real port where 0 was asked."""
 
     async def close(self) -> None:
-        """Stop accepting; connections that exist go on."""
+        """Stop accepting and free the port; connections that exist go on. Harmless the second time."""
 
 
 class Network(Protocol):
@@ -30,6 +32,8 @@ class Network(Protocol):
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
         """Accept connections, one protocol of *factory* each.
 
+        A name with several addresses is bound on all of them, on one port. ``0.0.0.0`` and ``::`` mean every address.
+
         Raises:
             OSError: the port is taken or the address is not of this host.
         """
@@ -37,8 +41,8 @@ class Network(Protocol):
     async def connect(
         self, host: str, port: int, factory: ProtocolFactory
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """Open a connection; the caller bounds the time it takes.
+        """Open a connection; the caller bounds the time it takes, by cancelling.
 
         Raises:
-            OSError: nobody listens there.
+            OSError: nobody listens there (ConnectionRefusedError), or the name is unknown.
         """

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
+Done: TypeAlias = Callable[[T | None, BaseException | None], None]  # one of the two is None
 
 
 class Workers(Protocol):
-    """A small pool of threads in the real world, inline and deterministic in a simulation."""
+    """A small pool of threads in the real world, inline and deterministic in a simulation.
+
+    ``run`` and ``submit`` are called on the event loop's thread; after ``close`` they raise RuntimeError.
+    """
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(*args)`` off the loop and return (or raise) what it does."""
 
-    def submit(self, work: Callable[..., T], *args: Any, done: Callable[[T | None, BaseException | None], None]) -> None:
+    def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
         """Run ``work(*args)`` off the loop, then call ``done(result, error)`` on the loop.
 
         The cheap form for hot paths: no task and no future per call.
         """
 
     async def close(self) -> None:
-        """Wait for what is running and release the threads."""
+        """Wait for everything handed in, until each ``done`` was called, and release the threads."""

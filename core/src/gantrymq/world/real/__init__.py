@@ -1,0 +1,35 @@
+"""The operating system as a `World`: sockets, files, threads and the time of day."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+
+from gantrymq.world import World
+from gantrymq.world.real.clock import RealClock
+from gantrymq.world.real.files import RealFiles
+from gantrymq.world.real.network import RealNetwork
+from gantrymq.world.real.workers import RealWorkers
+
+__all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world"]
+
+WORKER_THREADS = 4  # one for the group commit's sync, the others for cold reads, allocation and deletion
+
+
+def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
+    """Build the world of this process. No thread starts and nothing is opened until it is used.
+
+    Args:
+        worker_threads: blocking calls that may run at once, at least 1.
+    """
+    return World(
+        clock=RealClock(),
+        network=RealNetwork(),
+        files=RealFiles(),
+        workers=RealWorkers(worker_threads),
+        random=random.Random(os.urandom(32)),
+        process_id=os.getpid(),
+        host_name=socket.gethostname(),
+        environ=dict(os.environ),
+    )

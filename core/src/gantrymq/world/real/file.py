@@ -1,0 +1,173 @@
+"""One open file and its mapping: positional reads and writes, reservation, sync.
+
+What the platforms lack is filled in here: positional I/O on Windows (a seek under a lock), ``posix_fallocate`` on
+macOS, Windows and file systems that refuse it (zeros are written), ``fdatasync`` on macOS and Windows (``fsync``; on
+macOS with F_FULLFSYNC, since fsync alone leaves the bytes in the drive's cache).
+
+``mmap.flush`` is never called: it holds the interpreter's lock while the disk works. On Linux ``fdatasync`` writes the
+dirty pages of shared mappings as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import sys
+import threading
+from pathlib import Path
+
+if sys.platform == "darwin":
+    import fcntl
+
+ZEROS_BYTES = 1024 * 1024  # one write of the fallback for posix_fallocate
+NO_RESERVATION = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})  # "this file system cannot"
+
+_CLOSED = mmap.mmap(-1, 1)  # stands in for a mapping that was dropped: every use raises ValueError
+_CLOSED.close()
+_RELEASED = memoryview(b"")
+_RELEASED.release()
+
+
+class RealMapping:
+    """A shared mapping of a whole file. ``size`` is in bytes, ``view`` is read-only and gone after ``close``."""
+
+    __slots__ = ("_memory", "size", "view")
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self.size = len(memory)
+        self.view = memoryview(memory).toreadonly()
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Copy *data* to *position*. Budget: 0.2 us and the copy.
+
+        A length that does not fit, or a closed mapping, is refused by mmap itself; only a negative position, which
+        mmap would count from the end, needs a look.
+        """
+        if position < 0:
+            raise IndexError(f"write at {position}")
+        self._memory[position : position + len(data)] = data
+
+    def close(self) -> None:
+        """Unmap, or, where slices of the view are still held, leave that to the last of them."""
+        memory, self._memory = self._memory, _CLOSED
+        view, self.view = self.view, _RELEASED
+        try:
+            view.release()
+            memory.close()
+        except BufferError:
+            return  # a held slice owns the memory now and frees it when it goes
+
+
+class RealFile:
+    """A descriptor and the path it was opened under."""
+
+    def __init__(self, path: Path, descriptor: int, *, read_only: bool) -> None:
+        """Take ownership of *descriptor*."""
+        self._path = path
+        self._fd = descriptor
+        self._read_only = read_only
+
+    @property
+    def path(self) -> Path:
+        """Where it was opened; a later rename is not followed."""
+        return self._path
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return os.fstat(self._fd).st_size
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Up to *length* bytes from *position*; shorter only at the end of the file."""
+        data = _pread(self._fd, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]  # Linux moves at most 2 GiB - 4 KiB in one call
+        missing = length - len(data)
+        while missing and (data := _pread(self._fd, missing, position + length - missing)):
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
+        written = _pwrite(self._fd, data, position)
+        while written < len(data):
+            written += _pwrite(self._fd, memoryview(data)[written:], position + written)
+
+    def truncate(self, length: int) -> None:
+        """Set the length; new bytes read as zero and take no space."""
+        os.ftruncate(self._fd, length)
+
+    def allocate(self, length: int) -> None:
+        """Reserve blocks for ``[0, length)``. Raises OSError when there is no room, ValueError below 0."""
+        if length < 0:
+            raise ValueError(f"allocate {length} bytes")
+        if length == 0:
+            return
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(self._fd, 0, length)
+            except OSError as error:
+                if error.errno not in NO_RESERVATION:
+                    raise
+            else:
+                return
+        self._fill_with_zeros(length)
+
+    def map(self) -> RealMapping:
+        """Map the whole file. Raises ValueError when it is empty."""
+        access = mmap.ACCESS_READ if self._read_only else mmap.ACCESS_WRITE
+        if sys.version_info >= (3, 13):
+            return RealMapping(mmap.mmap(self._fd, 0, access=access, trackfd=False))  # no second descriptor
+        return RealMapping(mmap.mmap(self._fd, 0, access=access))
+
+    def datasync(self) -> None:
+        """Make everything written so far durable, mapped writes included."""
+        sync_descriptor(self._fd)
+
+    def close(self) -> None:
+        """Close the descriptor; mappings live on."""
+        descriptor, self._fd = self._fd, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _fill_with_zeros(self, length: int) -> None:
+        size = self.size()
+        zeros = bytes(min(ZEROS_BYTES, max(length - size, 0)))
+        while size < length:
+            step = min(len(zeros), length - size)
+            self.pwrite(memoryview(zeros)[:step], size)
+            size += step
+
+
+def sync_descriptor(descriptor: int) -> None:
+    """Make the data behind *descriptor* durable, with as much metadata as is needed to read it back."""
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError:  # a network file system: fsync is all it has
+            os.fsync(descriptor)
+    elif sys.platform == "win32":
+        os.fsync(descriptor)
+    else:
+        os.fdatasync(descriptor)
+
+
+if sys.platform == "win32":
+    _seek_lock = threading.Lock()  # descriptors share their position between threads
+
+    def _pread(descriptor: int, length: int, position: int) -> bytes:
+        with _seek_lock:
+            os.lseek(descriptor, position, os.SEEK_SET)
+            return os.read(descriptor, length)
+
+    def _pwrite(descriptor: int, data: bytes | bytearray | memoryview, position: int) -> int:
+        with _seek_lock:
+            os.lseek(descriptor, position, os.SEEK_SET)
+            return os.write(descriptor, data)
+
+else:
+    _pread = os.pread
+    _pwrite = os.pwrite

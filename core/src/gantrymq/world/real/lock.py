@@ -1,0 +1,119 @@
+"""A lock on the first byte of a file, seen by other processes, Java's among them.
+
+On POSIX, Java's ``FileLock`` is an ``fcntl`` record lock, and so is ours. Such a lock has two traps, and the table of
+held locks is there for both: it never conflicts inside one process, and it is gone as soon as the process closes *any*
+descriptor of the file, not just the one that was locked. On Windows ``msvcrt.locking`` locks the same byte range.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+TAKEN = frozenset({errno.EACCES, errno.EAGAIN, errno.EDEADLK})  # what the systems say when another process holds it
+
+_guard = threading.Lock()
+_held: dict[tuple[int, int], RealLock] = {}  # by device and inode, so that every spelling of a path is found
+
+
+class RealLock:
+    """A lock of this process, until `release` or the end of the process."""
+
+    def __init__(self, key: tuple[int, int], descriptor: int) -> None:
+        self._key = key
+        self._fd = descriptor
+
+    def release(self) -> None:
+        """Give the lock up; the file stays."""
+        with _guard:
+            if self._fd >= 0:
+                _unlock(self._fd)
+                os.close(self._fd)
+                self._fd = -1
+                del _held[self._key]
+
+    def content(self) -> bytes:
+        """What the file holds, read without opening it a second time."""
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        return os.read(self._fd, os.fstat(self._fd).st_size)
+
+
+def acquire(path: Path, content: bytes) -> RealLock | None:
+    """Create *path* with *content*, synced, and lock byte 0; None when somebody, this process included, holds it.
+
+    Raises:
+        OSError: the file cannot be made or written.
+    """
+    with _guard:
+        if _find(path) is not None:
+            return None
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            if not _try_lock(descriptor):
+                os.close(descriptor)
+                return None
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, content)
+            os.fsync(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        status = os.fstat(descriptor)
+        lock = RealLock((status.st_dev, status.st_ino), descriptor)
+        _held[status.st_dev, status.st_ino] = lock
+        return lock
+
+
+def held(path: Path) -> RealLock | None:
+    """The lock this process holds on *path*, if it does."""
+    if not _held:
+        return None
+    with _guard:
+        return _find(path)
+
+
+def _find(path: Path) -> RealLock | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return _held.get((status.st_dev, status.st_ino))
+
+
+if sys.platform == "win32":
+
+    def _try_lock(descriptor: int) -> bool:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno in TAKEN:
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+        except OSError as error:
+            if error.errno in TAKEN:
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, 0, os.SEEK_SET)

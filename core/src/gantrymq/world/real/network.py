@@ -1,0 +1,88 @@
+"""TCP sockets through the running event loop, asyncio's or uvloop's.
+
+Both loops set TCP_NODELAY on their own. SO_REUSEADDR lets a restart take the port back while old connections are in
+TIME_WAIT; on Windows the option would let two processes share a port, so it is left off there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+from gantrymq.world.network import ProtocolFactory
+
+BACKLOG = 1024  # connections the kernel holds until they are accepted, as RocketMQ's NettyRemotingServer
+PORT_ATTEMPTS = 8  # free ports tried until one is free on every address of a name
+
+
+class RealListener:
+    """One port, open on every address of a host."""
+
+    def __init__(self, servers: list[asyncio.AbstractServer], address: tuple[str, int]) -> None:
+        self._servers = servers
+        self._address = address
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Numeric host and real port of the first address."""
+        return self._address
+
+    async def close(self) -> None:
+        """Close the listening sockets.
+
+        ``wait_closed`` is not used: since Python 3.12 it waits for the connections as well.
+        """
+        for server in self._servers:
+            server.close()
+        self._servers = []
+        await asyncio.sleep(0)  # uvloop closes the handle on its next turn
+
+
+class RealNetwork:
+    """IPv4 and IPv6 through ``create_server`` and ``create_connection`` of the running loop."""
+
+    async def listen(self, host: str, port: int, factory: ProtocolFactory) -> RealListener:
+        """Accept connections on *host*, on all its addresses, on one port.
+
+        Raises:
+            OSError: the port is taken, the address is not of this host, or the name is unknown.
+        """
+        addresses = await _addresses(host)
+        attempts = PORT_ATTEMPTS if port == 0 and len(addresses) > 1 else 1
+        for attempt in range(1, attempts + 1):
+            first = await _serve(factory, addresses[:1], port)
+            name: tuple[str, int] = first.sockets[0].getsockname()[:2]
+            try:
+                rest = [await _serve(factory, addresses[1:], name[1])] if addresses[1:] else []
+            except OSError:
+                first.close()
+                if attempt == attempts:
+                    raise
+            else:
+                return RealListener([first, *rest], name)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def connect(
+        self, host: str, port: int, factory: ProtocolFactory
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """Open a connection to the first address of *host* that answers.
+
+        Raises:
+            OSError: none does, or the name is unknown.
+        """
+        return await asyncio.get_running_loop().create_connection(factory, host, port)
+
+
+async def _addresses(host: str) -> list[str]:
+    """Numeric addresses of *host* that can be listened on, in the resolver's order, each once."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    return list(dict.fromkeys(str(info[4][0]) for info in found))
+
+
+async def _serve(factory: ProtocolFactory, addresses: list[str], port: int) -> asyncio.Server:
+    return await asyncio.get_running_loop().create_server(
+        factory, addresses, port, backlog=BACKLOG, reuse_address=os.name == "posix"
+    )
