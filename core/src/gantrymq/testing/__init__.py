@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gantrymq.testing.filter_contract import FilterContract
+    from gantrymq.testing.store_contract import StoreContract
 
-__all__ = ["FilterContract"]
+__all__ = ["FilterContract", "StoreContract"]
 
-_HOMES = {"FilterContract": "gantrymq.testing.filter_contract"}
+_HOMES = {
+    "FilterContract": "gantrymq.testing.filter_contract",
+    "StoreContract": "gantrymq.testing.store_contract",
+}
 
 
 def __getattr__(name: str) -> Any:

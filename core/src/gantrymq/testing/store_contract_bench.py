@@ -1,0 +1,143 @@
+"""What the store contract works with: a store that is open, a clock that stands still, and short ways to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import (
+    DispatchEntry,
+    Edge,
+    GetLimit,
+    GetResult,
+    MessageFilter,
+    MessageStore,
+    PutResult,
+    PutStatus,
+    RecoveryReport,
+    StoreMessage,
+)
+from gantrymq.model import properties
+from gantrymq.model.queue import Queue
+from gantrymq.world import Clock, Timer
+
+START_MS = 1_800_000_000_000
+
+
+class StandingClock:
+    """Wall time moves only when a test sets ``now``; timers and spans are those of the clock underneath."""
+
+    def __init__(self, underneath: Clock) -> None:
+        self.now = START_MS
+        self._underneath = underneath
+
+    def now_ms(self) -> int:
+        """What the test set."""
+        return self.now
+
+    def monotonic(self) -> float:
+        """The clock underneath."""
+        return self._underneath.monotonic()
+
+    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> Timer:
+        """The clock underneath."""
+        return self._underneath.call_later(delay_s, callback, *args)
+
+    async def sleep(self, seconds: float) -> None:
+        """The clock underneath."""
+        await self._underneath.sleep(seconds)
+
+
+class StoreBench:
+    """A store under test."""
+
+    def __init__(self, make: Callable[[], MessageStore], clock: StandingClock) -> None:
+        self._make = make
+        self.clock = clock
+        self.store = make()
+
+    async def restart(self) -> RecoveryReport:
+        """Stop the store cleanly and open its folder with a new one."""
+        await self.store.stop()
+        self.store = self._make()
+        return await self.store.start()
+
+    async def add(self, *messages: StoreMessage) -> list[PutResult]:
+        """Put, wait until flushed, publish; every message must be taken."""
+        results = self.store.put(messages)
+        assert [result.status for result in results] == [PutStatus.OK] * len(messages), results
+        await self.publish(results)
+        return results
+
+    async def publish(self, results: Sequence[PutResult]) -> Sequence[DispatchEntry]:
+        """Wait until the last of *results* is flushed and publish up to its end."""
+        await self.store.flushed(results[-1].end)
+        return self.store.publish(results[-1].end)
+
+    async def get(
+        self, queue: Queue, queue_offset: int, limit: GetLimit | None = None, match: MessageFilter | None = None
+    ) -> GetResult:
+        """`MessageStore.get`, awaited where that is needed, and checked against itself."""
+        result = self.store.get(queue, queue_offset, limit or GetLimit(), match)
+        if isawaitable(result):
+            result = await result
+        assert isinstance(result, GetResult)
+        assert result.size == sum(len(buffer) for buffer in result.buffers)
+        assert result.count == len(records_of(result))
+        return result
+
+    async def read_all(
+        self, queue: Queue, queue_offset: int = 0, limit: GetLimit | None = None, match: MessageFilter | None = None
+    ) -> list[RecordView]:
+        """Every record from *queue_offset* on, by as many gets as it takes; each must get further."""
+        found: list[RecordView] = []
+        while queue_offset < self.store.bounds(queue).max_offset:
+            result = await self.get(queue, queue_offset, limit, match)
+            assert queue_offset < result.next_offset <= result.max_offset, result.status
+            found += records_of(result)
+            queue_offset = result.next_offset
+        return found
+
+    def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
+        """Both edges of a look-up by time."""
+        return self.store.offset_at(queue, time_ms, Edge.LOWER), self.store.offset_at(queue, time_ms, Edge.UPPER)
+
+
+class OnlyTags:
+    """A filter for some tags that decides on the queue entry, or else only on the message."""
+
+    accepts_all = False
+
+    def __init__(self, *tags: str, needs_message: bool = False) -> None:
+        self.needs_message = needs_message
+        self._tags = tags
+        self._codes = {tags_code(tag) for tag in tags}
+
+    def match_entry(self, tags_code: int, ext: object) -> bool:
+        """By tag code."""
+        return self.needs_message or tags_code in self._codes
+
+    def match_message(self, record: RecordView) -> bool:
+        """By the property."""
+        return record.properties.get(properties.TAGS) in self._tags
+
+
+def message(
+    topic: str = "T", queue_id: int = 0, body: bytes | memoryview = b"body", tag: str = "", **more: Any
+) -> StoreMessage:
+    """A message with a TAGS property (none for ``""``) and its tag code."""
+    text = properties.encode({properties.TAGS: tag} if tag else {})
+    return StoreMessage(topic, queue_id, body, more.pop("properties", text), tags_code=tags_code(tag), **more)
+
+
+def records_of(result: GetResult) -> list[RecordView]:
+    """The records in a get's buffers, in order."""
+    return [record for buffer in result.buffers for record in iter_records(buffer)]
+
+
+def bodies(records: Sequence[RecordView]) -> list[bytes]:
+    """Their bodies."""
+    return [bytes(record.body) for record in records]
