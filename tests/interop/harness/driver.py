@@ -45,14 +45,15 @@ class Driver:
 
     def produce(self, topic: str, count: int, mode: str = "sync", **options: str | int) -> list[Event]:
         """Send *count* messages; a failed one is an error. Returns the "sent" events by index."""
-        events = self.run("produce", topic=topic, count=count, mode=mode, **options)
+        events = self.start("produce", topic=topic, count=count, mode=mode, **options).finish(RUN_S)
         sent = sorted((e for e in events if e["event"] == "sent"), key=lambda e: int(e["index"]))
         assert [e["index"] for e in sent] == list(range(count)), f"sent only {len(sent)} of {count}"
         return sent
 
     def pull(self, topic: str, **options: str | int) -> list[Event]:
         """Read every queue of *topic* from end to end and return the "received" events."""
-        return [e for e in self.run("pull", topic=topic, **options) if e["event"] == "received"]
+        events = self.start("pull", topic=topic, **options).finish(RUN_S)
+        return [e for e in events if e["event"] == "received"]
 
     def push(self, topic: str, group: str, **options: str | int) -> Process:
         """Start a push consumer that stays until it is stopped, and return when it is connected."""

@@ -20,6 +20,16 @@ JAVA_ONLY = {
     "enablePropertyFilter": "true",
 }
 
+# RocketMQ 4 does not start without a logback file in its home; 5 brings its own.
+LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{file}</file>
+    <encoder><pattern>%d %-5level %logger - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
 
 class JavaNameServer(Process):
     """`NamesrvStartup` of *version*; ready when the constructor returns."""
@@ -98,9 +108,11 @@ def _java(version: str, scratch: Path, heap: tuple[str, ...], main: str, conf: P
 
 
 def _write_conf(scratch: Path, name: str, settings: Mapping[str, str]) -> Path:
-    """Write the settings as RocketMQ reads them; its home needs a folder `conf`, even an empty one."""
+    """Write the settings as RocketMQ reads them; its home needs a folder `conf`."""
     folder = scratch / "conf"
     folder.mkdir(parents=True, exist_ok=True)
     conf = folder / name
     conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    logs = scratch / "logs" / f"{conf.stem}.log"
+    (folder / f"logback_{conf.stem}.xml").write_text(LOGBACK.format(file=logs))
     return conf

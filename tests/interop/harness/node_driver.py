@@ -35,7 +35,7 @@ class NodeDriver:
         home = self._scratch / name
         home.mkdir(parents=True, exist_ok=True)
         arguments = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        node = ["node", self._folder / "driver.js", command, "--namesrv", self._namesrv, *arguments]
+        node = ["node", str(self._folder / "driver.js"), command, "--namesrv", self._namesrv, *arguments]
         return Process(name, node, home, env={**os.environ, "HOME": str(home)})
 
     def produce(self, topic: str, count: int, **options: str | int) -> list[Event]:

@@ -41,6 +41,7 @@ async function produce(options) {
     producerGroup: options.group || 'interop-node-producer',
   });
   await producer.ready();
+  // Without a tag the empty text: null would be sent as the word.
   const tags = (options.tags || '').split(',');
   const count = Number(options.count || 1);
   for (let index = 0; index < count; index++) {
@@ -54,8 +55,8 @@ async function produce(options) {
     print('sent', {
       index,
       topic: options.topic,
-      tags: message.tags,
-      keys: message.keys,
+      tags: message.tags || null,
+      keys: message.keys || null,
       status: result.sendStatus,
       msgId: result.msgId,
       queueId: Number(result.messageQueue.queueId),
@@ -79,8 +80,8 @@ async function push(options) {
   consumer.subscribe(options.topic, options.sub || '*', async message => {
     print('received', {
       topic: message.topic,
-      tags: message.tags,
-      keys: message.keys,
+      tags: message.tags || null,
+      keys: message.keys || null,
       msgId: message.msgId,
       queueId: message.queueId,
       queueOffset: Number(message.queueOffset),
