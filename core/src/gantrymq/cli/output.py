@@ -1,0 +1,75 @@
+"""What every command shares: ``--output json``, ``-n``, JSON on stdout, everything else on stderr.
+
+``--output json`` prints one JSON document, or one per line for streams. Text for people may use colours and tables;
+scripts rely on the JSON only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+def output_option(command: Command) -> Command:
+    """Add ``--output``; the command gets ``output``, "text" or "json"."""
+    return click.option(
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="json: documents for scripts on stdout, everything else on stderr.",
+    )(command)
+
+
+def namesrv_option(command: Command) -> Command:
+    """Add ``-n``; the command gets ``namesrv``, a list like "host:port;host:port"."""
+    return click.option(
+        "-n",
+        "--namesrv",
+        metavar="ADDR",
+        envvar="NAMESRV_ADDR",
+        default=DEFAULT_NAMESRV,
+        show_default=True,
+        help="Name servers, host:port separated by semicolons; $NAMESRV_ADDR when not given.",
+    )(command)
+
+
+def print_json(document: Any) -> None:
+    """Write *document* as one line of JSON on stdout, at once."""
+    import orjson
+
+    click.echo(orjson.dumps(document).decode())
+    sys.stdout.flush()
+
+
+def say(sentence: str) -> None:
+    """Write a sentence for people on stderr."""
+    click.echo(sentence, err=True)
+
+
+def warn(sentence: str) -> None:
+    """Write a warning on stderr."""
+    click.echo(f"warning: {sentence}", err=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table for people on stdout, as wide as the terminal or as its content where there is none."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, width=max(80, console.measure(table).maximum))
+    console.print(table)

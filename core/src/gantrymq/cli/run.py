@@ -1,0 +1,90 @@
+"""Running asynchronous work under a command: the event loop, signals, descriptors, logs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.handlers
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import click
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_DESCRIPTORS = 1_048_576  # more than this buys nothing and slows down what closes them all
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run *work* on a new event loop, uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+def stop_requested() -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets; further signals change nothing. Call it on the event loop."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends the loop there
+            loop.add_signal_handler(number, asked.set)
+    return asked
+
+
+def raise_descriptor_limit() -> None:
+    """Lift the soft limit of open files to the hard one: sockets and queue files count against it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def log_options(command: F) -> F:
+    """Add ``--log-level`` and ``--log-file``; the command passes both to `set_up_logs`."""
+    command = click.option("--log-file", metavar="PATH", help="Append logs to this file instead of stderr.")(command)
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+        help="How much to log.",
+    )(command)
+
+
+def set_up_logs(level: str, file: str | None) -> None:
+    """Log to stderr, or to *file*; the file is opened again after somebody moved it away.
+
+    Raises:
+        click.BadParameter: the file cannot be opened.
+    """
+    handler: logging.Handler
+    if file is None:
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        try:
+            handler = logging.handlers.WatchedFileHandler(file, encoding="utf-8")
+        except OSError as problem:
+            raise click.BadParameter(f"cannot open {file}: {problem.strerror}", param_hint="--log-file") from problem
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(level.upper())

@@ -1,0 +1,109 @@
+r"""The properties format of ``broker.conf`` and ``namesrv.conf``, read as Java reads it.
+
+    key=value    key:value    key value    key          a line; blanks around the separator are dropped
+    # comment    ! comment                              at the start of a line
+    key=first \                                         an odd number of backslashes at the end joins the next
+        second                                          line, whose leading blanks are dropped
+    \t \n \r \f  \u0041  \x                             escapes; before any other character the backslash vanishes
+
+Blanks at the end of a value stay in it, as in Java; settings are trimmed when they are parsed. Bytes are UTF-8; a file
+that is not is taken as ISO 8859-1, which is what Java assumes for every file.
+
+Source: java.util.Properties (load); apache/rocketmq broker/.../BrokerStartup.java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gantrymq.errors import ConfigError
+from gantrymq.world import Files
+
+_BLANKS = " \t\f"
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u.{0,4}|.)?", re.DOTALL)
+_NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class Line(NamedTuple):
+    """One entry of a file."""
+
+    key: str
+    value: str
+    number: int  # of its first line in the file, from 1
+
+
+def read_settings_file(files: Files, path: Path) -> list[Line]:
+    """Every entry of the file at *path*, in its order; of two equal keys the later one counts.
+
+    Raises:
+        ConfigError: the file cannot be read or has a malformed ``\\u`` escape.
+    """
+    try:
+        raw = files.read(path)
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        raise ConfigError(f"cannot read the settings file {path}: {reason}") from problem
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("iso-8859-1")
+    return list(parse_properties(text, str(path)))
+
+
+def parse_properties(text: str, name: str) -> Iterator[Line]:
+    """Read properties from *text*; *name* stands for the file in errors.
+
+    Raises:
+        ConfigError: a malformed ``\\u`` escape.
+    """
+    for number, line in _logical_lines(text):
+        found = _KEY.match(line)
+        assert found is not None  # every part of the pattern may be empty
+        where = f"{name} line {number}"
+        yield Line(_unescape(found[1], where), _unescape(line[found.end() :], where), number)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with continuations joined, comments and blank ones left out."""
+    joined, first = "", 0
+    for number, natural in enumerate(_LINE_END.split(text), 1):
+        line = natural.lstrip(_BLANKS)
+        if not first and (not line or line[0] in "#!"):
+            continue
+        first = first or number
+        if _continues(line):
+            joined += line[:-1]
+            continue
+        if joined or line:
+            yield first, joined + line
+        joined, first = "", 0
+    if joined:
+        yield first, joined
+
+
+def _continues(line: str) -> bool:
+    """Whether the line ends in an odd number of backslashes."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescape(text: str, where: str) -> str:
+    if "\\" not in text:
+        return text
+
+    def replace(found: re.Match[str]) -> str:
+        escape = found[1] or ""
+        if not escape.startswith("u"):
+            return _NAMED.get(escape, escape)
+        try:
+            if len(escape) == 5:
+                return chr(int(escape[1:], 16))
+        except ValueError:
+            pass
+        raise ConfigError(f"{where}: \\{escape} is not an escape of the form \\uXXXX with four hexadecimal digits")
+
+    return _ESCAPE.sub(replace, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
