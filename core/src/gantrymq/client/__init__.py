@@ -1,0 +1,19 @@
+"""The client library: asyncio, pure Python, for our servers and for Java ones."""
+
+from gantrymq.client.admin import Admin, QueueStats
+from gantrymq.client.consumer import PullConsumer
+from gantrymq.client.producer import Producer
+from gantrymq.client.pull_result import PullResult, PullStatus
+from gantrymq.client.results import SendFailed, SendResult, SendStatus
+
+__all__ = [
+    "Admin",
+    "Producer",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
+    "QueueStats",
+    "SendFailed",
+    "SendResult",
+    "SendStatus",
+]

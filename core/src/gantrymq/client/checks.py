@@ -1,0 +1,97 @@
+"""What a client refuses before anything is sent.
+
+Source: apache/rocketmq client/.../Validators.java, client/.../impl/producer/DefaultMQProducerImpl.java (batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
+from gantrymq.model import names
+from gantrymq.model import properties as property_names
+from gantrymq.model.message import Message
+
+__all__ = ["MAX_MESSAGE_BYTES", "check_batch", "check_message", "check_producer_group"]
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # body before compression; the broker's default limit as well
+
+_DEFAULT_GROUP = "DEFAULT_PRODUCER"
+
+
+def check_producer_group(group: str) -> None:
+    """Refuse a group name a producer cannot have.
+
+    Raises:
+        InvalidParameter: blank, too long, an illegal character, or RocketMQ's own default name.
+    """
+    names.check_group(group)
+    if group == _DEFAULT_GROUP:
+        raise InvalidParameter(f"the producer group must not be {_DEFAULT_GROUP}; name it after your application")
+
+
+def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    """Refuse a message that no broker would take.
+
+    Args:
+        message: body as the application gave it, not compressed.
+        max_bytes: the longest body allowed.
+
+    Raises:
+        InvalidParameter: the topic's name is not legal.
+        NoPermission: the topic belongs to the broker.
+        MessageIllegal: no body, a body that is too long, properties that do not fit.
+    """
+    names.check_topic(message.topic)
+    if message.topic in names.NOT_SENDABLE:
+        raise NoPermission(f"topic {message.topic} belongs to the broker itself; send to a topic of your own")
+    if not isinstance(message.body, bytes | bytearray | memoryview):
+        raise MessageIllegal(f"the body for {message.topic} is {type(message.body).__name__}, it must be bytes")
+    if not message.body:
+        raise MessageIllegal(f"the body for {message.topic} is empty; RocketMQ takes messages of 1 byte and more")
+    if len(message.body) > max_bytes:
+        raise MessageIllegal(
+            f"the body for {message.topic} has {len(message.body)} bytes, the longest allowed is {max_bytes}"
+        )
+    _check_properties(message)
+
+
+def check_batch(messages: Sequence[Message]) -> None:
+    """Refuse messages that cannot share one batch; each is checked by itself elsewhere.
+
+    Raises:
+        MessageIllegal: none at all, several topics or WAIT values, a delay, or a retry topic.
+    """
+    if not messages:
+        raise MessageIllegal("a batch needs at least one message")
+    first = messages[0]
+    if first.topic.startswith(names.RETRY_PREFIX):
+        raise MessageIllegal(f"{first.topic} is a retry topic, which takes no batches")
+    for message in messages:
+        if message.topic != first.topic:
+            raise MessageIllegal(f"a batch goes to one topic, this one names {first.topic} and {message.topic}")
+        if message.wait_stored != first.wait_stored:
+            raise MessageIllegal("all messages of a batch wait for the store, or none does (wait_stored)")
+        if message.properties.get(property_names.DELAY, "0") != "0":
+            raise MessageIllegal("a delayed message cannot be part of a batch; send it by itself")
+
+
+def _check_properties(message: Message) -> None:
+    for name, value in message.all_properties().items():
+        if not name or not isinstance(value, str) or not value:
+            raise MessageIllegal(
+                f"property {name!r} of a message for {message.topic} needs a name and a text: {value!r}"
+            )
+        if "\x01" in name or "\x02" in name or "\x01" in value or "\x02" in value:
+            raise MessageIllegal(
+                f"property {name!r} of a message for {message.topic} holds the character 0x01 or 0x02, "
+                "which separate properties"
+            )
+    if "/" in message.properties.get(property_names.INNER_MULTI_DISPATCH, ""):
+        raise MessageIllegal(f"{property_names.INNER_MULTI_DISPATCH} names light queues; their names must not hold '/'")
+    length = len(property_names.encode(message.all_properties()))
+    if length > property_names.MAX_BYTES:
+        raise MessageIllegal(
+            f"the properties of a message for {message.topic} take {length} bytes, the longest allowed is "
+            f"{property_names.MAX_BYTES}"
+        )

@@ -1,0 +1,100 @@
+"""Body compression: bits of sysFlag and the three formats RocketMQ knows.
+
+    | bits 0x700 | 0x000 or 0x300 zlib stream | 0x100 LZ4 frame | 0x200 Zstandard frame |   0x001 says "compressed"
+
+Sending uses zlib, which every RocketMQ client reads. LZ4 and Zstandard are read when their packages are installed.
+
+Sources: apache/rocketmq common/.../compression/CompressionType.java, common/.../message/MessageDecoder.java,
+client/.../impl/producer/DefaultMQProducerImpl.java (tryToCompressMessage).
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from typing import Any
+
+from gantrymq.errors import ClientError, FormatError
+from gantrymq.model.sys_flag import (
+    COMPRESSED,
+    COMPRESSION_LZ4,
+    COMPRESSION_MASK,
+    COMPRESSION_ZLIB,
+    COMPRESSION_ZSTD,
+)
+
+__all__ = ["MAX_BODY_BYTES", "ZLIB_FLAGS", "compress", "decompress"]
+
+ZLIB_FLAGS = COMPRESSED | COMPRESSION_ZLIB  # 0x301
+MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body: a few KB must not grow into all of the memory
+
+
+def compress(body: bytes, level: int = 5) -> bytes:
+    """One zlib stream (RFC 1950). *level*: 0 (none) to 9 (smallest); Java's default is 5."""
+    return zlib.compress(body, level)
+
+
+def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
+    """The body as the sender had it; a copy of *body* where sysFlag says that it is not compressed.
+
+    Raises:
+        FormatError: the bytes are not of the kind sysFlag names, or grow beyond `MAX_BODY_BYTES`.
+        ClientError: the package that reads the kind is not installed; the sentence names it.
+    """
+    if not sys_flag & COMPRESSED:
+        return bytes(body)
+    kind = sys_flag & COMPRESSION_MASK
+    if kind in (0, COMPRESSION_ZLIB):
+        return _inflate(body)
+    if kind == COMPRESSION_LZ4:
+        return _unpack_lz4(bytes(body))
+    if kind == COMPRESSION_ZSTD:
+        return _unpack_zstd(bytes(body))
+    raise FormatError(f"sysFlag {sys_flag:#x} names compression {kind:#x}; known are 0x100, 0x200 and 0x300")
+
+
+def _inflate(body: bytes | memoryview) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(body, MAX_BODY_BYTES)
+    except zlib.error as problem:
+        raise FormatError(f"compressed body of {len(body)} bytes is no zlib stream: {problem}") from None
+    return _whole(plain, stream.eof, len(body), "zlib")
+
+
+def _unpack_lz4(body: bytes) -> bytes:
+    lz4 = _package("lz4.frame", "lz4", "LZ4")
+    stream = lz4.LZ4FrameDecompressor()
+    try:
+        plain = bytes(stream.decompress(body, max_length=MAX_BODY_BYTES))
+    except RuntimeError as problem:
+        raise FormatError(f"compressed body of {len(body)} bytes is no LZ4 frame: {problem}") from None
+    return _whole(plain, bool(stream.eof), len(body), "LZ4")
+
+
+def _unpack_zstd(body: bytes) -> bytes:
+    zstandard = _package("zstandard", "zstandard", "Zstandard")
+    try:
+        promised = int(zstandard.get_frame_parameters(body).content_size)  # huge where the frame does not say
+        plain = bytes(zstandard.ZstdDecompressor().stream_reader(body).read(MAX_BODY_BYTES))
+    except zstandard.ZstdError as problem:
+        raise FormatError(f"compressed body of {len(body)} bytes is no Zstandard frame: {problem}") from None
+    finished = len(plain) == promised if promised != zstandard.CONTENTSIZE_UNKNOWN else len(plain) < MAX_BODY_BYTES
+    return _whole(plain, finished, len(body), "Zstandard")
+
+
+def _whole(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
+    if finished:
+        return plain
+    if len(plain) >= MAX_BODY_BYTES:
+        raise FormatError(f"{kind} body of {length} bytes grows beyond {MAX_BODY_BYTES} bytes")
+    raise FormatError(f"{kind} body of {length} bytes is cut short")
+
+
+def _package(module: str, distribution: str, kind: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ClientError(
+            f"the body is compressed with {kind}, which needs a package: pip install {distribution}"
+        ) from None

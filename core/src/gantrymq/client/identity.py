@@ -1,0 +1,72 @@
+"""Who a client is: its id towards brokers and the unique ids of its messages.
+
+    client id = ip@instance[@unit][@STREAM]      instance = <pid>#<number> unless the application names it
+
+Sources: apache/rocketmq client/.../ClientConfig.java (buildMQClientId, changeInstanceNameToPID),
+common/.../message/MessageClientIDSetter.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Sequence
+
+from gantrymq.model.hosts import parse_address
+from gantrymq.model.ids import UniqueIds
+from gantrymq.world import World
+
+__all__ = ["DEFAULT_INSTANCE", "client_id", "instance_name", "local_address", "unique_ids"]
+
+DEFAULT_INSTANCE = "DEFAULT"
+_LOOPBACK = "127.0.0.1"
+_PROBE_S = 1.0  # per name server
+
+
+async def local_address(world: World, servers: Sequence[str]) -> str:
+    """The IP address that connections to the first reachable name server leave from; 127.0.0.1 where none is.
+
+    Java takes the first address of the network interfaces that is not internal; on a machine with several, ours is the
+    one the cluster sees.
+    """
+    for server in servers:
+        opening = asyncio.ensure_future(world.network.connect(*parse_address(server), asyncio.Protocol))
+        timer = world.clock.call_later(_PROBE_S, opening.cancel)
+        await asyncio.wait([opening])
+        timer.cancel()
+        if opening.cancelled() or opening.exception() is not None:
+            continue
+        transport, _ = opening.result()
+        name = transport.get_extra_info("sockname")
+        transport.close()
+        if name:
+            return str(name[0]).partition("%")[0]
+    return _LOOPBACK
+
+
+def instance_name(world: World, given: str = DEFAULT_INSTANCE) -> str:
+    """*given*, or where that is DEFAULT a name of this process that no second client of it has."""
+    if given != DEFAULT_INSTANCE:
+        return given
+    return f"{world.process_id}#{world.random.getrandbits(48)}"
+
+
+def client_id(address: str, instance: str, unit: str = "") -> str:
+    """The id of a client.
+
+    Args:
+        address: its IP address, without a zone.
+        instance: from `instance_name`; clients of one process that share it share their connections.
+        unit: name of the unit, where clusters are divided into units.
+    """
+    return f"{address}@{instance}@{unit}" if unit else f"{address}@{instance}"
+
+
+def unique_ids(world: World, address: str) -> UniqueIds:
+    """A source of message ids: 32 characters where *address* is IPv4, 56 where it is IPv6."""
+    return UniqueIds(
+        ipaddress.ip_address(address.partition("%")[0]).packed,
+        world.process_id,
+        world.random.getrandbits(32),
+        world.clock.now_ms,
+    )

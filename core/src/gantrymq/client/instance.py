@@ -1,0 +1,200 @@
+"""What the producers and consumers of one client id share: connections, routes, heartbeats.
+
+    job              first                      period
+    heartbeat        at start, and as soon as   30 s
+                     a new broker turns up
+    route refresh    30 s after the start       30 s
+
+Closing the last producer or consumer closes the instance. A group is registered once per instance.
+
+Sources: apache/rocketmq client/.../impl/MQClientManager.java, client/.../impl/factory/MQClientInstance.java
+(startScheduledTask, sendHeartbeatToAllBrokerWithLock, unregisterClient).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import cache
+from typing import Any
+
+from gantrymq.client.calls import CALL_TIMEOUT_S, Calls
+from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
+from gantrymq.client.identity import DEFAULT_INSTANCE, client_id, instance_name, local_address, unique_ids
+from gantrymq.client.nameservers import NameServerList, resolve_namesrv
+from gantrymq.client.route_book import RouteBook
+from gantrymq.errors import ClientError, GantryError
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
+from gantrymq.world import World
+
+__all__ = ["ClientInstance", "join"]
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 30.0
+REFRESH_S = 30.0
+
+_shared: dict[tuple[int, int, str], ClientInstance] = {}  # by event loop, world and client id, while in use
+
+
+async def join(
+    namesrv: str | None,
+    world: World | None,
+    *,
+    instance: str = DEFAULT_INSTANCE,
+    unit: str = "",
+    address: str | None = None,
+) -> ClientInstance:
+    """Return a started instance; the caller leaves it again with `ClientInstance.leave`.
+
+    Args:
+        namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+        world: None for the real one.
+        instance: clients that give the same name here share one instance; the default name is never shared.
+        unit: name of the unit.
+        address: IP address to be known by; None for the one that leads to the name servers.
+
+    Raises:
+        ConfigError: a name server's address is not host:port.
+    """
+    world = world or _real_world()
+    servers = resolve_namesrv(namesrv, world.environ)
+    ip = address or await local_address(world, servers)
+    known_as = client_id(ip, instance_name(world, instance), unit)
+    key = (id(asyncio.get_running_loop()), id(world), known_as)
+    found = _shared.get(key)
+    if found is None:
+        found = _shared[key] = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key))
+        found.start()
+    found.users += 1
+    return found
+
+
+@cache
+def _real_world() -> World:
+    from gantrymq.world.real import real_world
+
+    return real_world()
+
+
+class ClientInstance:
+    """One client id; made by `join`."""
+
+    def __init__(
+        self, world: World, servers: tuple[str, ...], known_as: str, address: str, last: Callable[[], object]
+    ) -> None:
+        """*last* is called when the last user leaves."""
+        self._last = last
+        self.world = world
+        self.client_id = known_as
+        self.users = 0
+        self.ids = unique_ids(world, address)
+        self.servers = NameServerList(servers, world.random)
+        self._remoting = RemotingClient(world)
+        self.calls = Calls(self._remoting, world.clock)
+        self._due = asyncio.Event()  # a heartbeat is due now
+        self.routes = RouteBook(self.calls, self.servers, changed=self._due.set)
+        self._producers: list[str] = []
+        self._consumers: dict[str, ConsumerInfo] = {}
+        self._jobs: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin heartbeats and route refreshes."""
+        self._jobs = [self._job(self._beat()), self._job(self._refresh())]
+
+    async def leave(self) -> None:
+        """Give up one use of the instance; the last one closes it."""
+        self.users -= 1
+        if self.users > 0:
+            return
+        self._last()
+        for job in self._jobs:
+            job.cancel()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
+        await self._remoting.close()
+
+    def register_producer(self, group: str) -> None:
+        """Let heartbeats name a producer group.
+
+        Raises:
+            ClientError: the instance has a producer of that group.
+        """
+        if group in self._producers:
+            raise ClientError(
+                f"producer group {group} is already in use by this client; close the other producer, or give one of "
+                "them an instance_name of its own"
+            )
+        self._producers.append(group)
+        self.heartbeat_now()
+
+    def register_consumer(self, consumer: ConsumerInfo) -> None:
+        """Let heartbeats name a consumer group and what it subscribes to.
+
+        Raises:
+            ClientError: the instance has a consumer of that group.
+        """
+        if consumer.group in self._consumers:
+            raise ClientError(
+                f"consumer group {consumer.group} is already in use by this client; close the other consumer, or give "
+                "one of them an instance_name of its own"
+            )
+        self._consumers[consumer.group] = consumer
+        self.heartbeat_now()
+
+    async def unregister_producer(self, group: str) -> None:
+        """Take a producer group away and tell every broker."""
+        self._producers.remove(group)
+        await self._unregister(UnregisterClientRequest(client_id=self.client_id, producer_group=group))
+
+    async def unregister_consumer(self, group: str) -> None:
+        """Take a consumer group away and tell every broker."""
+        del self._consumers[group]
+        await self._unregister(UnregisterClientRequest(client_id=self.client_id, consumer_group=group))
+
+    def heartbeat_now(self) -> None:
+        """Send a heartbeat soon instead of at the end of the period."""
+        self._due.set()
+
+    async def _beat(self) -> None:
+        while True:
+            self._due.clear()
+            timer = self.world.clock.call_later(HEARTBEAT_S, self._due.set)
+            try:
+                await self._send_heartbeats()
+                await self._due.wait()
+            finally:
+                timer.cancel()
+
+    async def _send_heartbeats(self) -> None:
+        """One heartbeat to every master, and to the slaves as well while there is a consumer."""
+        if not self._producers and not self._consumers:
+            return
+        body = heartbeat_body(self.client_id, self._producers, self._consumers.values())
+        await self._tell_all(RequestCode.HEART_BEAT, HeartBeatRequest(), body, slaves=bool(self._consumers))
+
+    async def _unregister(self, header: UnregisterClientRequest) -> None:
+        await self._tell_all(RequestCode.UNREGISTER_CLIENT, header, None, slaves=True)
+
+    async def _tell_all(
+        self, code: RequestCode, header: HeartBeatRequest | UnregisterClientRequest, body: bytes | None, *, slaves: bool
+    ) -> None:
+        """Send to all brokers at once; one that does not answer is logged, and told again the next time."""
+
+        async def tell(address: str) -> None:
+            try:
+                await self.calls.ask(address, code, header, body, CALL_TIMEOUT_S)
+            except GantryError as problem:
+                logger.warning("%s to %s failed: %s", code.name, address, problem)
+
+        await asyncio.gather(*(tell(address) for address in self.routes.addresses(slaves=slaves)))
+
+    async def _refresh(self) -> None:
+        while True:
+            await self.world.clock.sleep(REFRESH_S)
+            await self.routes.refresh_all()
+
+    def _job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)

@@ -1,0 +1,140 @@
+"""Messages made ready to send: unique id, compression, property text, request header. No I/O.
+
+A single message travels as request 310, a batch as 320. The envelope of a batch has a UNIQ_KEY of its own and WAIT;
+brokers add the envelope's text to every message, so consumers of a batch see the envelope's id.
+
+Sources: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
+client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQProducer.java (batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from gantrymq.client.compression import ZLIB_FLAGS, compress
+from gantrymq.errors import MessageIllegal
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
+from gantrymq.model import names
+from gantrymq.model import properties as property_text
+from gantrymq.model.message import Message
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.sys_flag import TRANSACTION_PREPARED
+from gantrymq.remoting import command
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import SendMessageRequest
+
+__all__ = ["Outgoing", "SendIdentity", "prepare", "prepare_batch", "send_request"]
+
+_RECONSUME_TIME = "RECONSUME_TIME"
+_MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+
+
+@attrs.frozen
+class SendIdentity:
+    """What every send of one producer says about it."""
+
+    group: str
+    default_topic: str = names.DEFAULT_TOPIC  # a missing topic is made after its likeness
+    default_topic_queues: int = 4
+    unit_mode: bool = False
+
+
+@attrs.frozen
+class Outgoing:
+    """One message, or one batch, in the form in which every attempt sends it."""
+
+    topic: str
+    body: bytes  # compressed where sysFlag says so
+    properties: dict[str, str]
+    flag: int
+    sys_flag: int
+    unique_id: str  # of a batch: those of its messages joined by commas
+    batch: bool = False
+
+
+def prepare(message: Message, next_id: Callable[[], str], compress_over: int, level: int = 5) -> Outgoing:
+    """Make one checked message ready; the message itself is not changed.
+
+    Args:
+        message: to send; a UNIQ_KEY among its properties is kept.
+        next_id: makes a unique id.
+        compress_over: bodies of so many bytes and more are compressed, as Java does.
+        level: of zlib, 0 to 9.
+    """
+    properties = message.all_properties()
+    unique_id = properties.setdefault(property_text.UNIQ_KEY, "") or next_id()
+    properties[property_text.UNIQ_KEY] = unique_id
+    body, sys_flag = bytes(message.body), 0
+    if len(body) >= compress_over:
+        body, sys_flag = compress(body, level), ZLIB_FLAGS
+    if properties.get(property_text.TRAN_MSG) == "true":
+        sys_flag |= TRANSACTION_PREPARED
+    return Outgoing(message.topic, body, properties, message.flag, sys_flag, unique_id)
+
+
+def prepare_batch(messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int) -> Outgoing:
+    """Join checked messages into one body; every message gets a unique id and so does the batch.
+
+    Raises:
+        MessageIllegal: the joined body is longer than *max_bytes*.
+    """
+    entries, unique_ids = [], []
+    for message in messages:
+        single = prepare(message, next_id, compress_over=len(message.body) + 1)
+        unique_ids.append(single.unique_id)
+        entries.append(BatchEntry(single.flag, single.body, property_text.encode(single.properties)))
+    body = encode_batch(entries)
+    if len(body) > max_bytes:
+        raise MessageIllegal(
+            f"a batch of {len(messages)} messages takes {len(body)} bytes, the longest allowed is {max_bytes}; "
+            "send it as several batches"
+        )
+    envelope = {
+        property_text.UNIQ_KEY: next_id(),
+        property_text.WAIT: "true" if messages[0].wait_stored else "false",
+    }
+    return Outgoing(messages[0].topic, body, envelope, 0, 0, ",".join(unique_ids), batch=True)
+
+
+def send_request(
+    outgoing: Outgoing, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
+) -> command.Command:
+    """The request that sends *outgoing* to *queue*: code 310, or 320 for a batch.
+
+    Args:
+        outgoing: from `prepare` or `prepare_batch`.
+        queue: where to; its broker's name goes along.
+        identity: of the producer.
+        born_ms: wall time of this attempt.
+        oneway: the broker sends no reply.
+    """
+    properties = outgoing.properties
+    reconsume_times, most_reconsume_times = 0, None
+    if outgoing.topic.startswith(names.RETRY_PREFIX):
+        properties = dict(properties)
+        reconsume_times = _count(properties.pop(_RECONSUME_TIME, "")) or 0
+        most_reconsume_times = _count(properties.pop(_MAX_RECONSUME_TIMES, ""))
+    header = SendMessageRequest(
+        producer_group=identity.group,
+        topic=outgoing.topic,
+        default_topic=identity.default_topic,
+        default_topic_queue_nums=identity.default_topic_queues,
+        queue_id=queue.queue_id,
+        sys_flag=outgoing.sys_flag,
+        born_timestamp=born_ms,
+        flag=outgoing.flag,
+        properties=property_text.encode_text(properties),
+        reconsume_times=reconsume_times,
+        unit_mode=identity.unit_mode,
+        max_reconsume_times=most_reconsume_times,
+        batch=outgoing.batch,
+        bname=queue.broker_name,
+    )
+    code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
+    return command.request(code, header.to_ext_v2(), outgoing.body, oneway=oneway)
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

@@ -1,0 +1,78 @@
+"""What a pull returns.
+
+Source: apache/rocketmq client/.../consumer/PullResult.java, PullStatus.java, client/.../impl/MQClientAPIImpl.java
+(processPullResponse).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+
+import attrs
+
+from gantrymq.client.calls import refused, reply_header
+from gantrymq.client.decoding import received_from
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.pull import PullMessageResponse
+
+__all__ = ["PullResult", "PullStatus", "read_pull_reply"]
+
+
+class PullStatus(enum.Enum):
+    """What a pull found. Values are response codes."""
+
+    FOUND = 0
+    NO_NEW_MSG = 19  # the end of the queue
+    NO_MATCHED_MSG = 20  # messages, but none that the expression wants: go on at next_offset
+    OFFSET_ILLEGAL = 21  # outside the queue: go on at next_offset
+
+
+_STATUS: Mapping[int, PullStatus] = {status.value: status for status in PullStatus}
+
+
+@attrs.frozen
+class PullResult:
+    """Messages, and where to go on; offsets are queue offsets."""
+
+    status: PullStatus
+    messages: tuple[ReceivedMessage, ...]  # empty unless FOUND
+    next_offset: int
+    min_offset: int  # the first one that the queue still has
+    max_offset: int  # what its next message will get
+    suggested_broker_id: int = 0  # which replica to ask next
+
+
+def read_pull_reply(reply: Command, address: str, broker_name: str, tags: Collection[str]) -> PullResult:
+    """Turn a broker's reply into a result.
+
+    Args:
+        reply: to request 11.
+        address: of the broker, for errors.
+        broker_name: of the broker.
+        tags: texts wanted; empty for all. A reply of which no message is left is NO_MATCHED_MSG.
+
+    Raises:
+        BrokerRefused: the code is none of a pull that was served.
+        RemoteProtocolError: a header field is missing.
+        FormatError: a record cannot be read.
+        ClientError: a record only another client can read.
+    """
+    status = _STATUS.get(reply.code)
+    if status is None:
+        raise refused(reply, address)
+    header = reply_header(PullMessageResponse, reply, address)
+    messages: tuple[ReceivedMessage, ...] = ()
+    if status is PullStatus.FOUND:
+        messages = tuple(received_from(reply.payload, broker_name, tags, header.offset_delta or 0))
+        if not messages:
+            status = PullStatus.NO_MATCHED_MSG
+    return PullResult(
+        status=status,
+        messages=messages,
+        next_offset=header.next_begin_offset,
+        min_offset=header.min_offset,
+        max_offset=header.max_offset,
+        suggested_broker_id=header.suggest_which_broker_id,
+    )

@@ -1,0 +1,110 @@
+"""What a send returns.
+
+Source: apache/rocketmq client/.../producer/SendResult.java, SendStatus.java,
+client/.../impl/MQClientAPIImpl.java (processSendResponse).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from gantrymq.client.calls import refused, reply_header
+from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.send import SendMessageResponse
+
+__all__ = ["SendFailed", "SendResult", "SendStatus", "read_send_reply"]
+
+_DEFAULT_REGION = "DefaultRegion"
+
+
+class SendStatus(enum.Enum):
+    """How safely a message is stored; every one of these means that it is stored. Values are response codes."""
+
+    SEND_OK = 0
+    FLUSH_DISK_TIMEOUT = 10  # not synced to disk in time
+    SLAVE_NOT_AVAILABLE = 11  # no slave to copy to
+    FLUSH_SLAVE_TIMEOUT = 12  # not copied to a slave in time
+
+
+_STATUS: Mapping[int, SendStatus] = {status.value: status for status in SendStatus}
+
+
+@attrs.frozen
+class SendResult:
+    """Where a message went."""
+
+    status: SendStatus
+    message_id: str  # the client's unique id; for a batch the ids of its messages, joined by commas
+    offset_id: str  # the broker's id, which says where the message lies; comma-joined for a batch
+    queue: MessageQueue
+    queue_offset: int  # of the first message of a batch
+    transaction_id: str | None = None
+    region: str = _DEFAULT_REGION
+    trace_on: bool = True  # whether the broker wants this send traced
+    recall_handle: str | None = None  # of a timed message, to take it back
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is stored as safely as the broker promises."""
+        return self.status is SendStatus.SEND_OK
+
+
+class SendFailed(ClientError):
+    """No attempt stored the message, as far as the client knows.
+
+    ``response_code`` is the broker's last code, 10001 where no connection could be made, 10002 where no answer came in
+    time, 10003 otherwise (the codes of ClientErrorCode.java); ``brokers`` names the brokers tried, in order.
+    """
+
+    retriable = True
+
+    def __init__(self, topic: str, brokers: Sequence[str], last: BaseException | None, timeout_s: float) -> None:
+        tries = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'} at {', '.join(brokers)}"
+        reason = str(last) if last is not None else f"the {timeout_s:g} s allowed were over before the first attempt"
+        super().__init__(f"sending to {topic} failed after {tries}: {reason}" if brokers else f"{topic}: {reason}")
+        self.brokers = tuple(brokers)
+        self.response_code = _client_code(last)
+
+
+def _client_code(last: BaseException | None) -> int:
+    if isinstance(last, BrokerRefused):
+        return last.response_code
+    if isinstance(last, ConnectFailed):
+        return 10001
+    return 10002 if last is None or isinstance(last, CallTimeout | ConnectionLost) else 10003
+
+
+def read_send_reply(reply: Command, address: str, topic: str, broker_name: str, unique_id: str) -> SendResult:
+    """Turn a broker's reply into a result.
+
+    Args:
+        reply: to request 10, 310 or 320.
+        address: of the broker, for errors.
+        topic: it was sent to.
+        broker_name: of the broker.
+        unique_id: the client's id, or those of a batch joined by commas.
+
+    Raises:
+        BrokerRefused: the code is none of a message that is stored.
+        RemoteProtocolError: the reply lacks a field that every such reply has.
+    """
+    status = _STATUS.get(reply.code)
+    if status is None:
+        raise refused(reply, address)
+    header = reply_header(SendMessageResponse, reply, address)
+    return SendResult(
+        status=status,
+        message_id=header.batch_uniq_id or unique_id,
+        offset_id=header.msg_id,
+        queue=MessageQueue(topic, broker_name, header.queue_id),
+        queue_offset=header.queue_offset,
+        transaction_id=header.transaction_id,
+        region=header.msg_region or _DEFAULT_REGION,
+        trace_on=header.trace_on is not False,
+        recall_handle=header.recall_handle,
+    )

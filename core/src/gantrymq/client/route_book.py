@@ -1,0 +1,224 @@
+"""Routes as one client knows them: asked of name servers, kept, refreshed.
+
+One name server is asked per call (see `nameservers`). A look-up that an application waits for goes round once, so that
+one dead server does not fail it; the refresh every 30 s asks one server and leaves the rest to the next round.
+
+Sources: apache/rocketmq client/.../impl/factory/MQClientInstance.java (updateTopicRouteInfoFromNameServer,
+findBrokerAddressInPublish, findBrokerAddressInSubscribe), client/.../impl/producer/DefaultMQProducerImpl.java
+(tryToFindTopicPublishInfo).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from gantrymq.client.calls import CALL_TIMEOUT_S, Calls, refused
+from gantrymq.client.nameservers import NameServerList
+from gantrymq.client.routes import BrokerAddresses, TopicRoute, parse_route
+from gantrymq.errors import CallTimeout, ClientError, ConnectFailed, ConnectionLost, GantryError, NoRoute
+from gantrymq.model import names
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import Header
+from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
+
+__all__ = ["RouteBook"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_UNREACHABLE = (ConnectFailed, ConnectionLost, CallTimeout)
+
+
+class RouteBook:
+    """Topic to route, broker name to addresses."""
+
+    def __init__(self, calls: Calls, servers: NameServerList, changed: Callable[[], None]) -> None:
+        """*changed* is called after an update that brought an address nobody knew before."""
+        self._calls = calls
+        self._servers = servers
+        self._changed = changed
+        self._routes: dict[str, TopicRoute] = {}
+        self._lent: dict[str, TopicRoute] = {}  # routes of default topics
+        self._borrowed: set[str] = set()  # topics that a first send will create
+        self._publish: dict[str, tuple[MessageQueue, ...]] = {}  # queues to send to, of both kinds of topics
+        self._brokers: dict[str, BrokerAddresses] = {}
+        self._lookup = asyncio.Lock()  # many sends of a new topic ask once
+
+    def master(self, broker_name: str) -> str | None:
+        """Address of the master of a broker name, None while there is none."""
+        broker = self._brokers.get(broker_name)
+        return broker.master if broker is not None else None
+
+    def readable(self, broker_name: str, broker_id: int = 0) -> str | None:
+        """Address to pull from: *broker_id* if it is there, else another replica."""
+        broker = self._brokers.get(broker_name)
+        return broker.readable(broker_id) if broker is not None else None
+
+    def addresses(self, *, slaves: bool) -> list[str]:
+        """Every master known and, with *slaves*, every other replica; each once, in a fixed order."""
+        return sorted(
+            {
+                address
+                for broker in self._brokers.values()
+                for broker_id, address in broker.addresses.items()
+                if slaves or broker_id == 0
+            }
+        )
+
+    async def publish_queues(
+        self, topic: str, default_topic: str, default_queues: int, timeout_s: float = CALL_TIMEOUT_S
+    ) -> tuple[MessageQueue, ...]:
+        """Queues to send to, at least one.
+
+        A topic without a route gets the queues of *default_topic*, at most *default_queues* per broker: the broker
+        creates it with the first message.
+
+        Raises:
+            NoRoute: neither has a route, or the route grants no writing.
+            ConnectFailed: no name server answers.
+        """
+        queues = self._publish.get(topic)
+        if queues:
+            return queues
+        async with self._lookup:
+            queues = self._publish.get(topic)
+            if queues:
+                return queues
+            if await self._round(lambda: self.refresh(topic, timeout_s)) is None:
+                await self._borrow(topic, default_topic, default_queues, timeout_s)
+            queues = self._publish.get(topic)
+        if not queues:
+            raise NoRoute(
+                f"topic {topic} has no queue to write to: its brokers have no master or its permission forbids it "
+                f"(gantrymq topic route -t {topic} shows which)"
+            )
+        return queues
+
+    async def readable_queues(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> tuple[MessageQueue, ...]:
+        """Queues to pull from, asked afresh.
+
+        Raises:
+            NoRoute: no name server knows the topic, or no broker lets it be read.
+            ConnectFailed: no name server answers.
+        """
+        route = await self._round(lambda: self.refresh(topic, timeout_s))
+        if route is None:
+            raise _no_route(topic)
+        queues = route.readable_queues(topic)
+        if not queues:
+            raise NoRoute(f"topic {topic} has no queue to read from: no broker of its route grants reading")
+        return queues
+
+    async def find_broker(self, topic: str, broker_name: str, broker_id: int | None = None) -> str:
+        """Address of the master, or with *broker_id* of any replica; the route is asked once if it is not known.
+
+        Raises:
+            NoRoute: the broker has no (master's) address even now.
+            ConnectFailed: no name server answers.
+        """
+        for fresh in (False, True):
+            if fresh:
+                await self._round(lambda: self.refresh(topic))
+            found = self.master(broker_name) if broker_id is None else self.readable(broker_name, broker_id)
+            if found is not None:
+                return found
+        what = "no master" if broker_id is None else "no address"
+        raise NoRoute(f"broker {broker_name} has {what} in the route of {topic}; is it running and registered?")
+
+    async def refresh(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> TopicRoute | None:
+        """Ask one name server for the route of *topic* and keep it; None when it knows none (what is kept stays).
+
+        Raises:
+            ConnectFailed, ConnectionLost, CallTimeout: the server gives no answer; the next call asks the next one.
+            BrokerRefused: it answers with another error.
+            ClientError: the topic is of a kind this client cannot read.
+        """
+        route = await self._ask(topic, timeout_s)
+        if route is None:
+            return None
+        if route.static:
+            raise ClientError(f"topic {topic} is a static topic (logical queues), which this client does not read")
+        self._routes[topic] = route
+        self._publish[topic] = route.publish_queues(topic)
+        self._borrowed.discard(topic)
+        self._learn()
+        return route
+
+    async def ask_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
+        """The answer of the first name server that gives one, with any code, and that server's address.
+
+        Raises:
+            ConnectFailed: none does.
+        """
+        return await self._round(lambda: self._ask_one(code, header, timeout_s))
+
+    async def refresh_all(self) -> None:
+        """Ask for every topic in use again; what fails is left for the next round."""
+        for topic in [*self._routes, *self._borrowed]:
+            try:
+                await self.refresh(topic)
+            except GantryError as problem:
+                logger.warning("refreshing the route of %s failed: %s", topic, problem)
+
+    async def _borrow(self, topic: str, default_topic: str, default_queues: int, timeout_s: float) -> None:
+        route = await self._round(lambda: self._ask(default_topic, timeout_s))
+        if route is None:
+            raise _no_route(topic)
+        self._lent[default_topic] = route
+        self._borrowed.add(topic)
+        self._publish[topic] = route.capped(default_queues).publish_queues(topic)
+        self._learn()
+
+    async def _ask(self, topic: str, timeout_s: float) -> TopicRoute | None:
+        header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
+        reply, server = await self._ask_one(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_s)
+        if reply.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if reply.code != ResponseCode.SUCCESS:
+            raise refused(reply, server)
+        return parse_route(reply.payload)
+
+    async def _ask_one(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
+        server = self._servers.choose()
+        try:
+            return await self._calls.exchange(server, code, header, timeout_s=timeout_s), server
+        except _UNREACHABLE:
+            self._servers.failed(server)
+            raise
+
+    async def _round(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again, which asks the next server, until one answers or each was asked once."""
+        for left in reversed(range(len(self._servers))):
+            try:
+                return await ask()
+            except _UNREACHABLE as problem:
+                if not left:
+                    known = ", ".join(self._servers.addresses)
+                    raise ConnectFailed(
+                        f"no name server answers at {known} ({problem}); start one with 'gantrymq start', or give the "
+                        "address of another"
+                    ) from problem
+        raise AssertionError("the list of name servers is never empty")
+
+    def _learn(self) -> None:
+        """Rebuild the addresses from the routes kept: what no route mentions any more is forgotten."""
+        before = set(self.addresses(slaves=True))
+        routes = [*self._lent.values(), *self._routes.values()]
+        self._brokers = {broker.name: broker for route in routes for broker in route.brokers}
+        if not before.issuperset(self.addresses(slaves=True)):
+            self._changed()
+
+
+def _no_route(topic: str) -> NoRoute:
+    if topic.startswith(names.RETRY_PREFIX):
+        return NoRoute(f"no name server knows {topic}; its group has not retried a message yet")
+    return NoRoute(
+        f"no name server knows topic {topic}; create it with 'gantrymq topic create -t {topic}', or check that its "
+        "broker is registered with 'gantrymq status'"
+    )

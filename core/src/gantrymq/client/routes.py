@@ -1,0 +1,208 @@
+"""Routes: which brokers and queues a topic has, as name servers tell it and as clients read it. No I/O.
+
+    {"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"b","cluster":"C"}],
+     "queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4,"writeQueueNums":4,"topicSysFlag":0}],
+     "orderTopicConf":"b:4;c:8", "topicQueueMappingByBroker":{...}}            the last two are usually left out
+
+Broker ids may stand with or without quotes; id 0 is the master.
+
+Sources: apache/rocketmq remoting/.../protocol/route/TopicRouteData.java, client/.../impl/factory/MQClientInstance.java
+(topicRouteData2TopicPublishInfo, topicRouteData2TopicSubscribeInfo, findBrokerAddressInSubscribe).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.loose_json import int_keys, loads
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import PERM_READ, PERM_WRITE
+
+__all__ = ["MASTER_ID", "BrokerAddresses", "ClusterInfo", "QueueGrant", "TopicRoute", "parse_clusters", "parse_route"]
+
+MASTER_ID = 0
+
+
+@attrs.frozen
+class BrokerAddresses:
+    """One broker name: a master and its slaves."""
+
+    name: str
+    cluster: str
+    addresses: Mapping[int, str]  # broker id to ip:port
+
+    @property
+    def master(self) -> str | None:
+        """Where sends go; None while no master is registered."""
+        return self.addresses.get(MASTER_ID)
+
+    def readable(self, broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
+        """Where pulls go: the id asked for, then the next one (for slaves), then any, unless *only_this*."""
+        found = self.addresses.get(broker_id)
+        if found is None and broker_id != MASTER_ID:
+            found = self.addresses.get(broker_id + 1)
+        if found is None and not only_this:
+            found = next(iter(self.addresses.values()), None)
+        return found
+
+
+@attrs.frozen
+class QueueGrant:
+    """What one broker offers of a topic."""
+
+    broker_name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    sys_flag: int = 0
+
+
+@attrs.frozen
+class TopicRoute:
+    """Brokers and queues of one topic, both sorted by broker name."""
+
+    queues: tuple[QueueGrant, ...]
+    brokers: tuple[BrokerAddresses, ...]
+    order: str = ""  # "broker:count;..." where the topic is ordered over the whole cluster
+    static: bool = False  # the topic has logical queues mapped onto brokers
+
+    def broker(self, name: str) -> BrokerAddresses | None:
+        """The addresses of one broker name."""
+        return next((broker for broker in self.brokers if broker.name == name), None)
+
+    def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Queues to send to.
+
+        An order configuration says them all; otherwise every write queue of every broker that grants writing and
+        has a master.
+        """
+        if self.order:
+            return tuple(MessageQueue(topic, name, i) for name, count in _order(self.order) for i in range(count))
+        masters = {broker.name for broker in self.brokers if broker.master is not None}
+        return tuple(
+            MessageQueue(topic, grant.broker_name, i)
+            for grant in self.queues
+            if grant.perm & PERM_WRITE and grant.broker_name in masters
+            for i in range(grant.write_queues)
+        )
+
+    def readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Queues to pull from: every read queue of every broker that grants reading, master or not."""
+        return tuple(
+            MessageQueue(topic, grant.broker_name, i)
+            for grant in self.queues
+            if grant.perm & PERM_READ
+            for i in range(grant.read_queues)
+        )
+
+    def capped(self, most: int) -> TopicRoute:
+        """The route with both queue numbers of every grant at min(*most*, read queues), for a topic to be created."""
+        queues = [
+            attrs.evolve(q, read_queues=min(most, q.read_queues), write_queues=min(most, q.read_queues))
+            for q in self.queues
+        ]
+        return attrs.evolve(self, queues=tuple(queues))
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes, without what is empty."""
+        members: dict[str, Any] = {
+            "brokerDatas": [
+                {"brokerAddrs": dict(b.addresses), "brokerName": b.name, "cluster": b.cluster} for b in self.brokers
+            ],
+            "queueDatas": [
+                {
+                    "brokerName": q.broker_name,
+                    "perm": q.perm,
+                    "readQueueNums": q.read_queues,
+                    "topicSysFlag": q.sys_flag,
+                    "writeQueueNums": q.write_queues,
+                }
+                for q in self.queues
+            ],
+        }
+        if self.order:
+            members["orderTopicConf"] = self.order
+        return members
+
+
+@attrs.frozen
+class ClusterInfo:
+    """All brokers one name server knows."""
+
+    brokers: tuple[BrokerAddresses, ...]  # sorted by name
+    clusters: Mapping[str, tuple[str, ...]]  # cluster name to broker names, sorted
+
+    def masters(self, cluster: str) -> tuple[str, ...]:
+        """Addresses of the masters of *cluster*, in the order of their names."""
+        names = self.clusters.get(cluster, ())
+        return tuple(b.master for b in self.brokers if b.name in names and b.master is not None)
+
+
+def parse_route(body: bytes) -> TopicRoute:
+    """Read the body of a route reply, strict JSON or fastjson's dialect.
+
+    Raises:
+        FormatError: no JSON object, or members of the wrong kind.
+    """
+    data = _object(body, "route")
+    try:
+        queues = [
+            QueueGrant(
+                str(member["brokerName"]),
+                int(member.get("readQueueNums", 16)),
+                int(member.get("writeQueueNums", 16)),
+                int(member.get("perm", PERM_READ | PERM_WRITE)),
+                int(member.get("topicSysFlag") or 0),
+            )
+            for member in data.get("queueDatas") or ()
+        ]
+        brokers = [_broker(member) for member in data.get("brokerDatas") or ()]
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise FormatError(f"route reply has members of the wrong kind: {problem!r}") from problem
+    return TopicRoute(
+        queues=tuple(sorted(queues, key=lambda q: q.broker_name)),
+        brokers=tuple(sorted(brokers, key=lambda b: b.name)),
+        order=str(data.get("orderTopicConf") or ""),
+        static=bool(data.get("topicQueueMappingByBroker")),
+    )
+
+
+def parse_clusters(body: bytes) -> ClusterInfo:
+    """Read the body of a cluster-info reply.
+
+    Raises:
+        FormatError: no JSON object, or members of the wrong kind.
+    """
+    data = _object(body, "cluster-info")
+    try:
+        brokers = [_broker(member) for member in (data.get("brokerAddrTable") or {}).values()]
+        clusters = {str(k): tuple(sorted(map(str, v))) for k, v in (data.get("clusterAddrTable") or {}).items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise FormatError(f"cluster-info reply has members of the wrong kind: {problem!r}") from problem
+    return ClusterInfo(tuple(sorted(brokers, key=lambda b: b.name)), dict(sorted(clusters.items())))
+
+
+def _object(body: bytes, what: str) -> dict[Any, Any]:
+    data = loads(body)
+    if not isinstance(data, dict):
+        raise FormatError(f"{what} reply is no JSON object: {body[:40]!r}")
+    return data
+
+
+def _broker(member: dict[str, Any]) -> BrokerAddresses:
+    addresses = int_keys(member.get("brokerAddrs") or {})
+    return BrokerAddresses(
+        name=str(member["brokerName"]),
+        cluster=str(member.get("cluster") or ""),
+        addresses={broker_id: str(addresses[broker_id]) for broker_id in sorted(addresses)},
+    )
+
+
+def _order(text: str) -> list[tuple[str, int]]:
+    """Broker names and queue counts of an order configuration; entries that do not fit are left out."""
+    entries = [entry.rpartition(":") for entry in text.split(";")]
+    return [(name, int(count)) for name, mark, count in entries if mark and name and count.isdecimal()]
