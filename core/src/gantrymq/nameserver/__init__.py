@@ -1,5 +1,10 @@
 """The name server: brokers register, clients ask where topics are.
 
-`NameServer` is the server; `name_server_settings` its schema. `routes`, `registration`, `unregistration` and `topics`
-are plain functions over `tables.RouteTables`, with time as an argument.
+`routes`, `registration`, `unregistration` and `topics` are plain functions over `tables.RouteTables`, with time as an
+argument; `service` answers requests without a socket; `server` is the whole.
 """
+
+from gantrymq.nameserver.server import NameServer
+from gantrymq.nameserver.settings import name_server_settings
+
+__all__ = ["NameServer", "name_server_settings"]

@@ -89,6 +89,11 @@ class Membership:
             batch, self._leaving = self._leaving, []
             self._notify(unregister(self._tables, batch))
 
+    def close(self) -> None:
+        """Forget who waits: the name server has stopped."""
+        self._leaving.clear()
+        self.drain()
+
     def drop_silent(self) -> None:
         """Cut the connections of brokers that were silent too long, and take them out."""
         for key in expired(self._tables, self._clock.now_ms()):

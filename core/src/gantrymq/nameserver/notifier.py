@@ -1,7 +1,7 @@
-"""Tells brokers that the smallest id of their broker name changed: request 905, oneway, over a connection of its own.
+"""Tells brokers that the smallest id of their broker name changed: request 905, oneway, over connections of its own.
 
-A broker takes the request on its listening port, not on the connection it registered over. What does not arrive within
-300 ms is lost, as in RocketMQ: brokers also ask for their group by themselves.
+A broker takes the request on its listening port, not on the connection it registered over. A broker that cannot be
+reached within 300 ms is not told, as in RocketMQ: brokers also ask for their group by themselves.
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (notifyMinBrokerIdChanged).
 """
@@ -12,23 +12,25 @@ import asyncio
 import logging
 from typing import Final
 
-from gantrymq.model.hosts import parse_address
+from gantrymq.errors import GantryError
 from gantrymq.nameserver.notices import MinimumChange
+from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import encode, request
+from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.nameserver import NotifyMinBrokerIdChangeRequest
+from gantrymq.remoting.limits import Limits
 from gantrymq.world import World
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S: Final = 0.3
+CONNECT_TIMEOUT_S: Final = 0.3
 
 
 class Notifier:
     """Sends notices without anyone waiting for them."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._client = RemotingClient(world, limits=Limits(connect_timeout_s=CONNECT_TIMEOUT_S))
         self._sending: set[asyncio.Task[None]] = set()
 
     def tell(self, change: MinimumChange) -> None:
@@ -39,40 +41,19 @@ class Notifier:
             offline_broker_addr=change.offline_address,
             ha_broker_addr=change.ha_address,
         )
-        data = encode(request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header.to_ext(), oneway=True))
         for address in change.receivers:
-            task = asyncio.get_running_loop().create_task(self._send(address, data))
+            task = asyncio.get_running_loop().create_task(self._send(address, header))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
     async def close(self) -> None:
-        """Give up what is still being sent."""
-        sending = list(self._sending)
-        for task in sending:
-            task.cancel()
-        await asyncio.gather(*sending, return_exceptions=True)
+        """Give up what is not sent yet and close the connections."""
+        await self._client.close()
+        await asyncio.gather(*self._sending)
 
-    async def _send(self, address: str, data: bytes) -> None:
-        this_task = asyncio.current_task()
-        assert this_task is not None
-        expired = False
-
-        def expire() -> None:
-            nonlocal expired
-            expired = True
-            this_task.cancel()
-
-        timer = self._world.clock.call_later(TIMEOUT_S, expire)
+    async def _send(self, address: str, header: NotifyMinBrokerIdChangeRequest) -> None:
+        command = request(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header.to_ext(), oneway=True)
         try:
-            host, port = parse_address(address)
-            transport, _ = await self._world.network.connect(host, port, asyncio.Protocol)
-            transport.write(data)
-            transport.close()
-        except (OSError, ValueError) as error:
+            await self._client.oneway(address, command)
+        except GantryError as error:
             log.warning("broker %s was not told of the new smallest broker id: %s", address, error)
-        except asyncio.CancelledError:
-            if not expired:
-                raise
-            log.warning("broker %s was not told of the new smallest broker id within %s s", address, TIMEOUT_S)
-        finally:
-            timer.cancel()

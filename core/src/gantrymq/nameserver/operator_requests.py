@@ -12,8 +12,7 @@ from gantrymq.loose_json import dumps
 from gantrymq.nameserver import runtime_config
 from gantrymq.nameserver.handlers import Handlers
 from gantrymq.nameserver.kv import KvConfig
-from gantrymq.nameserver.properties import read_properties
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
     GetKvConfigResponse,
@@ -21,6 +20,7 @@ from gantrymq.remoting.headers.nameserver import (
     KvConfigRequest,
     PutKvConfigRequest,
 )
+from gantrymq.settings_file import parse_properties
 from gantrymq.world import World
 
 
@@ -73,7 +73,8 @@ class OperatorRequests:
                 text = request.payload.decode()
             except UnicodeDecodeError as error:
                 raise RequestError(f"the properties text is not UTF-8 at byte {error.start}") from error
-            await runtime_config.update(self._world, self._settings, read_properties(text))
+            properties = {line.key: line.value for line in parse_properties(text, request_name(request.code))}
+            await runtime_config.update(self._world, self._settings, properties)
         return response_to(request)
 
     def _show_settings(self, request: Command, connection: object) -> Command:

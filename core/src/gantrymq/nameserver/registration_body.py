@@ -63,13 +63,14 @@ def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version
 
 
 def _read_wrapper(wrapper: dict[str, Any], servers: list[str] | None) -> RegistrationBody:
-    topics = (
-        TopicConfig.from_json(members, name) for name, members in _object(wrapper.get("topicConfigTable")).items()
-    )
+    table = _object(wrapper.get("topicConfigTable"))
+    topics = [TopicConfig.from_json(_object(members), name) for name, members in table.items()]
     return RegistrationBody(
         topics={topic.name: topic for topic in topics},
         version=DataVersion.from_json(wrapper.get("dataVersion")),
-        mappings={t: _mapping(m) for t, m in _object(wrapper.get("topicQueueMappingInfoMap")).items()},
+        mappings={
+            topic: _mapping(_object(info)) for topic, info in _object(wrapper.get("topicQueueMappingInfoMap")).items()
+        },
         filter_servers=servers,
     )
 

@@ -1,7 +1,7 @@
 """Settings seen and changed from outside while the name server runs (requests 318 and 319).
 
 Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (updateConfig, getConfig,
-validateBlackListConfigExist), common/.../Configuration.java, java.util.Properties (load).
+validateBlackListConfigExist), common/.../Configuration.java.
 """
 
 from __future__ import annotations

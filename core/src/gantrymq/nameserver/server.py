@@ -1,0 +1,113 @@
+"""The name server as a process runs it: the service, a port, and a timer for silent brokers.
+
+Source: apache/rocketmq namesrv/.../NamesrvController.java, NamesrvStartup.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, LocalProtocolError
+from gantrymq.nameserver.notifier import Notifier
+from gantrymq.nameserver.service import NameService
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.limits import Limits
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.world import Timer, World
+
+__all__ = ["NameServer"]
+
+log = logging.getLogger(__name__)
+
+
+class NameServer:
+    """One name server. Several may run in one process: they share nothing.
+
+    Args:
+        settings: with the schema of `gantrymq.nameserver.settings.name_server_settings` in it.
+    """
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self._world = world
+        self._settings = settings
+        self._notifier = Notifier(world)
+        self.service = NameService(world, settings, self._notifier.tell)
+        limits = Limits(idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")))
+        self._server = RemotingServer(world, self, limits=limits, name="name server")
+        self._scan_timer: Timer | None = None
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> tuple[str, int]:
+        """Load the key-value table, listen, and return host and port, the real one where port 0 was asked.
+
+        Raises:
+            ConfigError: the address cannot be listened on.
+        """
+        host, port = self._settings.text("bindAddress"), self._settings.number("listenPort")
+        self.service.kv.load()
+        try:
+            address = await self._server.start(host, port)
+        except OSError as error:
+            raise ConfigError(
+                f"the name server cannot listen on {host}:{port}: {error.strerror or error}; set listenPort to a free "
+                "port (0 finds one) or bindAddress to an address of this host"
+            ) from error
+        self._plan_scan()
+        log.info("name server listens on %s:%d", *address)
+        return address
+
+    async def stop(self) -> None:
+        """Stop answering and close every connection; harmless without a start.
+
+        With enableShutdownGracefully newer clients are first sent away for shutdownWaitTimeSeconds.
+        """
+        if self._server.address is not None and self._settings.flag("enableShutdownGracefully"):
+            self.service.stopping = True
+            await self._world.clock.sleep(self._settings.number("shutdownWaitTimeSeconds"))
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+            self._scan_timer = None
+        await asyncio.gather(*self._writing)
+        await self._server.stop()
+        await self._notifier.close()
+        self.service.membership.close()
+
+    def requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Answer all requests of one read, in order; those that write a file answer when it is written."""
+        if self not in connection.state:
+            connection.state[self] = True
+            connection.on_close(self.service.membership.connection_closed)
+        for command in commands:
+            answer = self.service.answer(command, connection)
+            if isinstance(answer, Command):
+                _reply(connection, command, answer)
+            else:
+                task = asyncio.get_running_loop().create_task(_reply_later(connection, command, answer))
+                self._writing.add(task)
+                task.add_done_callback(self._writing.discard)
+
+    def _plan_scan(self) -> None:
+        interval_s = self._settings.number("scanNotActiveBrokerInterval") / 1000
+        self._scan_timer = self._world.clock.call_later(interval_s, self._scan)
+
+    def _scan(self) -> None:
+        try:
+            self.service.membership.drop_silent()
+        finally:
+            self._plan_scan()
+
+
+def _reply(connection: Connection, asked: Command, answer: Command) -> None:
+    try:
+        connection.reply(asked, answer)
+    except LocalProtocolError as error:  # an answer over the frame limit
+        connection.reply(asked, response_to(asked, ResponseCode.SYSTEM_ERROR, str(error)))
+
+
+async def _reply_later(connection: Connection, asked: Command, answer: Awaitable[Command]) -> None:
+    _reply(connection, asked, await answer)

@@ -1,0 +1,183 @@
+"""Registrations of brokers in cluster C, a clock that moves when told to, and a name service without sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from gantrymq.config import Settings
+from gantrymq.loose_json import dumps
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import TopicConfig
+from gantrymq.nameserver.notices import MinimumChange
+from gantrymq.nameserver.registration import Registration, RegistrationBody
+from gantrymq.nameserver.service import NameService
+from gantrymq.nameserver.settings import name_server_settings
+from gantrymq.nameserver.tables import RouteTables
+from gantrymq.remoting.codes import CURRENT_VERSION
+from gantrymq.remoting.command import Command
+from gantrymq.world import World
+from gantrymq.world.real import real_world
+
+MakeRegistration = Callable[..., Registration]
+
+
+@pytest.fixture
+def tables() -> RouteTables:
+    return RouteTables()
+
+
+@pytest.fixture
+def registration() -> MakeRegistration:
+    def make(
+        broker_id: int = 0,
+        address: str = "",
+        *,
+        name: str = "a",
+        topics: tuple[str, ...] = ("T", "U"),
+        version: int = 1,
+        state_version: int = 0,
+        perm: int = 6,
+        queues: int = 4,
+        sys_flag: int = 0,
+        mappings: dict[str, Any] | None = None,
+        filter_servers: list[str] | None = None,
+        **fields: Any,
+    ) -> Registration:
+        configs = {t: TopicConfig(t, queues, queues, perm, sys_flag=sys_flag) for t in topics}
+        body = RegistrationBody(configs, DataVersion(version, state_version, 7), mappings or {}, filter_servers)
+        fields = {"cluster": "C", "ha_address": f"ha-{name}-{broker_id}", **fields}
+        return Registration(
+            broker_name=name, address=address or f"{name}{broker_id}:1", broker_id=broker_id, body=body, **fields
+        )
+
+    return make
+
+
+class FakeClock:
+    """Time that moves when told to; what is due runs then, in order."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0  # seconds
+        self._due: list[FakeTimer] = []
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> FakeTimer:
+        timer = FakeTimer(self.now + delay_s, callback, args)
+        self._due.append(timer)
+        return timer
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := [timer for timer in self._due if timer.at <= end]:
+            timer = min(due, key=lambda t: t.at)
+            self._due.remove(timer)
+            self.now = max(self.now, timer.at)
+            if not timer.cancelled:
+                timer.callback(*timer.args)
+        self.now = end
+
+
+class FakeTimer:
+    def __init__(self, at: float, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.at, self.callback, self.args, self.cancelled = at, callback, args, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class InlineWorkers:
+    async def run(self, work: Callable[..., Any], *args: Any) -> Any:
+        return work(*args)
+
+    def submit(self, work: Callable[..., Any], *args: Any, done: Callable[[Any, BaseException | None], None]) -> None:
+        done(work(*args), None)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def world(clock: FakeClock) -> World:
+    """Real files and sockets, time and threads under control."""
+    return attrs.evolve(real_world(), clock=clock, workers=InlineWorkers())
+
+
+class Desk:
+    """A name service to ask without a socket."""
+
+    def __init__(self, world: World, home: Path, **values: Any) -> None:
+        self.settings = Settings(name_server_settings(home), values)
+        self.told: list[MinimumChange] = []
+        self.service = NameService(world, self.settings, self.told.append)
+        self.clock = world.clock
+
+    def ask(
+        self,
+        code: int,
+        ext: dict[str, str] | None = None,
+        body: bytes | None = None,
+        *,
+        connection: object = None,
+        version: int = CURRENT_VERSION,
+    ) -> Command:
+        """Ask, then let what is due now happen."""
+        return self.answer(Command(code, ext=ext, body=body, opaque=5, version=version), connection)
+
+    def answer(self, request: Command, connection: object = None) -> Command:
+        answer = self.service.answer(request, connection)
+        if not isinstance(answer, Command):
+            answer = asyncio.run(answer)
+        self.clock.advance(0)
+        assert answer.is_response
+        assert answer.opaque == request.opaque
+        assert answer.serialize == request.serialize
+        return answer
+
+    def register(self, *, broker_id: int = 0, topics: tuple[str, ...] = ("T", "U"), **fields: Any) -> Command:
+        """Register broker-a over the wire form."""
+        connection = fields.pop("connection", None)
+        wrapper = {
+            "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 7},
+            "topicConfigTable": {topic: {"topicName": topic} for topic in topics},
+        }
+        ext = {
+            "brokerName": "broker-a",
+            "brokerAddr": f"127.0.0.1:{10911 + broker_id}",
+            "clusterName": "C",
+            "haServerAddr": "127.0.0.1:10912",
+            "brokerId": str(broker_id),
+            **fields,
+        }
+        return self.ask(103, ext, dumps({"topicConfigSerializeWrapper": wrapper}), connection=connection)
+
+
+@pytest.fixture
+def make_desk(world: World, tmp_path: Path) -> Callable[..., Desk]:
+    def make(home: str = "home", **values: Any) -> Desk:
+        return Desk(world, tmp_path / home, **values)
+
+    return make
+
+
+@pytest.fixture
+def desk(make_desk: Callable[..., Desk]) -> Desk:
+    return make_desk()
