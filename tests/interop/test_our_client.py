@@ -33,7 +33,7 @@ def test_we_read_back_from_every_queue_what_we_sent(java_namesrv: str, topic: st
 
     async def send_and_read() -> tuple[list[Message], list[ReceivedMessage]]:
         async with asyncio.timeout(DEADLINE_S):
-            return await _send(java_namesrv, topic), await _read(java_namesrv, topic, wanted=60)
+            return await _send(java_namesrv, topic), await _read(java_namesrv, topic, wanted=100)
 
     sent, received = asyncio.run(send_and_read())
     assert sorted(m.body for m in received) == sorted(m.body for m in sent)
@@ -51,8 +51,8 @@ def test_a_java_client_pulls_what_we_sent(java_namesrv: str, tmp_path: Path, top
 
     sent = asyncio.run(send())
     received = Driver("5.3.3", tmp_path, java_namesrv).pull(topic)
-    assert sorted((e["body"], e["tags"], e["keys"]) for e in received) == sorted(
-        (m.body.decode(), m.tags, m.keys) for m in sent
+    assert sorted((e["bodySha256"], e["tags"], e["keys"]) for e in received) == sorted(
+        (hashlib.sha256(m.body).hexdigest(), m.tags, m.keys) for m in sent
     )
 
 
@@ -70,16 +70,21 @@ def test_we_pull_what_a_java_client_sent(java_namesrv: str, tmp_path: Path, topi
 
 
 async def _send(namesrv: str, topic: str) -> list[Message]:
-    """Send 20 messages in each of the three ways, and return them all."""
+    """Send 20 messages in each of the client's ways, and return them all; those to a chosen queue are compressed."""
+    kinds = ("waited", "async", "oneway", "batch", "x" * 5_000)
+    bodies = [f"{kind} {n}".encode() for kind in kinds for n in range(20)]
+    messages = [Message(topic, body, tags="TagA", keys=f"k{n}") for n, body in enumerate(bodies)]
+    waited, later, oneway, batch, chosen = (messages[n : n + 20] for n in range(0, 100, 20))
     async with Producer("our-producer", namesrv=namesrv) as producer:
-        messages = [
-            Message(topic, f"{way}-{n}".encode(), tags="TagA", keys=f"{way}{n}") for way in "sao" for n in range(20)
-        ]
-        for message in messages[:20]:
+        queue = (await producer.queues(topic))[-1]
+        for message in waited:
             await producer.send(message)
-        await asyncio.gather(*(producer.send_async(message) for message in messages[20:40]))
-        for message in messages[40:]:
+        await asyncio.gather(*(producer.send_async(message) for message in later))
+        for message in oneway:
             await producer.send_oneway(message)
+        await producer.send_batch(batch)
+        placed = [await producer.send(message, queue) for message in chosen]
+    assert {result.queue for result in placed} == {queue}
     return messages
 
 
