@@ -49,7 +49,7 @@ def test_answers_are_java_s(desk, recorded, scenario):
 
 
 def as_told(scenario: str, command: Command) -> dict[str, str]:
-    """The addresses that the recorder, standing between, put into some registrations before the name server saw them."""
+    """The addresses that the recorder put into some registrations before the name server saw them."""
     if scenario == "v497" and command.code in (103, 104):
         return {"brokerAddr": "127.0.0.2:20911"}
     if scenario == "ha" and command.code == 103 and (command.ext or {})["brokerId"] == "0":

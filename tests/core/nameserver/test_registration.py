@@ -171,9 +171,7 @@ def test_a_topic_that_lost_this_broker_is_added_at_the_same_version(tables, regi
         (True, {"S": {"bname": "a"}}, {"T", "U", "V", "W"}),
     ],
 )
-def test_topics_a_registration_does_not_name_go_only_when_asked(
-    tables, registration, delete_missing, mappings, left
-):
+def test_topics_a_registration_does_not_name_go_only_when_asked(tables, registration, delete_missing, mappings, left):
     register(tables, registration(topics=("T", "U")), 0)
     register(tables, registration(name="b", topics=("U", "V")), 0)
     topics = ("U", "W") if delete_missing else ("U", "T")
