@@ -47,7 +47,7 @@ class MainGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing core's."""
-        rows = [(name, help) for name, (_, help) in COMMANDS.items()]
+        rows = [(name, purpose) for name, (_, purpose) in COMMANDS.items()]
         rows += [
             (name, command.get_short_help_str())
             for name, command in sorted(self._of_plugins().items())

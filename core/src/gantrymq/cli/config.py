@@ -1,0 +1,116 @@
+"""``gantrymq config``: the settings a server would run with, and what one of them means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from gantrymq.cli.output import output_option, print_json, print_table, warn
+from gantrymq.cli.servers import settings_options
+from gantrymq.config import Setting, Settings, Value
+from gantrymq.errors import ConfigError
+from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, is_rocketmq_key
+from gantrymq.settings_load import nearest
+
+
+class Found(NamedTuple):
+    """A declared setting and the server it belongs to."""
+
+    server: str
+    setting: Setting
+    settings: Settings
+    rocketmq: str | None  # RocketMQ's default, None where it has no such key, "" where that depends on the machine
+
+
+@click.command()
+@settings_options("broker.conf or namesrv.conf")
+@click.option("--server", type=click.Choice(["broker", "nameserver"]), default="broker", show_default=True)
+@click.option("--explain", metavar="KEY", help="Explain one setting: type, values, where its value comes from.")
+@output_option
+def config(file: Path | None, pairs: tuple[str, ...], server: str, explain: str | None, output: str) -> None:
+    """Show the settings in force with the given file, environment and flags, or explain one."""
+    by_server = {server: _settings(server, file, pairs)}
+    if explain is None:
+        _show(by_server[server], output)
+        return
+    other = "nameserver" if server == "broker" else "broker"
+    if explain not in by_server[server].schema and file is None and not pairs:
+        by_server[other] = _settings(other, None, ())
+    found = _find(by_server, explain)
+    if output == "json":
+        print_json(_document(found))
+    else:
+        for name, text in _document(found).items():
+            if text not in (None, ""):
+                click.echo(f"{name.replace('_', ' '):17} {_text(text)}")
+
+
+def _settings(server: str, file: Path | None, pairs: tuple[str, ...]) -> Settings:
+    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
+    from gantrymq.world.real import real_world
+
+    asked = Asked("built-in", file, pairs)
+    if server == "nameserver":
+        settings, notes = name_server_settings(real_world(), asked)
+    else:
+        settings, plugins, notes = broker_settings(real_world(), asked, strict=False)
+        notes = (*plugins.problems, *notes)
+    for note in notes:
+        warn(note)
+    return settings
+
+
+def _show(settings: Settings, output: str) -> None:
+    values = settings.as_dict()
+    if output == "json":
+        print_json({key: {"value": value, "source": settings.source(key)} for key, value in values.items()})
+    else:
+        print_table(("key", "value", "from"), ((k, _text(v), settings.source(k)) for k, v in values.items()))
+
+
+def _find(by_server: dict[str, Settings], key: str) -> Found:
+    """The declaration of *key*.
+
+    Raises:
+        ConfigError: there is none; says whether RocketMQ knows the key, or which key is near.
+    """
+    for server, settings in by_server.items():
+        if key in settings.schema:
+            defaults = BROKER_DEFAULTS if server == "broker" else NAME_SERVER_DEFAULTS
+            return Found(server, settings.schema[key], settings, defaults.get(key))
+    if key in NOT_BUILT:
+        raise ConfigError(f"{key} is a setting of RocketMQ for a part that is not built here: {NOT_BUILT[key][1]}")
+    if is_rocketmq_key(key):
+        raise ConfigError(f"{key} is a setting of RocketMQ that has no effect here; a file may contain it")
+    known = [name for settings in by_server.values() for name in settings.schema]
+    raise ConfigError(f"there is no setting {key}{nearest(key, known)}; gantrymq config lists them")
+
+
+def _document(found: Found) -> dict[str, Value | list[str] | None]:
+    setting, settings = found.setting, found.settings
+    return {
+        "key": setting.key,
+        "server": found.server,
+        "meaning": setting.help,
+        "type": {"number": "whole number", "flag": "true or false", "text": "text"}[setting.kind],
+        "choices": list(setting.choices) or None,
+        "at_least": setting.at_least,
+        "at_most": setting.at_most,
+        "default": setting.default,
+        "rocketmq_default": found.rocketmq if _differs(setting, found.rocketmq) else None,
+        "value": settings.as_dict()[setting.key],
+        "from": settings.source(setting.key),
+        "runtime": "can be changed while the server runs" if setting.runtime else None,
+    }
+
+
+def _differs(setting: Setting, rocketmq: str | None) -> bool:
+    return bool(rocketmq) and rocketmq != _text(setting.default)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,179 @@
+"""``gantrymq quickstart``: a name server and a broker on free loopback ports, and a short demonstration.
+
+Its log files are 4 MiB instead of RocketMQ's 1 GiB, so that a laptop's disk is not filled for a few messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gantrymq.cli.output import output_option, print_json
+from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_logs
+
+TOPIC = "QuickstartTopic"
+TAG = "TagA"
+LOG_FILE_BYTES = 4 * 1024 * 1024
+QUEUE_FILE_BYTES = 60_000
+MESSAGES = 6
+ROUTE_S = 10.0  # for the name server to hear of the topic
+CONSUME_S = 10.0
+
+
+@click.command()
+@click.option("--exit", "leave", is_flag=True, help="Stop after the demonstration instead of serving on.")
+@click.option("--store", metavar="DIR", help="Keep the store in this folder; otherwise it is temporary.")
+@log_options
+@output_option
+def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:
+    """Start on free loopback ports, show what a broker does, and serve on until Ctrl-C."""
+    from gantrymq.cli.output import warn
+    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
+    from gantrymq.cli.serving import Servers, serve_while
+    from gantrymq.world.real import real_world
+
+    set_up_logs("warning" if log_level == "info" and log_file is None else log_level, log_file)
+    tell: Callable[[str], object] = click.echo if output == "text" else lambda sentence: None
+    world = real_world()
+    temporary = tempfile.TemporaryDirectory(prefix="gantrymq-quickstart-") if store is None else nullcontext(store)
+    with temporary as folder:
+        root = Path(folder).absolute()
+        pairs = {
+            "storePathRootDir": str(root),
+            "bindAddress": "127.0.0.1",
+            "brokerIP1": "127.0.0.1",
+            "brokerName": "broker-a",
+            "listenPort": "0",
+            "namesrvAddr": "",
+            "mappedFileSizeCommitLog": str(LOG_FILE_BYTES),
+            "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
+        }
+        of_broker = broker_settings(world, Asked("quickstart", pairs=_pairs(pairs)))
+        of_name_server = name_server_settings(
+            world,
+            Asked(
+                "quickstart",
+                pairs=_pairs(
+                    {
+                        "bindAddress": "127.0.0.1",
+                        "listenPort": "0",
+                        "kvConfigPath": str(root / "namesrv" / "kvConfig.json"),
+                        "configStorePath": str(root / "namesrv" / "namesrv.properties"),
+                    }
+                ),
+            ),
+        )
+        for note in (*of_broker.notes, *of_name_server.notes):
+            warn(note)
+        raise_descriptor_limit()
+        show = Demonstration(tell, output == "json", leave, temporary=store is None)
+        run(serve_while(Servers(world, of_name_server, of_broker), show.announce, show.run))
+
+
+def _pairs(values: dict[str, str]) -> tuple[str, ...]:
+    return tuple(f"{key}={value}" for key, value in values.items())
+
+
+class Demonstration:
+    """Creates a topic, sends, consumes one tag, and says at each step what it does."""
+
+    def __init__(self, tell: Callable[[str], object], as_json: bool, leave: bool, *, temporary: bool) -> None:
+        self._tell = tell
+        self._as_json = as_json
+        self._leave = leave
+        self._temporary = temporary
+
+    def announce(self, servers: Any) -> None:
+        """Say what runs where."""
+        line = servers.ready_line()
+        if self._as_json:
+            print_json(line)
+        kept = "temporary, gone when this stops" if self._temporary else "kept"
+        self._tell(f"1. started in {line['start_ms']} ms")
+        self._tell(f"     name server  {line['namesrv']}")
+        self._tell(f"     broker       {line['broker']}")
+        self._tell(f"     store        {line['store']} ({kept}; log files of {LOG_FILE_BYTES >> 20} MiB, not 1 GiB)")
+        self._tell(f"     durability   {line['flush']}: a message is acknowledged when it is on disk")
+
+    async def run(self, servers: Any) -> None:
+        """Show, then leave or wait for ever (a signal ends that)."""
+        address = servers.name_server_address
+        await self._create_topic(servers)
+        sent = await self._send(address)
+        received, passed_over = await self._consume(address)
+        if self._as_json:
+            print_json({"topic": TOPIC, "sent": sent, "tag": TAG, "received": received, "not_wanted": passed_over})
+        self._next_steps(address)
+        if not self._leave:
+            await asyncio.Event().wait()
+
+    async def _create_topic(self, servers: Any) -> None:
+        from gantrymq.client import Admin
+        from gantrymq.errors import NoRoute
+        from gantrymq.model.topic import TopicConfig
+
+        async with Admin(servers.name_server_address, world=servers.world) as admin:
+            await admin.create_topic(servers.broker_address, TopicConfig(TOPIC, read_queues=4, write_queues=4))
+            deadline = time.monotonic() + ROUTE_S
+            while True:
+                try:
+                    await admin.route(TOPIC)
+                    break
+                except NoRoute:
+                    if time.monotonic() > deadline:
+                        raise
+                    await servers.world.clock.sleep(0.02)
+        self._tell(f"2. created the topic {TOPIC} with 4 queues")
+
+    async def _send(self, address: str) -> int:
+        from gantrymq.client import Producer
+        from gantrymq.model.message import Message
+
+        async with Producer("quickstart_producer", address) as producer:
+            for number in range(MESSAGES):
+                tag = TAG if number % 2 == 0 else "TagB"
+                body = f"message {number}".encode()
+                result = await producer.send(Message(TOPIC, body, tags=tag, keys=f"key{number}"))
+                self._tell(f"     {tag}  queue {result.queue.queue_id}  offset {result.queue_offset}  {body.decode()}")
+        self._tell(f"3. sent {MESSAGES} messages, every other one with {TAG}")
+        return MESSAGES
+
+    async def _consume(self, address: str) -> tuple[list[str], int]:
+        """Bodies of the messages with the tag, and how many others the broker kept back."""
+        from gantrymq.client import PullConsumer, PullStatus
+
+        bodies: list[str] = []
+        seen = 0
+        async with PullConsumer("quickstart_consumer", address) as consumer:
+            for queue in await consumer.queues(TOPIC):
+                offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                seen += end - offset
+                deadline = time.monotonic() + CONSUME_S
+                while offset < end and time.monotonic() < deadline:
+                    result = await consumer.pull(queue, offset, expression=TAG)
+                    if result.status is PullStatus.FOUND:
+                        bodies += [message.body.decode() for message in result.messages]
+                    offset = result.next_offset
+        self._tell(f"4. consumed with the subscription {TAG}: {len(bodies)} of {seen} messages")
+        for body in sorted(bodies):
+            self._tell(f"     {body}")
+        return sorted(bodies), seen - len(bodies)
+
+    def _next_steps(self, address: str) -> None:
+        if self._leave:
+            self._tell("Done. Without --exit the servers stay up and you can try more.")
+            return
+        self._tell("Try next, in another terminal (any RocketMQ client works with the same address):")
+        self._tell(f"     export NAMESRV_ADDR={address}")
+        self._tell("     gantrymq topic list")
+        self._tell(f"     gantrymq message send -t {TOPIC} --body hello")
+        self._tell(f"     gantrymq message tail -t {TOPIC}")
+        self._tell("     gantrymq status")
+        self._tell("Ctrl-C stops it.")

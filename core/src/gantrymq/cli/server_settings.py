@@ -1,0 +1,112 @@
+"""Which settings a server runs with: schema of core and plugins, layers of the operator.
+
+defaults  <  what the command sets  <  the file of -c  <  environment  <  --set and options such as --port
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from gantrymq.config import Setting, Settings
+from gantrymq.plugins import Plugins, load_plugins
+from gantrymq.settings_file import read_settings_file
+from gantrymq.settings_load import (
+    Given,
+    Layer,
+    build_settings,
+    command_layer,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    strongest,
+)
+from gantrymq.world import World
+
+
+@attrs.frozen
+class Asked:
+    """What the command line says about settings."""
+
+    command: str  # as sources name it, e.g. "gantrymq start"
+    file: Path | None = None  # -c
+    pairs: tuple[str, ...] = ()  # --set key=value
+    options: Mapping[str, Given] = attrs.field(factory=dict)  # settings that have an option of their own
+    defaults: Mapping[str, str] = attrs.field(factory=dict)  # where the operator says nothing
+
+
+class BrokerSettings(NamedTuple):
+    """What a broker is built from."""
+
+    settings: Settings
+    plugins: Plugins
+    notes: tuple[str, ...]
+
+
+class NameServerSettings(NamedTuple):
+    """What a name server is built from."""
+
+    settings: Settings
+    notes: tuple[str, ...]
+
+
+def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> BrokerSettings:
+    """Load the plugins and read a broker's settings.
+
+    Args:
+        strict: as in `load_plugins`.
+
+    Raises:
+        ConfigError: a setting does not fit or asks for what is not built.
+        PluginError: with *strict*, a plugin is broken.
+    """
+    from gantrymq.broker.settings import SCHEMA
+
+    defaults = {"storePathRootDir": str(Path.home() / "store")}
+    if name_servers := world.environ.get("NAMESRV_ADDR"):
+        defaults["namesrvAddr"] = name_servers
+    layers = _layers(world, asked, defaults, SCHEMA)
+    allowed = strongest(layers, "plugins")
+    plugins = load_plugins(allowed.text if allowed else "", strict=strict, reserved=SCHEMA)
+    schema = [*SCHEMA, *plugins.schema]
+    layers[2] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
+    settings, notes = build_settings(schema, layers)
+    return BrokerSettings(settings, plugins, notes)
+
+
+def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
+    """Read a name server's settings.
+
+    Raises:
+        ConfigError: a setting does not fit or asks for what is not built.
+    """
+    from gantrymq.nameserver.settings import name_server_settings as declared
+
+    schema = declared()
+    defaults = {"configStorePath": str(asked.file.absolute())} if asked.file is not None else {}
+    settings, notes = build_settings(schema, _layers(world, asked, defaults, schema))
+    return NameServerSettings(settings, notes)
+
+
+def store_root(settings: Settings) -> Path:
+    """Folder of the broker's store, absolute."""
+    return Path(settings.text("storePathRootDir")).expanduser().absolute()
+
+
+def options(**given: tuple[str, object]) -> dict[str, Given]:
+    """Settings from options: ``key=(flag, value)``; a value of None was not given."""
+    return {key: Given(str(value), flag) for key, (flag, value) in given.items() if value is not None}
+
+
+def _layers(world: World, asked: Asked, defaults: Mapping[str, str], schema: Iterable[Setting]) -> list[Layer]:
+    """Weakest first; the environment is at index 2."""
+    lines = read_settings_file(world.files, asked.file) if asked.file is not None else []
+    return [
+        command_layer(asked.command, {**defaults, **asked.defaults}),
+        file_layer(str(asked.file), lines),
+        environment_layer(world.environ, schema),
+        flag_layer(asked.pairs, asked.options),
+    ]

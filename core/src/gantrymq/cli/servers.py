@@ -1,0 +1,173 @@
+"""``gantrymq start``, ``nameserver`` and ``broker``: servers that run until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gantrymq.cli.output import output_option
+from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_logs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LOOPBACK = "127.0.0.1"
+PORT = click.IntRange(0, 65535)
+
+
+def settings_options(file: str) -> Callable[[F], F]:
+    """Add ``-c`` and ``--set``; *file* is what the settings file is usually called."""
+
+    def add(command: F) -> F:
+        command = click.option(
+            "--set",
+            "pairs",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=_check_pairs,
+            help="One setting, under RocketMQ's name; may be repeated, weighs more than file and environment.",
+        )(command)
+        return click.option(
+            "-c",
+            "--config",
+            "file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help=f"Settings in RocketMQ's properties format ({file}).",
+        )(command)
+
+    return add
+
+
+def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> tuple[str, ...]:
+    for pair in pairs:
+        if not pair.partition("=")[0].strip() or "=" not in pair:
+            raise click.BadParameter(f"{pair!r} is not KEY=VALUE")
+    return pairs
+
+
+@click.command()
+@settings_options("broker.conf")
+@click.option("--store", metavar="DIR", help="Folder of the store; ~/store when not set anywhere.")
+@click.option(
+    "--namesrv-port", type=PORT, default=9876, show_default=True, help="Port of the name server, 0: a free one."
+)
+@click.option("--broker-port", type=PORT, help="Port of the broker, 0: a free one; 10911 when not set anywhere.")
+@log_options
+@output_option
+def start(
+    file: Path | None,
+    pairs: tuple[str, ...],
+    store: str | None,
+    namesrv_port: int,
+    broker_port: int | None,
+    log_level: str,
+    log_file: str | None,
+    output: str,
+) -> None:
+    """Run a name server and a broker in one process.
+
+    Without -c both listen on 127.0.0.1 only; with it they follow bindAddress.
+    """
+    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, options, store_root
+    from gantrymq.cli.serving import Servers
+    from gantrymq.world.real import real_world
+
+    set_up_logs(log_level, log_file)
+    world = real_world()
+    given = options(storePathRootDir=("--store", store), listenPort=("--broker-port", broker_port))
+    defaults = {} if file is not None else {"bindAddress": LOOPBACK}
+    of_broker = broker_settings(world, Asked("gantrymq start", file, pairs, given, defaults))
+    folder = store_root(of_broker.settings) / "namesrv"
+    of_name_server = name_server_settings(
+        world,
+        Asked(
+            "gantrymq start",
+            options=options(
+                listenPort=("--namesrv-port", namesrv_port),
+                bindAddress=("the broker's bindAddress", of_broker.settings.text("bindAddress")),
+            ),
+            defaults={
+                "kvConfigPath": str(folder / "kvConfig.json"),
+                "configStorePath": str(folder / "namesrv.properties"),
+            },
+        ),
+    )
+    _serve(Servers(world, of_name_server, of_broker), output)
+
+
+@click.command()
+@settings_options("namesrv.conf")
+@click.option("--port", type=PORT, help="Port to listen on, 0: a free one; 9876 when not set anywhere.")
+@log_options
+@output_option
+def nameserver(
+    file: Path | None, pairs: tuple[str, ...], port: int | None, log_level: str, log_file: str | None, output: str
+) -> None:
+    """Run a name server: brokers register with it, clients ask it where topics are."""
+    from gantrymq.cli.server_settings import Asked, name_server_settings, options
+    from gantrymq.cli.serving import Servers
+    from gantrymq.world.real import real_world
+
+    set_up_logs(log_level, log_file)
+    world = real_world()
+    given = options(listenPort=("--port", port))
+    _serve(Servers(world, name_server_settings(world, Asked("gantrymq nameserver", file, pairs, given))), output)
+
+
+@click.command()
+@settings_options("broker.conf")
+@click.option("--store", metavar="DIR", help="Folder of the store; ~/store when not set anywhere.")
+@click.option("--port", type=PORT, help="Port to listen on, 0: a free one; 10911 when not set anywhere.")
+@click.option("-n", "--namesrv", metavar="ADDR", help="Name servers to register with; else namesrvAddr, $NAMESRV_ADDR.")
+@log_options
+@output_option
+def broker(
+    file: Path | None,
+    pairs: tuple[str, ...],
+    store: str | None,
+    port: int | None,
+    namesrv: str | None,
+    log_level: str,
+    log_file: str | None,
+    output: str,
+) -> None:
+    """Run a broker that registers with name servers of their own."""
+    from gantrymq.cli.server_settings import Asked, broker_settings, options
+    from gantrymq.cli.serving import Servers
+    from gantrymq.world.real import real_world
+
+    set_up_logs(log_level, log_file)
+    world = real_world()
+    given = options(
+        storePathRootDir=("--store", store), listenPort=("--port", port), namesrvAddr=("--namesrv", namesrv)
+    )
+    defaults = {"namesrvAddr": world.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")}
+    _serve(
+        Servers(world, broker=broker_settings(world, Asked("gantrymq broker", file, pairs, given, defaults))), output
+    )
+
+
+def _serve(servers: Any, output: str) -> None:
+    """Run *servers* until a signal; says on stderr what the settings made worth saying."""
+    from gantrymq.cli.output import warn
+    from gantrymq.cli.serving import announce_json, serve
+
+    for part in (servers.name_server, servers.broker):
+        for note in part.notes if part is not None else ():
+            warn(note)
+    raise_descriptor_limit()
+    run(serve(servers, announce_json if output == "json" else _announce))
+
+
+def _announce(servers: Any) -> None:
+    """The ready line for people."""
+    line = servers.ready_line()
+    words = []
+    if "namesrv" in line:
+        words.append(f"name server {line['namesrv']}")
+    if "broker" in line:
+        words += [f"broker {line['broker']}", f"store {line['store']}", line["flush"]]
+    click.echo(f"GantryMQ is ready after {line['start_ms']} ms: {', '.join(words)}")

@@ -1,0 +1,157 @@
+"""Name server and broker in this process: start, the ready line, wait for a signal, stop.
+
+The ready line is printed when requests are accepted and the broker is registered, so that a client that asks at once
+finds its route. A signal during the start ends it; whatever was opened is closed in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+
+from gantrymq.broker import BrokerServer
+from gantrymq.cli import LOADED_AT
+from gantrymq.cli.output import print_json, warn
+from gantrymq.cli.run import stop_requested
+from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
+from gantrymq.interfaces import RecoveryReport
+from gantrymq.model.hosts import format_address
+from gantrymq.nameserver.server import NameServer
+from gantrymq.world import World
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+@attrs.define
+class Servers:
+    """The servers of one process, started and stopped together."""
+
+    world: World
+    name_server: NameServerSettings | None = None
+    broker: BrokerSettings | None = None
+    name_server_address: str = ""  # where clients on this machine reach it
+    broker_address: str = ""  # what is advertised
+    recovery: RecoveryReport | None = None
+    _running: list[NameServer | BrokerServer] = attrs.field(factory=list)
+
+    async def start(self) -> None:
+        """Start the name server, then the broker with the name server's address in front of its list.
+
+        Raises:
+            ConfigError, PluginError, StoreError: as the servers do; what was started is stopped again.
+        """
+        try:
+            if self.name_server is not None:
+                await self._start_name_server(self.name_server)
+            if self.broker is not None:
+                await self._start_broker(self.broker)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop what runs, the last one first. Idempotent."""
+        while self._running:
+            await self._running.pop().stop()
+
+    def ready_line(self) -> dict[str, Any]:
+        """What ``--output json`` prints when the servers are ready; members of servers that do not run are left out."""
+        line: dict[str, Any] = {"ready": True}
+        if self.name_server_address:
+            line["namesrv"] = self.name_server_address
+        if self.broker is not None:
+            line["broker"] = self.broker_address
+            line["store"] = str(store_root(self.broker.settings))
+            line["flush"] = self.broker.settings.text("flushDiskType")
+        line["start_ms"] = round((time.perf_counter() - LOADED_AT) * 1000)
+        return line
+
+    async def _start_name_server(self, given: NameServerSettings) -> None:
+        server = NameServer(self.world, given.settings)
+        self._running.append(server)
+        host, port = await server.start()
+        self.name_server_address = format_address(WILDCARDS.get(host, host), port)
+
+    async def _start_broker(self, given: BrokerSettings) -> None:
+        settings = given.settings
+        if self.name_server_address:
+            others = settings.text("namesrvAddr").split(";")
+            known = [self.name_server_address, *(a.strip() for a in others if a.strip())]
+            settings.set("namesrvAddr", ";".join(dict.fromkeys(known)), "the name server of this process")
+        settings.set("storePathRootDir", str(store_root(settings)), settings.source("storePathRootDir"))
+        server = BrokerServer(self.world, settings, given.plugins)
+        self._running.append(server)
+        self.recovery = await server.start()
+        self.broker_address = format_address(*server.address)
+        if advertises_loopback(server.address[0], settings.text("bindAddress")):
+            warn(
+                f"the broker listens on {settings.text('bindAddress')} but tells clients to come to "
+                f"{self.broker_address}, which only this machine can reach; set brokerIP1 to an address of this host"
+            )
+
+
+def advertises_loopback(advertised: str, bound: str) -> bool:
+    """Whether clients of other machines may connect but are then sent to themselves."""
+    return _is_loopback(advertised) and not _is_loopback(bound)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def serve(servers: Servers, announce: Callable[[Servers], object]) -> None:
+    """Start *servers*, announce them, and stop them at SIGTERM or SIGINT.
+
+    Raises:
+        ConfigError, PluginError, StoreError: the start failed.
+    """
+    await serve_while(servers, announce, None)
+
+
+async def serve_while(
+    servers: Servers,
+    announce: Callable[[Servers], object],
+    work: Callable[[Servers], Awaitable[object]] | None,
+) -> None:
+    """As `serve`; with *work*, stop when that is done, or at a signal if it comes first."""
+    asked = asyncio.create_task(stop_requested().wait())
+    try:
+        if not await _first(servers.start(), asked):
+            return
+        announce(servers)
+        if work is None:
+            await asked
+        else:
+            await _first(work(servers), asked)
+    finally:
+        asked.cancel()
+        await servers.stop()
+        await servers.world.workers.close()
+
+
+async def _first(work: Awaitable[object], asked: asyncio.Task[Any]) -> bool:
+    """Await *work*; False when the stop was asked for first, in which case the work is cancelled."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+    if task.cancelled():
+        return False
+    task.result()
+    return True
+
+
+def announce_json(servers: Servers) -> None:
+    """The ready line for scripts."""
+    print_json(servers.ready_line())
