@@ -11,7 +11,7 @@ import pytest
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
-from golden_stores import Scenario, unpack  # noqa: E402 (it is found only now)
+from golden_stores import Scenario, unpack
 
 
 @pytest.fixture(scope="session")
