@@ -142,6 +142,13 @@ class ConsumerNotOnline(RequestError):
     response_code = 206
 
 
+class GoAway(RequestError):
+    """The server is stopping; another one should be asked."""
+
+    response_code = 1500
+    retriable = True
+
+
 class RefusedWith(RequestError):
     """A refusal whose code has no class of its own."""
 

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
-from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
 
 _KEPT = 4096

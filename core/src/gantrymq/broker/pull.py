@@ -95,7 +95,7 @@ class PullAnswer(NamedTuple):
     max_offset: int
     buffers: Sequence[bytes | memoryview]
     size: int  # bytes in all buffers
-    count: int  # messages
+    messages: int  # how many
     topic_sys_flag: int
     group_sys_flag: int
 
@@ -201,9 +201,9 @@ class Puller:
         code = _CODES.get(found.status)
         if code is None:  # no such queue, or an empty one
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
-        if code == PULL_NOT_FOUND and may_hold and request.sys_flag & FLAG_SUSPEND:
-            if self._hold(request, connection, respond, match):
-                return
+        held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & FLAG_SUSPEND
+        if held and self._hold(request, connection, respond, match):
+            return
         respond(
             PullAnswer(
                 code,
@@ -260,13 +260,14 @@ class Puller:
             raise PullForbidden(3, f"topic {request.topic} may not be read (perm {topic.perm})")
         if not 0 <= request.queue_id < topic.read_queues:
             raise InvalidParameter(
-                f"queueId {request.queue_id} is outside topic {request.topic}, which has {topic.read_queues} read queues"
+                f"queueId {request.queue_id} is outside topic {request.topic}, with {topic.read_queues} read queues"
             )
         subscription = self._subscription(request)
         if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
             raise RefusedWith(
-                1, f"the broker does not support consumer to filter message by {subscription.type} "
-                "(enablePropertyFilter=false)"
+                1,
+                f"the broker does not support consumer to filter message by {subscription.type} "
+                "(enablePropertyFilter=false)",
             )
         return topic, group, subscription, self._filters.compiled(subscription)
 
@@ -282,7 +283,7 @@ class Puller:
         online = self._clients.consumer_group(request.group)
         if online is None:
             raise SubscriptionNotExist(
-                f"consumer group {request.group} has no member that sent a heartbeat to this broker; it is sent every 30 s"
+                f"consumer group {request.group} has no member here yet; heartbeats come every 30 s"
             )
         if online.message_model == BROADCASTING:
             config = self._groups.known(request.group)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.identity import Identity
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -78,7 +79,7 @@ class Sender:
         interceptors: Sequence[Interceptor],
         transactions: TransactionService | None,
         unique_ids: UniqueIds,
-        cluster: str,
+        identity: Identity,
     ) -> None:
         self._world = world
         self._settings = settings
@@ -87,17 +88,13 @@ class Sender:
         self._interceptors = tuple(interceptors)
         self._transactions = transactions
         self._unique_ids = unique_ids
-        self._cluster = cluster
+        self._cluster = identity.cluster
         self._region = settings.text("regionId")
         self._accept_from_ms = settings.number("startAcceptSendRequestTimeStamp")
-        self._store_host = b""
+        self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
         self.order_topics: frozenset[str] = frozenset()  # topics with an order configuration at the name server
-
-    def listening_on(self, store_host: bytes) -> None:
-        """Set the packed host that records name as theirs."""
-        self._store_host = store_host
 
     def prepare(self, request: SendRequest) -> Prepared:
         """Check a send and build what is to be stored. Budget: 8 us for a single message.
@@ -162,7 +159,8 @@ class Sender:
             self._name_passed.add(name)
         if self._accept_from_ms and self._world.clock.now_ms() < self._accept_from_ms:
             raise RefusedWith(
-                1, f"this broker takes messages only from {self._accept_from_ms} ms on (startAcceptSendRequestTimeStamp)"
+                1,
+                f"this broker takes no message before {self._accept_from_ms} ms (startAcceptSendRequestTimeStamp)",
             )
         if not self._settings.number("brokerPermission") & PERM_WRITE and name in self.order_topics:
             raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
@@ -194,7 +192,7 @@ class Sender:
         if request.reconsume_times > most:
             raise RefusedWith(
                 1,
-                f"a message of group {group.name} failed {request.reconsume_times} times, more than the {most} allowed; "
+                f"a message of group {group.name} failed {request.reconsume_times} times where {most} are allowed; "
                 "dead letter topics are not built in this version",
             )
 
@@ -222,8 +220,8 @@ class Sender:
         limit = self._settings.number("maxMessageSize")
         if len(request.body) > limit:
             raise MessageIllegal(
-                f"the batch of {len(request.body)} bytes is over the limit of {limit} bytes (maxMessageSize); send fewer "
-                "messages at a time"
+                f"the batch of {len(request.body)} bytes is over the limit of {limit} (maxMessageSize); send fewer "
+                "messages in one batch"
             )
         try:
             entries = decode_batch(request.body)
@@ -234,7 +232,7 @@ class Sender:
         appended = _text(envelope)
         wait = envelope.get(props.WAIT) != "false"
         own_tag = envelope.get(props.TAGS)
-        messages = []
+        messages: list[StoreMessage] = []
         for flag, body, own in entries:
             text = own if not own or own.endswith(b"\x02") else own + b"\x02"
             messages.append(

@@ -17,34 +17,44 @@ from gantrymq.world import World
 
 
 class Connection(Protocol):
-    """A peer, able to be answered and asked."""
+    """A peer, able to be answered and asked; in the broker it is `gantrymq.remoting.connection.Connection`."""
 
     @property
     def peer(self) -> tuple[str, int]:
         """Address of the other side."""
 
     @property
+    def address(self) -> str:
+        """The same as ``host:port``."""
+
+    @property
+    def peer_packed_host(self) -> bytes:
+        """The same as records hold it."""
+
+    @property
     def closed(self) -> bool:
         """Whether nothing can be sent any more."""
 
-    def reply(self, opaque: int, response: Command) -> None:
-        """Answer the request that carried *opaque*."""
+    def reply(self, asked: Command | int, answer: Command | bytes) -> None:
+        """Answer a request (or the one with that opaque) with a command or an encoded frame."""
 
-    def oneway(self, request: Command) -> None:
+    def reply_parts(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
+        """Write an encoded frame that is in several buffers; they must not change until they are written."""
+
+    def oneway(self, command: Command) -> None:
         """Send a request that gets no answer."""
 
-    async def call(self, request: Command, timeout_s: float = 3.0) -> Command:
+    async def call(self, command: Command, timeout_s: float) -> Command:
         """Send a request and wait. Raises CallTimeout or ConnectionLost."""
 
+    def close(self) -> None:
+        """Close after what was handed over is written."""
 
-class Handler(Protocol):
-    """Serves one request code."""
 
-    def __call__(self, request: Command, connection: Connection) -> Command | Awaitable[Command] | None:
-        """The response, or None when it comes later through ``connection.reply`` (or never, for oneway requests).
-
-        A GantryError that is raised becomes the response with its code and text.
-        """
+Handler = Callable[[Command, Connection], Command | Awaitable[Command] | None]
+"""Serves one request code: returns the response, an awaitable of it, or None when the response comes later through
+``connection.reply`` (or never, for oneway requests). A GantryError that is raised becomes the response with its code
+and text."""
 
 
 class Interceptor(Protocol):

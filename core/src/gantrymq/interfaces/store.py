@@ -126,7 +126,7 @@ class GetResult(NamedTuple):
     min_offset: int
     max_offset: int  # next offset to be written
     buffers: Sequence[bytes | memoryview] = ()  # records back to back; neighbours in the log share one buffer
-    count: int = 0  # messages
+    count: int = 0  # type: ignore[assignment]  # messages; hides tuple.count, which nobody needs here
     size: int = 0  # bytes in all buffers
     cold: bool = False  # read from behind the hot window
 

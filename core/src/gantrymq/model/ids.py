@@ -3,7 +3,8 @@
     unique id  | IP 4 (or 16) | pid 2 | loader 4 | ms in month 4 | counter 2 |   upper-case hex
     offset id  | store host IP 4 (or 16) | port int32 | log offset int64 |       upper-case hex
 
-Source: apache/rocketmq common/.../message/MessageClientIDSetter.java, MessageDecoder.java (createMessageId, decodeMessageId).
+Source: apache/rocketmq common/.../message/MessageClientIDSetter.java, MessageDecoder.java
+(createMessageId, decodeMessageId).
 """
 
 from __future__ import annotations

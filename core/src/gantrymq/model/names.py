@@ -94,6 +94,8 @@ def _check(name: str, what: str, limit: int) -> None:
     if not name.strip():
         raise InvalidParameter(f"the {what} name is blank; use 1 to {limit} characters of letters, digits, _ - % |")
     if len(name) > limit:
-        raise InvalidParameter(f"the {what} name {name[:40]!r}... has {len(name)} characters, the longest allowed is {limit}")
+        raise InvalidParameter(
+            f"the {what} name {name[:40]!r}... has {len(name)} characters, the longest allowed is {limit}"
+        )
     if not _LEGAL.match(name):
         raise InvalidParameter(f"the {what} name {name!r} has a character outside letters, digits, _ - % |")

@@ -1,0 +1,70 @@
+"""Dispatchers: followers of the log that plugins bring.
+
+Each is brought up to the log's end at start and then fed after every publication. One that raises is parked: it keeps
+its position, says so in the log, and is not fed again until the next start; the broker goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from gantrymq.interfaces import DispatchEntry, Dispatcher, MessageStore
+
+log = logging.getLogger(__name__)
+
+REPLAY_BATCH = 1000  # entries
+
+
+class SyncFlush:
+    """The gate of ``flushDiskType=SYNC_FLUSH``: an acknowledgement waits for the disk."""
+
+    name = "sync flush"
+
+    def __init__(self, store: MessageStore) -> None:
+        self.passed = store.flushed
+
+
+class Followers:
+    """Runs dispatchers side by side, each on its own feet."""
+
+    def __init__(self, store: MessageStore, dispatchers: Sequence[Dispatcher]) -> None:
+        self._store = store
+        self._running = list(dispatchers)
+        self.parked: dict[str, str] = {}  # name to reason
+
+    def catch_up(self) -> None:
+        """Cut every dispatcher to the log's end and replay what it has not seen."""
+        state = self._store.state()
+        for dispatcher in list(self._running):
+            self._guarded(dispatcher, lambda each: each.truncate(state.max_log_offset))
+            if dispatcher in self._running:
+                self._guarded(dispatcher, lambda each: self._replay(each, state.min_log_offset, state.max_log_offset))
+
+    def published(self, entries: Sequence[DispatchEntry]) -> None:
+        """Feed what was just published."""
+        for dispatcher in list(self._running):
+            self._guarded(dispatcher, lambda each: each.dispatch(entries))
+
+    async def close(self) -> None:
+        """Make every position durable."""
+        for dispatcher in list(self._running):
+            self._guarded(dispatcher, lambda each: each.flush())
+
+    def _replay(self, dispatcher: Dispatcher, first: int, end: int) -> None:
+        batch: list[DispatchEntry] = []
+        for entry in self._store.scan(max(dispatcher.position(), first), end):
+            batch.append(entry)
+            if len(batch) >= REPLAY_BATCH:
+                dispatcher.dispatch(batch)
+                batch = []
+        if batch:
+            dispatcher.dispatch(batch)
+
+    def _guarded(self, dispatcher: Dispatcher, action: Callable[[Dispatcher], None]) -> None:
+        try:
+            action(dispatcher)
+        except Exception as error:
+            self._running.remove(dispatcher)
+            self.parked[dispatcher.name] = f"{type(error).__name__}: {error}"
+            log.exception("dispatcher %s is parked until the next start; its position is kept", dispatcher.name)

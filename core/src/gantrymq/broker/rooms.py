@@ -1,0 +1,123 @@
+"""The rooms of one broker, built once its store is open and its address known; nothing here starts or stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gantrymq.broker.clients import ClientTable
+from gantrymq.broker.filters import Filters
+from gantrymq.broker.followers import Followers, SyncFlush
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.locks import QueueLocks
+from gantrymq.broker.longpoll import HeldPulls
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.pull import Puller
+from gantrymq.broker.send import Sender
+from gantrymq.broker.state_files import StateFiles
+from gantrymq.broker.stats import Stats
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.clients import ClientRequests
+from gantrymq.broker.wire.dispatch import Dispatch
+from gantrymq.broker.wire.groups import GroupRequests
+from gantrymq.broker.wire.offsets import OffsetRequests
+from gantrymq.broker.wire.pull import PullRequests
+from gantrymq.broker.wire.runtime import RuntimeRequests
+from gantrymq.broker.wire.send import SendRequests
+from gantrymq.broker.wire.topics import TopicRequests
+from gantrymq.config import Settings
+from gantrymq.interfaces import Gate, MessageStore, TransactionService
+from gantrymq.model.ids import UniqueIds
+from gantrymq.plugins import Plugins
+from gantrymq.world import World
+
+
+class Tables:
+    """What a broker remembers; loaded from its files before the rooms are built."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        now_ms = world.clock.now_ms
+        self.topics = TopicTable(settings, now_ms)
+        self.groups = GroupTable(settings, now_ms)
+        self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
+        self.clients = ClientTable(now_ms)
+        self.locks = QueueLocks(now_ms)
+        self.stats = Stats()
+
+
+class Rooms:
+    """Sends, pulls and requests over the tables and the store."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        plugins: Plugins,
+        identity: Identity,
+        dispatch: Dispatch,
+        tables: Tables,
+        store: MessageStore,
+        state: StateFiles,
+        followers: Followers,
+        transactions: TransactionService | None,
+    ) -> None:
+        self.on_topic_deleted: Callable[[], None] = lambda: None
+        self._tables = tables
+        self._store = store
+        self._state = state
+        clock, topics, groups, clients = world.clock, tables.topics, tables.groups, tables.clients
+        self.held = HeldPulls(store, clock)
+        self.filters = Filters({name: build() for name, build in plugins.filters.items()})
+        self.pipeline = Pipeline(
+            store, gates_of(settings, plugins.gates, store), clock, settings.number("syncFlushTimeout") / 1000
+        )
+        for listener in (followers.published, tables.stats.published, self.held.arrived):
+            self.pipeline.on_published(listener)
+        unique_ids = UniqueIds(
+            identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), world.clock.now_ms
+        )
+        self.sender = Sender(world, settings, topics, groups, plugins.interceptors, transactions, unique_ids, identity)
+        self.puller = Puller(settings, store, topics, groups, clients, tables.offsets, self.filters, self.held)
+        self.dispatch = dispatch
+        for family in (
+            SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats),
+            PullRequests(self.puller, tables.stats),
+            ClientRequests(settings, clock, topics, groups, clients, self.filters, tables.locks),
+            OffsetRequests(store, topics, groups, tables.offsets),
+            TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
+            GroupRequests(groups, clients, tables.offsets, state.saved),
+            RuntimeRequests(clock, store, tables.stats, self.held, tables.offsets, clock.now_ms()),
+        ):
+            self.dispatch.add(family.handlers())
+        self.dispatch.add(plugins.handlers)
+        self.dispatch.on_connection_lost(clients.connection_lost)
+        self.dispatch.on_connection_lost(self.held.connection_lost)
+        topics.on_change(lambda topic: self.held.topic_changed(topic.name))
+
+    def delete_topic(self, name: str) -> None:
+        """Forget a topic: its configuration, its queues, and what groups committed for it.
+
+        Raises:
+            InvalidParameter: blank, or a system topic.
+        """
+        self._tables.topics.delete(name)
+        self._state.topics_changed(name)
+        self._store.drop(name)
+        self._tables.offsets.forget_topic(name)
+        self._tables.stats.forget(name)
+        self.held.topic_changed(name)
+        self.on_topic_deleted()
+
+    async def close(self) -> None:
+        """Turn clients away and answer everything that waits."""
+        self.dispatch.turn_away()
+        self.held.close()
+        await self.pipeline.close()
+        await self.dispatch.close()
+
+
+def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -> list[Gate]:
+    """What an acknowledgement waits for: the disk when flushing is synchronous, then what plugins add."""
+    own: list[Gate] = [SyncFlush(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
+    return [*own, *plugged]

@@ -1,0 +1,253 @@
+"""A broker's life: what is opened in which order, and closed in the reverse one.
+
+    start   store (lock, load, recover) -> tables -> dispatchers -> listen -> services -> register
+    stop    unregister -> services -> answer what waits -> close connections -> tables -> store
+
+Source: apache/rocketmq broker/.../BrokerController.java (initialize, start, shutdown).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from gantrymq.broker.facade import BrokerFacade
+from gantrymq.broker.followers import Followers
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.registration import Registration
+from gantrymq.broker.rooms import Rooms, Tables
+from gantrymq.broker.state_files import StateFiles
+from gantrymq.broker.stats import SAMPLE_S
+from gantrymq.broker.wire.dispatch import Dispatch
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, PluginError
+from gantrymq.interfaces import MessageStore, RecoveryReport, Service, StoreContext, TransactionService
+from gantrymq.model.hosts import pack_host
+from gantrymq.plugins import Plugins
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.limits import Limits
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.world import Timer, World
+
+log = logging.getLogger(__name__)
+
+SILENT_SCAN_S = 10.0
+ANY_ADDRESSES = ("0.0.0.0", "::", "")
+
+
+class BrokerServer:
+    """One broker: ``await start()``, then it serves until ``await stop()``."""
+
+    def __init__(self, world: World, settings: Settings, plugins: Plugins) -> None:
+        """Nothing is opened yet.
+
+        Raises:
+            PluginError: the store or the transaction service that the settings name is not installed.
+        """
+        self.world = world
+        self.settings = settings
+        self.root = store_root(world, settings)
+        self.tables = Tables(world, settings)
+        self._plugins = plugins
+        self._context = StoreContext(world, self.root, settings, log.warning)
+        self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
+        self._transactions = chosen_transactions(settings, plugins)
+        self._closing: list[Callable[[], Awaitable[Any]]] = []  # in the order of opening, closed in reverse
+        self._identity: Identity | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Names and advertised address, once started."""
+        assert self._identity is not None, "the broker is not started"
+        return self._identity
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are advertised, once started."""
+        return self.identity.host, self.identity.port
+
+    async def start(self) -> RecoveryReport:
+        """Open the store, listen, and register; returns once a name server has taken the registration.
+
+        Without ``namesrvAddr`` nothing is registered.
+
+        Raises:
+            StoreError: the store cannot be used; says why and what to do.
+            ConfigError: the port is taken, or an address is not of this host.
+        """
+        try:
+            return await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop in order, leaving a clean store. Idempotent."""
+        while self._closing:
+            close = self._closing.pop()
+            try:
+                await close()
+            except Exception:
+                log.exception("a step of stopping the broker failed; going on with the others")
+
+    async def _start(self) -> RecoveryReport:
+        world, settings, tables = self.world, self.settings, self.tables
+        report = await self.store.start()
+        self._closing.append(self.store.stop)
+        for note in report.notes:
+            log.warning("store %s: %s", self.root, note)
+        state = StateFiles(world, self.root / "config", tables.topics, tables.groups, tables.offsets)
+        state.load()
+        self._closing.append(state.close)
+        followers = Followers(self.store, [build(self._context) for build in self._plugins.dispatchers.values()])
+        followers.catch_up()
+        self._closing.append(followers.close)
+        dispatch = Dispatch()
+        remoting = RemotingServer(world, dispatch, limits=limits_of(settings), name="broker")
+        bound = await listen(remoting, settings)
+        self._closing.append(remoting.stop)
+        identity = self._identity = identified(world, settings, bound)
+        tables.topics.add_system_topics(identity.cluster, identity.broker_name)
+        tables.groups.add_system_groups()
+        rooms = Rooms(
+            world, settings, self._plugins, identity, dispatch, tables, self.store, state, followers, self._transactions
+        )
+        self._closing.append(rooms.close)
+        facade = BrokerFacade(world, settings, self.root, tables, rooms, self.store, self._plugins.interceptors)
+        services: list[Service | TransactionService] = [*self._plugins.services]
+        if self._transactions is not None:
+            services.insert(0, self._transactions)
+        for service in services:
+            await service.start(facade)
+            self._closing.append(service.stop)
+        self._every(SAMPLE_S, lambda: tables.stats.sample(world.clock.monotonic()))
+        self._every(SILENT_SCAN_S, self._close_silent)
+        self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
+        await self._register(identity, rooms)
+        return report
+
+    async def _register(self, identity: Identity, rooms: Rooms) -> None:
+        name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]
+        if not name_servers:
+            return
+        client = RemotingClient(self.world)
+        self._closing.append(client.close)
+
+        def ordered(topics: frozenset[str]) -> None:
+            rooms.sender.order_topics = topics
+
+        registration = Registration(
+            client,
+            self.world.clock,
+            name_servers,
+            identity,
+            self.tables.topics,
+            period_s=self.settings.number("registerNameServerPeriod") / 1000,
+            timeout_s=self.settings.number("registerBrokerTimeoutMills") / 1000,
+            on_order_topics=ordered,
+        )
+        registration.start()
+        self._closing.append(registration.stop)
+        self.tables.topics.on_change(lambda topic: registration.changed())
+        rooms.on_topic_deleted = registration.changed
+        await registration.registered()
+
+    def _every(self, period_s: float, action: Callable[[], None]) -> None:
+        """Run *action* again and again until the broker stops."""
+        timer: list[Timer] = []
+
+        def tick() -> None:
+            timer[0] = self.world.clock.call_later(period_s, tick)
+            try:
+                action()
+            except Exception:
+                log.exception("a periodic task of the broker failed")
+
+        timer.append(self.world.clock.call_later(period_s, tick))
+
+        async def cancel() -> None:
+            timer[0].cancel()
+
+        self._closing.append(cancel)
+
+    def _close_silent(self) -> None:
+        """Close clients that stopped sending heartbeats."""
+        for connection in self.tables.clients.silent(self.settings.number("channelExpiredTimeout")):
+            log.warning("%s:%d sent no heartbeat for too long and is closed", *connection.peer)
+            self.tables.clients.connection_lost(connection)
+            connection.close()
+
+
+def store_root(world: World, settings: Settings) -> Path:
+    """storePathRootDir, or ``store`` in the user's home."""
+    given = settings.text("storePathRootDir")
+    return Path(given) if given else Path(world.environ.get("HOME", ".")) / "store"
+
+
+def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:
+    """The transaction service that the settings name, or the only one there is.
+
+    Raises:
+        PluginError: the one named is not installed, or several are and none is named.
+    """
+    named = settings.text("transaction")
+    if named:
+        if named not in plugins.transactions:
+            raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")
+        return plugins.transactions[named]()
+    if len(plugins.transactions) > 1:
+        raise PluginError(
+            f"several plugins offer transactions ({', '.join(plugins.transactions)}); set transaction= to one of them"
+        )
+    return next((build() for build in plugins.transactions.values()), None)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """What one connection and all of them may cost."""
+    return Limits(
+        max_connections=settings.number("maxConnections"),
+        idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
+    )
+
+
+async def listen(remoting: RemotingServer, settings: Settings) -> tuple[str, int]:
+    """Bind the port.
+
+    Raises:
+        ConfigError: it is taken, or the address is not of this host.
+    """
+    host, port = settings.text("bindAddress"), settings.number("listenPort")
+    try:
+        return await remoting.start(host, port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} on {host} is taken by another process; stop it, or choose another port with "
+                "--set listenPort=PORT (0 picks a free one)"
+            ) from error
+        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
+
+
+def identified(world: World, settings: Settings, bound: tuple[str, int]) -> Identity:
+    """Names and advertised address of a broker that listens on *bound*.
+
+    Raises:
+        ConfigError: brokerIP1 is no IP address.
+    """
+    host = settings.text("brokerIP1")
+    if not host:
+        host = world.network.own_address() if bound[0] in ANY_ADDRESSES else bound[0]
+    try:
+        pack_host(host, bound[1])
+    except ValueError as error:
+        raise ConfigError(f"brokerIP1={host} is no IP address; message ids carry it, so a name will not do") from error
+    return Identity(
+        settings.text("brokerClusterName"),
+        settings.text("brokerName") or world.host_name,
+        settings.number("brokerId"),
+        host,
+        bound[1],
+    )

@@ -1,0 +1,191 @@
+"""The tables of the broker on disk: topics.json, subscriptionGroup.json, consumerOffset.json below ``config/``.
+
+Topics and groups are saved as soon as they change, several changes of one moment in one go; a send that created its
+topic waits for that, so no acknowledged message is left without its topic. Offsets are saved on a timer and at stop.
+
+Source: apache/rocketmq common/.../ConfigManager.java and its subclasses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.topics import TopicTable
+from gantrymq.errors import StoreError
+from gantrymq.formats.config import (
+    CONSUMER_OFFSETS,
+    GROUPS,
+    TOPICS,
+    ConsumerOffsetsFile,
+    GroupsFile,
+    TopicsFile,
+    load,
+    pretty,
+    save,
+)
+from gantrymq.world import Timer, World
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+
+Saved = Callable[[StoreError | None], None]
+
+
+class StateFiles:
+    """Loads the tables at start and keeps their files up with them."""
+
+    def __init__(
+        self, world: World, folder: Path, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets
+    ) -> None:
+        """*folder*: ``config`` below the store's root."""
+        self._world = world
+        self._folder = folder
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._topics_file = TopicsFile()
+        self._groups_file = GroupsFile()
+        self._offsets_file = ConsumerOffsetsFile()
+        self._dirty: set[str] = set()
+        self._unsaved_topics: set[str] = set()
+        self._waiting: list[Saved] = []
+        self._saving: asyncio.Task[None] | None = None
+        self._retry: Timer | None = None
+
+    def load(self) -> None:
+        """Read the files into the tables and follow the tables from now on.
+
+        Raises:
+            FormatError: a file and its backup cannot be read.
+        """
+        files = self._world.files
+        self._topics_file = TopicsFile.from_json(load(files, self._folder / TOPICS, log.warning) or {})
+        self._groups_file = GroupsFile.from_json(load(files, self._folder / GROUPS, log.warning) or {})
+        stored = load(files, self._folder / CONSUMER_OFFSETS, log.warning)
+        self._offsets_file = ConsumerOffsetsFile.from_json(stored or {})
+        self._topics.load(self._topics_file.topics, self._topics_file.version)
+        self._groups.load(self._groups_file.groups, self._groups_file.forbidden, self._groups_file.version)
+        self._offsets.load(self._offsets_file.offsets, self._offsets_file.version)
+        self._topics.on_change(lambda topic: self.topics_changed(topic.name))
+        self._groups.on_change(self.groups_changed)
+
+    def topics_changed(self, name: str) -> None:
+        """A topic came, changed or went."""
+        self._unsaved_topics.add(name)
+        self._mark(TOPICS)
+
+    def groups_changed(self) -> None:
+        """A group came, changed or went."""
+        self._mark(GROUPS)
+
+    def is_saved(self, topic: str) -> bool:
+        """Whether the file has this topic as it is. Budget: 0.1 us."""
+        return topic not in self._unsaved_topics
+
+    def when_saved(self, done: Saved) -> None:
+        """Call ``done(error)`` once everything changed so far is on disk, or could not be written."""
+        if not self._dirty and self._saving is None:
+            done(None)
+        else:
+            self._waiting.append(done)
+
+    async def saved(self) -> None:
+        """Wait until everything changed so far is on disk.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: StoreError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.when_saved(done)
+        await future
+
+    def offsets_due(self) -> None:
+        """Begin to write consumerOffset.json if it changed; called on a timer."""
+        if self._offsets.dirty:
+            self._mark(CONSUMER_OFFSETS)
+
+    async def close(self) -> None:
+        """Write everything that is not written yet; what cannot be written is logged."""
+        if self._retry is not None:
+            self._retry.cancel()
+        for name in (TOPICS, GROUPS, CONSUMER_OFFSETS):
+            self._mark(name)
+        try:
+            await self.saved()
+        except StoreError as error:
+            log.error("%s", error)
+        if self._retry is not None:
+            self._retry.cancel()
+
+    # --- saving -----------------------------------------------------------------------------------------------------
+
+    def _mark(self, name: str) -> None:
+        self._dirty.add(name)
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().create_task(self._save_all())
+
+    async def _save_all(self) -> None:
+        try:
+            while self._dirty:
+                await self._save_once()
+        finally:
+            self._saving = None
+
+    async def _save_once(self) -> None:
+        dirty, self._dirty = self._dirty, set()
+        topics = set(self._unsaved_topics)
+        waiting, self._waiting = self._waiting, []
+        problem: StoreError | None = None
+        for name in sorted(dirty):
+            path = self._folder / name
+            try:
+                await self._world.workers.run(save, self._world.files, path, self._text(name))
+            except OSError as error:
+                problem = StoreError(f"{path} cannot be written: {error.strerror or error}; make room or fix it")
+                log.error("%s", problem)
+                self._dirty_later(name)
+        if problem is None:
+            self._unsaved_topics -= topics
+        for done in waiting:
+            done(problem)
+
+    def _text(self, name: str) -> str:
+        if name == TOPICS:
+            self._topics_file.topics = dict(self._topics.view)
+            self._topics_file.version = self._topics.version
+            return pretty(self._topics_file.to_json())
+        if name == GROUPS:
+            self._groups_file.groups = dict(self._groups.view)
+            self._groups_file.forbidden = self._groups.forbidden
+            self._groups_file.version = self._groups.version
+            return pretty(self._groups_file.to_json())
+        self._offsets.dirty = False
+        self._offsets_file.offsets = self._offsets.table
+        self._offsets_file.version = self._offsets.version
+        return pretty(self._offsets_file.to_json())
+
+    def _dirty_later(self, name: str) -> None:
+        if name == CONSUMER_OFFSETS:
+            self._offsets.dirty = True  # the next tick of its timer tries again
+        elif self._retry is None:
+            self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._mark(TOPICS)
+        self._mark(GROUPS)

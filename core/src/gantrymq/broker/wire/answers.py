@@ -1,0 +1,83 @@
+"""Building answers: JSON bodies in fastjson's dialect, and refusals.
+
+Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRequestCommand).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantrymq import loose_json
+from gantrymq.errors import FormatError, GantryError, RefusedWith
+from gantrymq.loose_json import ObjectKey
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import request_name
+from gantrymq.remoting.command import Command, response_to
+
+
+def ok(request: Command, ext: dict[str, str] | None = None, body: bytes | None = None) -> Command:
+    """A successful answer."""
+    return response_to(request, 0, None, ext, body)
+
+
+def with_json(request: Command, body: Any, ext: dict[str, str] | None = None) -> Command:
+    """A successful answer whose body is *body* as fastjson writes it: members sorted by name, nulls left out."""
+    return response_to(request, 0, None, ext, loose_json.dumps(body, sort=True))
+
+
+def refusal(request: Command, error: GantryError, ext: dict[str, str] | None = None) -> Command:
+    """The answer that tells a peer why its request was refused."""
+    return response_to(request, error.response_code, str(error), ext)
+
+
+def body_of(request: Command) -> Any:
+    """The request's JSON body.
+
+    Raises:
+        RefusedWith: code 1, the body is missing or no JSON.
+    """
+    name = request_name(request.code)
+    if not request.body:
+        raise RefusedWith(1, f"{name}: the body is empty, a JSON object was expected")
+    try:
+        return loose_json.loads(request.body)
+    except FormatError as error:
+        raise RefusedWith(1, f"{name}: the body is not JSON: {error}") from error
+
+
+def object_body_of(request: Command) -> dict[str, Any]:
+    """The request's JSON body, which must be an object.
+
+    Raises:
+        RefusedWith: code 1, the body is missing, no JSON or no object.
+    """
+    body = body_of(request)
+    if not isinstance(body, dict):
+        raise RefusedWith(
+            1, f"{request_name(request.code)}: the body is a {type(body).__name__}, an object was expected"
+        )
+    return body
+
+
+def queue_key(queue: MessageQueue) -> ObjectKey:
+    """A queue as the key of a table."""
+    return ObjectKey({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})
+
+
+def queue_json(queue: MessageQueue) -> dict[str, Any]:
+    """A queue as a value."""
+    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
+
+
+def queue_from(members: Any) -> MessageQueue:
+    """A queue from a value.
+
+    Raises:
+        RefusedWith: code 1, members are missing or of another type.
+    """
+    try:
+        return MessageQueue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise RefusedWith(
+            1, f"a queue was expected as an object with topic, brokerName and queueId, got {str(members)[:200]}"
+        ) from error

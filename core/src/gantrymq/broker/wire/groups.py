@@ -1,0 +1,162 @@
+"""Groups for operators: 200, 225 (create), 201, 352 (read), 207 (delete), 203, 204 (who is online), 300, 343.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gantrymq.broker.clients import ClientTable, Member
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.wire.answers import object_body_of, ok, with_json
+from gantrymq.broker.wire.paging import page
+from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith
+from gantrymq.interfaces import Connection, Handler
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.hosts import format_address
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import (
+    DeleteSubscriptionGroupRequest,
+    GetAllSubscriptionGroupConfigRequest,
+    GetConsumerConnectionListRequest,
+    GetProducerConnectionListRequest,
+    GetSubscriptionGroupConfigRequest,
+    QueryTopicConsumeByWhoRequest,
+    QueryTopicsByConsumerRequest,
+)
+
+
+class GroupRequests:
+    """Serves the group table and the lists of who is online."""
+
+    def __init__(
+        self,
+        groups: GroupTable,
+        clients: ClientTable,
+        offsets: ConsumerOffsets,
+        saved: Callable[[], Awaitable[None]],
+    ) -> None:
+        """*saved* waits until changes are on disk."""
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+        self._saved = saved
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.create_many,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_configs,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.config,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,
+            RequestCode.QUERY_TOPICS_BY_CONSUMER: self.topics_of_group,
+        }
+
+    async def create(self, asked: Command, connection: Connection) -> Command:
+        """200: create or change one group."""
+        self._groups.put(_group(object_body_of(asked)))
+        await self._saved()
+        return ok(asked)
+
+    async def create_many(self, asked: Command, connection: Connection) -> Command:
+        """225: create or change several."""
+        for each in object_body_of(asked).get("groupConfigList") or ():
+            self._groups.put(_group(each))
+        await self._saved()
+        return ok(asked)
+
+    def all_configs(self, asked: Command, connection: Connection) -> Command:
+        """201: every group, or a page of them."""
+        header = GetAllSubscriptionGroupConfigRequest.from_ext(asked.ext)
+        table = {name: group.to_json() for name, group in self._groups.view.items()}
+        ext = None
+        if header.group_seq is not None:
+            table, total = page(
+                table, header.group_seq, header.max_group_num, header.data_version, self._groups.version
+            )
+            ext = {"totalGroupNum": str(total)}
+        body = {
+            "dataVersion": self._groups.version.to_json(),
+            "forbiddenTable": {group: topics for group, topics in self._groups.forbidden.items() if group in table},
+            "subscriptionGroupTable": table,
+        }
+        return with_json(asked, body, ext)
+
+    def config(self, asked: Command, connection: Connection) -> Command:
+        """352: one group."""
+        name = GetSubscriptionGroupConfigRequest.from_ext(asked.ext).group
+        group = self._groups.known(name)
+        if group is None:
+            raise GroupNotExist(f"No group in this broker: {name}")
+        return with_json(asked, group.to_json())
+
+    async def delete(self, asked: Command, connection: Connection) -> Command:
+        """207: forget a group, with its offsets when asked."""
+        header = DeleteSubscriptionGroupRequest.from_ext(asked.ext)
+        self._groups.delete(header.group_name)
+        if header.clean_offset:
+            self._offsets.forget_group(header.group_name)
+        await self._saved()
+        return ok(asked)
+
+    def consumer_connections(self, asked: Command, connection: Connection) -> Command:
+        """203: members and subscriptions of a consumer group."""
+        name = GetConsumerConnectionListRequest.from_ext(asked.ext).consumer_group
+        online = self._clients.consumer_group(name)
+        if online is None:
+            raise ConsumerNotOnline(f"the consumer group[{name}] not online")
+        body = {
+            "connectionSet": [_connection(member) for member in online.members.values()],
+            "consumeFromWhere": online.consume_from_where,
+            "consumeType": online.consume_type,
+            "messageModel": online.message_model,
+            "subscriptionTable": {topic: each.to_json() for topic, each in online.subscriptions.items()},
+        }
+        return with_json(asked, body)
+
+    def producer_connections(self, asked: Command, connection: Connection) -> Command:
+        """204: members of a producer group."""
+        name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
+        members = self._clients.producers(name)
+        if not members:
+            raise RefusedWith(1, f"the producer group[{name}] not exist")
+        return with_json(asked, {"connectionSet": [_connection(member) for member in members]})
+
+    def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
+        """300: groups that are subscribed to a topic or committed offsets for it."""
+        topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
+        online = [group.name for group in self._clients.consumer_groups() if topic in group.subscriptions]
+        return with_json(asked, {"groupList": list(dict.fromkeys([*online, *self._offsets.groups_of(topic)]))})
+
+    def topics_of_group(self, asked: Command, connection: Connection) -> Command:
+        """343: topics that a group is subscribed to or committed offsets for."""
+        name = QueryTopicsByConsumerRequest.from_ext(asked.ext).group
+        online = self._clients.consumer_group(name)
+        subscribed = list(online.subscriptions) if online is not None else []
+        return with_json(asked, {"topicList": list(dict.fromkeys([*subscribed, *self._offsets.topics_of(name)]))})
+
+
+def _group(members: Any) -> GroupConfig:
+    if not isinstance(members, dict) or not members.get("groupName"):
+        raise InvalidParameter(f"a group was expected as an object with groupName, got {str(members)[:200]}")
+    try:
+        return GroupConfig.from_json(members)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"group {members['groupName']}: a member has the wrong type: {error}") from error
+
+
+def _connection(member: Member) -> dict[str, Any]:
+    return {
+        "clientAddr": format_address(*member.connection.peer),
+        "clientId": member.client_id,
+        "language": member.language,
+        "version": member.version,
+    }

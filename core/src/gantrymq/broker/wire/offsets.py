@@ -1,0 +1,111 @@
+"""Offsets: 14, 15 (committed), 29 (by time), 30, 31 (bounds), 32 (earliest store time).
+
+Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, AdminBrokerProcessor.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import ok
+from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, TopicNotExist
+from gantrymq.formats.record import read_record
+from gantrymq.interfaces import Connection, Edge, GetLimit, Handler, MessageStore
+from gantrymq.model.queue import Queue
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import (
+    GetEarliestMsgStoretimeRequest,
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    QueryConsumerOffsetRequest,
+    SearchOffsetByTimestampRequest,
+    UpdateConsumerOffsetRequest,
+)
+
+
+class OffsetRequests:
+    """Serves look-ups and commits of offsets."""
+
+    def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+            RequestCode.GET_MAX_OFFSET: self.max_offset,
+            RequestCode.GET_MIN_OFFSET: self.min_offset,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest,
+        }
+
+    def query(self, asked: Command, connection: Connection) -> Command:
+        """14: the committed offset; 0 for a group that is new on a queue that still has its first message."""
+        header = QueryConsumerOffsetRequest.from_ext(asked.ext)
+        queue = Queue(header.topic, header.queue_id)
+        committed = self._offsets.committed(header.consumer_group, queue)
+        if committed is None:
+            if header.set_zero_if_not_found is False:
+                raise QueryNotFound(f"consumer group {header.consumer_group} has no offset for {queue} yet")
+            if self._store.bounds(queue).min_offset > 0:
+                raise QueryNotFound(
+                    f"consumer group {header.consumer_group} has no offset for {queue} yet, and the queue's first "
+                    "messages are gone; start from where consumeFromWhere says"
+                )
+            committed = 0
+        return ok(asked, {"offset": str(committed)})
+
+    def update(self, asked: Command, connection: Connection) -> Command:
+        """15: commit an offset, usually oneway."""
+        header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
+        if self._groups.known(header.consumer_group) is None:
+            raise GroupNotExist(f"Group {header.consumer_group} not exist!")
+        if self._topics.get(header.topic) is None:
+            raise TopicNotExist(f"Topic {header.topic} not exist!")
+        self._offsets.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
+        return ok(asked, {})
+
+    def search(self, asked: Command, connection: Connection) -> Command:
+        """29: the queue offset that belongs to a store time."""
+        header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
+        boundary = (header.boundary_type or "LOWER").upper()
+        if boundary not in Edge.__members__:
+            raise InvalidParameter(f"boundaryType {header.boundary_type!r} is neither LOWER nor UPPER")
+        found = self._store.offset_at(Queue(header.topic, header.queue_id), header.timestamp, Edge[boundary])
+        return ok(asked, {"offset": str(found)})
+
+    def max_offset(self, asked: Command, connection: Connection) -> Command:
+        """30: the next offset to be written."""
+        header = GetMaxOffsetRequest.from_ext(asked.ext)
+        return ok(asked, {"offset": str(self._store.bounds(Queue(header.topic, header.queue_id)).max_offset)})
+
+    def min_offset(self, asked: Command, connection: Connection) -> Command:
+        """31: the first offset that is still there."""
+        header = GetMinOffsetRequest.from_ext(asked.ext)
+        return ok(asked, {"offset": str(self._store.bounds(Queue(header.topic, header.queue_id)).min_offset)})
+
+    async def earliest(self, asked: Command, connection: Connection) -> Command:
+        """32: store time of the oldest message, -1 where there is none."""
+        header = GetEarliestMsgStoretimeRequest.from_ext(asked.ext)
+        timestamp = await first_store_time(self._store, Queue(header.topic, header.queue_id))
+        return ok(asked, {"timestamp": str(timestamp)})
+
+
+async def first_store_time(store: MessageStore, queue: Queue) -> int:
+    """Store time (ms) of a queue's oldest message, -1 where there is none."""
+    return await store_time_at(store, queue, store.bounds(queue).min_offset)
+
+
+async def store_time_at(store: MessageStore, queue: Queue, queue_offset: int) -> int:
+    """Store time (ms) of one message of a queue, -1 where there is none."""
+    found = store.get(queue, queue_offset, GetLimit(1), None)
+    result = found if isinstance(found, tuple) else await found
+    if not result.buffers:
+        return -1
+    return read_record(result.buffers[0]).store_timestamp

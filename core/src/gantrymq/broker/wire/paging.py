@@ -1,0 +1,37 @@
+"""Pages of the topic and group tables (21 and 201).
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getAllTopicConfig, splitMetadata).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantrymq import loose_json
+from gantrymq.errors import FormatError, InvalidParameter
+from gantrymq.model.data_version import DataVersion
+
+MAX_PAGE = 2000  # entries
+
+
+def page(
+    table: dict[str, Any], start: int, most: int | None, seen_version: str | None, version: DataVersion
+) -> tuple[dict[str, Any], int]:
+    """Entries from *start* on and the number of all.
+
+    A caller that saw another *seen_version* (JSON text) of the table begins again at its first entry.
+
+    Raises:
+        InvalidParameter: *start* or *most* is negative, or the version is no JSON.
+    """
+    if start < 0 or (most is not None and most < 0):
+        raise InvalidParameter(f"a page from {start} with {most} entries was asked; neither may be negative")
+    if seen_version and start > 0:
+        try:
+            seen = DataVersion.from_json(loose_json.loads(seen_version))
+        except (FormatError, AttributeError) as error:
+            raise InvalidParameter(f"dataVersion {seen_version[:100]!r} is no JSON object") from error
+        if seen != version:
+            start = 0
+    size = min(MAX_PAGE, most) if most else MAX_PAGE
+    return dict(list(table.items())[start : start + size]), len(table)

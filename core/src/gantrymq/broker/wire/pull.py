@@ -1,0 +1,87 @@
+"""Pulling: 11 and 361.
+
+Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.broker.pull import PullAnswer, Puller, PullForbidden, PullRequest
+from gantrymq.broker.stats import Stats
+from gantrymq.broker.wire.answers import refusal
+from gantrymq.errors import GantryError
+from gantrymq.interfaces import Connection, Handler
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import PullMessageRequest
+from gantrymq.remoting.replies import encode_pull_head
+
+
+class PullRequests:
+    """Serves pulls."""
+
+    def __init__(self, puller: Puller, stats: Stats) -> None:
+        self._puller = puller
+        self._stats = stats
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.PULL_MESSAGE: self.pull,
+            RequestCode.LITE_PULL_MESSAGE: self.pull,
+        }
+
+    def pull(self, asked: Command, connection: Connection) -> Command | None:
+        """Hand a pull on; the answer leaves when there is something to say."""
+        header = PullMessageRequest.from_ext(asked.ext, asked.code)
+        request = PullRequest(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            header.max_msg_nums,
+            header.sys_flag,
+            header.commit_offset,
+            header.suspend_timeout_millis,
+            header.subscription,
+            header.sub_version,
+            header.expression_type,
+            asked.code == RequestCode.LITE_PULL_MESSAGE,
+        )
+
+        def respond(answer: PullAnswer | GantryError) -> None:
+            if connection.closed or asked.is_oneway:
+                return
+            if isinstance(answer, GantryError):
+                connection.reply(asked, _refused(asked, answer))
+            else:
+                self._send(asked, connection, answer)
+
+        try:
+            self._puller.serve(request, connection, respond)
+        except GantryError as error:
+            return _refused(asked, error)
+        return None
+
+    def _send(self, asked: Command, connection: Connection, answer: PullAnswer) -> None:
+        self._stats.pulled(answer.messages)
+        head = encode_pull_head(
+            asked.serialize,
+            asked.opaque,
+            answer.code,
+            answer.remark,
+            answer.next_offset,
+            answer.min_offset,
+            answer.max_offset,
+            answer.size,
+            topic_sys_flag=answer.topic_sys_flag,
+            group_sys_flag=answer.group_sys_flag,
+        )
+        if answer.buffers:
+            connection.reply_parts([head, *answer.buffers])
+        else:
+            connection.reply(asked, head)
+
+
+def _refused(asked: Command, error: GantryError) -> Command:
+    ext = {"forbiddenType": str(error.forbidden_type)} if isinstance(error, PullForbidden) else {}
+    return refusal(asked, error, ext)

@@ -1,0 +1,105 @@
+"""The broker about itself: 28 (runtime figures), 43 (all committed offsets).
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo);
+store/.../StoreStatsService.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq import __version__
+from gantrymq.broker.longpoll import HeldPulls
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.stats import Stats
+from gantrymq.broker.wire.answers import with_json
+from gantrymq.errors import RefusedWith
+from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.world import Clock
+
+
+class RuntimeRequests:
+    """Serves figures."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: MessageStore,
+        stats: Stats,
+        held: HeldPulls,
+        offsets: ConsumerOffsets,
+        started_ms: int,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._stats = stats
+        self._held = held
+        self._offsets = offsets
+        self._started_ms = started_ms
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.figures,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_offsets,
+        }
+
+    def figures(self, asked: Command, connection: Connection) -> Command:
+        """28: a table of texts, under RocketMQ's names."""
+        return with_json(asked, {"table": self.table()})
+
+    def all_offsets(self, asked: Command, connection: Connection) -> Command:
+        """43: every committed offset."""
+        if not self._offsets.table:
+            raise RefusedWith(1, "no consumer group has committed an offset on this broker yet")
+        body = {"dataVersion": self._offsets.version.to_json(), "offsetTable": self._offsets.table}
+        return with_json(asked, body)
+
+    def table(self) -> dict[str, str]:
+        """The figures themselves."""
+        state = self._store.state()
+        stats = self._stats
+        now = self._clock.now_ms()
+        found, missed = stats.found, stats.missed
+        total = " ".join(repr(round(found.rate(each) + missed.rate(each), 6)) for each in (10, 60, 600))
+        return {
+            "brokerActive": "true",
+            "brokerVersionDesc": f"GantryMQ {__version__}",
+            "brokerVersion": "479",
+            "bootTimestamp": str(self._started_ms),
+            "runtime": run_time(now - self._started_ms),
+            "putMessageTimesTotal": str(stats.put.total),
+            "putMessageSizeTotal": str(stats.put_bytes),
+            "putMessageAverageSize": repr(round(stats.put_bytes / stats.put.total, 3) if stats.put.total else 0.0),
+            "putMessageFailedTimes": str(stats.put_failed),
+            "putTps": stats.put.rates(),
+            "getTransferredTps": stats.got.rates(),
+            "getFoundTps": found.rates(),
+            "getMissTps": missed.rates(),
+            "getTotalTps": total,
+            "msgPutTotalTodayNow": str(stats.put.total),
+            "msgGetTotalTodayNow": str(stats.got.total),
+            "msgPutTotalTodayMorning": "0",
+            "msgGetTotalTodayMorning": "0",
+            "msgPutTotalYesterdayMorning": "0",
+            "msgGetTotalYesterdayMorning": "0",
+            "commitLogMinOffset": str(state.min_log_offset),
+            "commitLogMaxOffset": str(state.max_log_offset),
+            "dispatchBehindBytes": str(state.max_log_offset - state.published_offset),
+            "remainHowManyDataToFlush": f"{state.max_log_offset - state.flushed_offset} B",
+            "pullRequestsHeld": str(self._held.count),
+            "sendThreadPoolQueueSize": "0",
+            "sendThreadPoolQueueCapacity": "10000",
+            "sendThreadPoolQueueHeadWaitTimeMills": "0",
+            "pullThreadPoolQueueSize": "0",
+            "pullThreadPoolQueueCapacity": "100000",
+            "pullThreadPoolQueueHeadWaitTimeMills": "0",
+            **state.details,
+        }
+
+
+def run_time(elapsed_ms: int) -> str:
+    """A span as RocketMQ prints it."""
+    seconds = elapsed_ms // 1000
+    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"

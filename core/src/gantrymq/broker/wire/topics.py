@@ -1,0 +1,178 @@
+"""Topics for operators: 17, 18 (create), 21, 351 (read), 202 (statistics), 215 (delete), 305 (system topics).
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import object_body_of, ok, queue_key, with_json
+from gantrymq.broker.wire.offsets import store_time_at
+from gantrymq.broker.wire.paging import page
+from gantrymq.errors import InvalidParameter, TopicNotExist
+from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.model import names
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import (
+    CreateTopicRequest,
+    DeleteTopicInBrokerRequest,
+    GetAllTopicConfigRequest,
+    GetTopicConfigRequest,
+    GetTopicStatsInfoRequest,
+)
+
+
+def attribute_changes(text: str | None) -> dict[str, str]:
+    """``+name=value,-name`` as a table.
+
+    Raises:
+        InvalidParameter: a piece has another form.
+    """
+    changes: dict[str, str] = {}
+    for piece in (text or "").split(","):
+        if not piece.strip():
+            continue
+        name, mark, value = piece.strip().partition("=")
+        if not name.startswith(("+", "-")) or (name.startswith("+") and not mark):
+            raise InvalidParameter(f"attributes: {piece!r} is neither +name=value nor -name")
+        changes[name] = value
+    return changes
+
+
+class TopicRequests:
+    """Serves the topic table."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        store: MessageStore,
+        topics: TopicTable,
+        delete_topic: Callable[[str], None],
+        put_tps: Callable[[str], float],
+        saved: Callable[[], Awaitable[None]],
+    ) -> None:
+        """*delete_topic* forgets a topic everywhere, *put_tps* gives messages a second into a topic, *saved* waits
+        until changes are on disk."""
+        self._identity = identity
+        self._store = store
+        self._topics = topics
+        self._delete_topic = delete_topic
+        self._put_tps = put_tps
+        self._saved = saved
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
+            RequestCode.GET_TOPIC_CONFIG: self.config,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
+        }
+
+    async def create(self, asked: Command, connection: Connection) -> Command:
+        """17: create or change one topic."""
+        header = CreateTopicRequest.from_ext(asked.ext)
+        if header.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
+            raise InvalidParameter(f"topicFilterType {header.topic_filter_type!r} is neither SINGLE_TAG nor MULTI_TAG")
+        topic = TopicConfig(
+            header.topic,
+            header.read_queue_nums,
+            header.write_queue_nums,
+            header.perm,
+            header.topic_filter_type,
+            header.topic_sys_flag or 0,
+            header.order,
+        )
+        self._topics.update(topic, attribute_changes(header.attributes))
+        await self._saved()
+        return ok(asked)
+
+    async def create_many(self, asked: Command, connection: Connection) -> Command:
+        """18: create or change several; all names are checked before the first is applied."""
+        topics = [TopicConfig.from_json(each) for each in object_body_of(asked).get("topicConfigList") or ()]
+        for topic in topics:
+            names.check_topic(topic.name)
+            if names.is_system_topic(topic.name):
+                raise InvalidParameter(f"topic {topic.name} belongs to the broker itself and cannot be changed")
+        for topic in topics:
+            self._topics.update(topic, topic.attributes)
+        await self._saved()
+        return ok(asked)
+
+    def all_configs(self, asked: Command, connection: Connection) -> Command:
+        """21: every topic, or a page of them."""
+        header = GetAllTopicConfigRequest.from_ext(asked.ext)
+        table = {name: topic.to_json() for name, topic in self._topics.view.items()}
+        ext = {}
+        if header.topic_seq is not None:
+            table, total = page(
+                table, header.topic_seq, header.max_topic_num, header.data_version, self._topics.version
+            )
+            ext["totalTopicNum"] = str(total)
+        body = {
+            "dataVersion": self._topics.version.to_json(),
+            "mappingDataVersion": DataVersion().to_json(),
+            "topicConfigTable": table,
+            "topicQueueMappingDetailMap": {},
+            "topicQueueMappingInfoMap": {},
+        }
+        return with_json(asked, body, ext)
+
+    def config(self, asked: Command, connection: Connection) -> Command:
+        """351: one topic."""
+        header = GetTopicConfigRequest.from_ext(asked.ext)
+        return with_json(asked, self._required(header.topic).to_json())
+
+    async def stats(self, asked: Command, connection: Connection) -> Command:
+        """202: offsets of a topic's queues and when each last got a message."""
+        topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
+        table: dict[Any, Any] = {}
+        for queue_id in range(max(topic.write_queues, topic.read_queues)):
+            queue = Queue(topic.name, queue_id)
+            bounds = self._store.bounds(queue)
+            updated = 0
+            if bounds.max_offset > bounds.min_offset:
+                updated = max(0, await store_time_at(self._store, queue, bounds.max_offset - 1))
+            key = queue_key(MessageQueue(topic.name, self._identity.broker_name, queue_id))
+            table[key] = {
+                "lastUpdateTimestamp": updated,
+                "maxOffset": bounds.max_offset,
+                "minOffset": max(0, bounds.min_offset),
+            }
+        return with_json(asked, {"offsetTable": table, "topicPutTps": self._put_tps(topic.name)})
+
+    async def delete(self, asked: Command, connection: Connection) -> Command:
+        """215: forget a topic, its queues and what groups committed for it."""
+        self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
+        await self._saved()
+        return ok(asked)
+
+    def system_topics(self, asked: Command, connection: Connection) -> Command:
+        """305: topics that belong to the broker itself."""
+        own = [name for name in self._topics.view if self._is_own(name)]
+        return with_json(asked, {"topicList": own})
+
+    def _is_own(self, name: str) -> bool:
+        identity = self._identity
+        return names.is_system_topic(name) or name in (
+            identity.cluster,
+            identity.broker_name,
+            f"{identity.cluster}_REPLY_TOPIC",
+        )
+
+    def _required(self, name: str) -> TopicConfig:
+        topic = self._topics.get(name)
+        if topic is None:
+            raise TopicNotExist(f"No topic in this broker. topic: {name}; see: gantrymq topic list")
+        return topic
