@@ -76,7 +76,9 @@ class Plugins:
         if name in self.stores:
             return self.stores[name]
         if not self.stores:
-            raise PluginError(f"no store plugin is installed; install one with: pip install {STORE_TO_INSTALL}")
+            left_out = [info.name for info in self.infos if info.state is PluginState.LEFT_OUT]
+            hint = f" (plugins= leaves out {', '.join(left_out)})" if left_out else ""
+            raise PluginError(f"no store plugin is installed{hint}; install one with: pip install {STORE_TO_INSTALL}")
         raise PluginError(
             f"store={name}: no installed plugin offers a store of that name (there is {', '.join(self.stores)}); set "
             f"store= to one of these or install its plugin, such as: pip install gantrymq-storage-{name}"

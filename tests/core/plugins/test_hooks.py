@@ -1,0 +1,19 @@
+"""The hooks and the registries belong together."""
+
+from gantrymq import hooks
+from gantrymq.plugins.registries import Registries
+
+
+def test_every_hook_has_a_registry_and_every_registry_a_hook():
+    assert set(Registries().by_hook()) == {name for name in vars(hooks) if name.startswith("gantry_")}
+
+
+def test_settings_come_first():
+    assert next(iter(Registries().by_hook())) == "gantry_register_config"
+
+
+def test_every_hook_says_when_it_is_called_and_what_goes_wrong():
+    for name, hook in vars(hooks).items():
+        if name.startswith("gantry_"):
+            assert "When:" in hook.__doc__, name
+            assert "Errors:" in hook.__doc__, name
