@@ -1,0 +1,1 @@
+"""GantryMQ's store on memory-mapped files, in Apache RocketMQ's own formats."""

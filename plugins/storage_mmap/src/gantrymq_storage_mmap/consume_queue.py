@@ -1,0 +1,159 @@
+"""One consume queue: entries by queue offset, in sparse files of one size.
+
+    min_offset      first entry whose record is still in the log
+    max_offset      behind the last entry that is published; what readers see as the end
+    next_offset     what the next appended message gets; ahead of max_offset by what is appended but not published
+
+The file at byte p holds the entries from p / 20 on. A queue that starts above 0 is filled up to there with pre-blank
+entries (see `gantrymq.formats.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
+
+Source: apache/rocketmq store/.../ConsumeQueue.java.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK
+from gantrymq.formats.record import topic_part
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq_storage_mmap.queue_files import QueueFiles
+
+__all__ = ["ConsumeQueue", "topic_problem"]
+
+MAX_TOPIC_BYTES = 127
+MAX_RETRY_TOPIC_BYTES = 255
+
+
+class ConsumeQueue:
+    """Offsets and entries of one queue."""
+
+    __slots__ = (
+        "_files",
+        "dirty_from",
+        "dropped",
+        "empty",
+        "folder",
+        "magic",
+        "max_offset",
+        "min_offset",
+        "named",
+        "next_offset",
+        "queue_id",
+        "topic",
+        "warm_offset",
+    )
+
+    def __init__(self, files: QueueFiles, folder: Path, topic: str, queue_id: int) -> None:
+        """A queue without entries; *folder* need not exist.
+
+        Raises:
+            FormatError: the topic does not fit a record.
+        """
+        self._files = files
+        self.folder = folder
+        self.topic = topic
+        self.queue_id = queue_id
+        self.magic, self.named = topic_part(topic)
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0
+        self.warm_offset = 0  # entries from here on were written since the start: reading them does not block
+        self.empty = True  # no file was ever written
+        self.dirty_from = -1  # queue offset of the first entry that is not durable, -1 when all are
+        self.dropped = False
+
+    def write(self, queue_offset: int, entries: bytes) -> None:
+        """Write packed *entries* from *queue_offset* on. Budget: 3 us a call.
+
+        Raises:
+            OSError: no room, or the file system is broken; some of the entries may be there.
+        """
+        position = queue_offset * ENTRY_BYTES
+        if self.empty:
+            self._begin(queue_offset)
+        file_bytes = self._files.file_bytes
+        start = position - position % file_bytes
+        if position + len(entries) <= start + file_bytes:
+            self._files.made(self.folder, start).pwrite(entries, position - start)
+        else:
+            rest = memoryview(entries)
+            while rest:
+                start = position - position % file_bytes
+                piece = rest[: start + file_bytes - position]
+                self._files.made(self.folder, start).pwrite(piece, position - start)
+                position += len(piece)
+                rest = rest[len(piece) :]
+        if self.dirty_from < 0 or queue_offset < self.dirty_from:
+            self.dirty_from = queue_offset
+
+    def read(self, queue_offset: int, count: int) -> bytes:
+        """Up to *count* packed entries from *queue_offset* on, those of one file only; empty where there is no file.
+
+        Budget: 2 us for entries in the page cache. Bounds are the caller's business: bytes behind the last entry are
+        zeros.
+        """
+        position = queue_offset * ENTRY_BYTES
+        start = position - position % self._files.file_bytes
+        file = self._files.existing(self.folder, start)
+        if file is None:
+            return b""
+        return file.pread(min(count * ENTRY_BYTES, start + self._files.file_bytes - position), position - start)
+
+    def read_detached(self, queue_offset: int, count: int) -> bytes:
+        """As `read`, for a thread of its own: opens the file for this one call."""
+        position = queue_offset * ENTRY_BYTES
+        start = position - position % self._files.file_bytes
+        try:
+            file = self._files.files.open(self.folder / f"{start:020d}", read_only=True)
+        except FileNotFoundError:
+            return b""
+        try:
+            return file.pread(min(count * ENTRY_BYTES, start + self._files.file_bytes - position), position - start)
+        finally:
+            file.close()
+
+    def entry(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """Log offset, size and tags code of one entry; None where nothing was written."""
+        data = self.read(queue_offset, 1)
+        if len(data) < ENTRY_BYTES:
+            return None
+        log_offset, size, tags_code = ENTRY.unpack(data)
+        return (log_offset, size, tags_code) if log_offset >= 0 and size > 0 else None
+
+    def file_starts(self, begin: int, end: int) -> list[int]:
+        """Positions of the files that hold entries ``[begin, end)``."""
+        file_bytes = self._files.file_bytes
+        first = begin * ENTRY_BYTES
+        return list(range(first - first % file_bytes, end * ENTRY_BYTES, file_bytes))
+
+    def _begin(self, queue_offset: int) -> None:
+        """Make the first file; entries before *queue_offset* in it become pre-blank and lie below the minimum."""
+        position = queue_offset * ENTRY_BYTES
+        start = position - position % self._files.file_bytes
+        file = self._files.made(self.folder, start)
+        if position > start:
+            file.pwrite(PRE_BLANK * ((position - start) // ENTRY_BYTES), 0)
+            self.min_offset = max(self.min_offset, queue_offset)
+        self.empty = False
+
+
+def topic_problem(topic: str, queue_id: int) -> str | None:
+    """Why no queue can be kept under these names, or None. A topic names a folder, so it must not lead elsewhere."""
+    try:
+        length = len(topic.encode("utf-8"))
+    except UnicodeEncodeError:
+        return f"the topic {topic!r} cannot be written as UTF-8"
+    limit = MAX_RETRY_TOPIC_BYTES if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_BYTES
+    if not 1 <= length <= limit:
+        return f"the topic has {length} bytes, 1 to {limit} are allowed"
+    if "/" in topic or "\\" in topic or "\0" in topic or topic in (".", ".."):
+        return f"the topic {topic!r} is not usable as a folder's name"
+    if not 0 <= queue_id <= 0x7FFFFFFF:
+        return f"the queue id {queue_id} is outside 0 to 2147483647"
+    try:
+        topic_part(topic)
+    except FormatError as problem:
+        return str(problem)
+    return None

@@ -1,0 +1,71 @@
+"""One commit log file: a descriptor, a mapping while it is near the log's end, and its place in the log.
+
+File names are the place of the first byte in the whole log, in 20 decimal digits.
+
+Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java, common/.../UtilAll.java (offset2FileName).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.world import File, Mapping
+
+__all__ = ["NAME_DIGITS", "LogFile", "file_name", "file_start"]
+
+NAME_DIGITS = 20
+
+
+def file_name(start: int) -> str:
+    """The name of the file whose first byte is byte *start* of the whole."""
+    return str(start).zfill(NAME_DIGITS)
+
+
+def file_start(name: str) -> int | None:
+    """What `file_name` was made from, or None for a name of another kind."""
+    return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal() else None
+
+
+class LogFile:
+    """Bytes ``[start, end)`` of the log."""
+
+    __slots__ = ("_mapping", "end", "file", "path", "start")
+
+    def __init__(self, path: Path, start: int, size: int, file: File) -> None:
+        """Take ownership of *file*, which is *size* bytes long."""
+        self.path = path
+        self.start = start
+        self.end = start + size
+        self.file = file
+        self._mapping: Mapping | None = None
+
+    def mapping(self) -> Mapping:
+        """The mapping of the whole file, made at the first call."""
+        if self._mapping is None:
+            self._mapping = self.file.map()
+        return self._mapping
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the file is in memory."""
+        return self._mapping is not None
+
+    def slice(self, start: int, end: int) -> memoryview:
+        """Bytes ``[start, end)`` of the log, through the mapping; it must lie within this file."""
+        mapping = self._mapping if self._mapping is not None else self.mapping()
+        return mapping.view[start - self.start : end - self.start]
+
+    def pread(self, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)`` of the log, copied through the descriptor; may block on the disk."""
+        return self.file.pread(end - start, start - self.start)
+
+    def unmap(self) -> None:
+        """Drop the mapping; slices that are still held keep the memory."""
+        if self._mapping is not None:
+            self._mapping.close()
+            self._mapping = None
+
+    def close(self) -> None:
+        """Drop mapping and descriptor."""
+        self.unmap()
+        self.file.close()

@@ -1,0 +1,80 @@
+"""The settings that this store obeys, read once and typed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import attrs
+
+from gantrymq.config import Settings
+from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.formats.tags_code import parse_delay_levels
+
+__all__ = ["Options", "read_options"]
+
+_ASSUMED_MEMORY_BYTES = 4 * 1024**3  # where the system does not say how much it has
+
+
+@attrs.frozen
+class Options:
+    """Sizes in bytes, times in ms."""
+
+    root: Path
+    log_folder: Path
+    log_file_bytes: int
+    queue_file_bytes: int
+    max_body_bytes: int
+    flush_interval_ms: int
+    flush_least_pages: int
+    flush_thorough_ms: int
+    queue_flush_interval_ms: int
+    queue_flush_least_pages: int
+    queue_flush_thorough_ms: int
+    scan_bytes: int  # queue bytes one get may examine
+    memory_limit_bytes: int  # most bytes and messages of one get, by where the data lies
+    memory_limit_count: int
+    disk_limit_bytes: int
+    disk_limit_count: int
+    memory_window_bytes: int  # from the log's end; further back counts as on disk
+    hot_window_bytes: int  # from the log's end; further back is read in a thread
+    max_open_queue_files: int
+    check_crc: bool
+    delay_levels_ms: tuple[int, ...]
+
+
+def read_options(root: Path, settings: Settings) -> Options:
+    """Read the settings; *root* is the store's folder."""
+    number = settings.number
+    folder = settings.text("storePathCommitLog")
+    queue_file_bytes = number("mappedFileSizeConsumeQueue")
+    return Options(
+        root=root,
+        log_folder=Path(folder) if folder else root / "commitlog",
+        log_file_bytes=number("mappedFileSizeCommitLog"),
+        queue_file_bytes=-(-queue_file_bytes // ENTRY_BYTES) * ENTRY_BYTES,
+        max_body_bytes=number("maxMessageSize") if "maxMessageSize" in settings.schema else 4 * 1024**2,
+        flush_interval_ms=number("flushIntervalCommitLog"),
+        flush_least_pages=number("flushCommitLogLeastPages"),
+        flush_thorough_ms=number("flushCommitLogThoroughInterval"),
+        queue_flush_interval_ms=number("flushIntervalConsumeQueue"),
+        queue_flush_least_pages=number("flushConsumeQueueLeastPages"),
+        queue_flush_thorough_ms=number("flushConsumeQueueThoroughInterval"),
+        scan_bytes=number("maxFilterMessageSize"),
+        memory_limit_bytes=number("maxTransferBytesOnMessageInMemory"),
+        memory_limit_count=number("maxTransferCountOnMessageInMemory"),
+        disk_limit_bytes=number("maxTransferBytesOnMessageInDisk"),
+        disk_limit_count=number("maxTransferCountOnMessageInDisk"),
+        memory_window_bytes=_memory_bytes() * number("accessMessageInMemoryMaxRatio") // 100,
+        hot_window_bytes=number("hotReadWindow"),
+        max_open_queue_files=number("maxOpenQueueFiles"),
+        check_crc=settings.flag("checkCRCOnRecover"),
+        delay_levels_ms=parse_delay_levels(settings.text("messageDelayLevel")),
+    )
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not POSIX
+        return _ASSUMED_MEMORY_BYTES

@@ -1,0 +1,21 @@
+"""Entry point ``storage_mmap``: the store ``mmap`` and its settings."""
+
+from __future__ import annotations
+
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import ConfigRegistry, StoreRegistry
+from gantrymq_storage_mmap.settings import SCHEMA
+from gantrymq_storage_mmap.store import MmapStore
+
+
+@hookimpl
+def gantry_register_config(registry: ConfigRegistry) -> None:
+    """Declare the store's keys."""
+    for setting in SCHEMA:
+        registry.add(setting)
+
+
+@hookimpl
+def gantry_register_stores(registry: StoreRegistry) -> None:
+    """Offer the store under the name ``mmap``, the default of ``store``."""
+    registry.add("mmap", MmapStore)

@@ -1,0 +1,152 @@
+"""What an operator may set of this store, under RocketMQ's key names and with its defaults.
+
+Three keys that this store obeys belong to the broker, which declares them: ``maxMessageSize``, ``flushDiskType`` and
+``storePathRootDir``. Keys of parts that are not built are declared so that asking for the part stops the start.
+
+Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.config import Setting, Value
+from gantrymq.errors import ConfigError
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
+
+__all__ = ["SCHEMA"]
+
+
+def _one_folder(value: Value) -> str | None:
+    if "," in str(value) or ";" in str(value):
+        return "a commit log spread over several folders is not built in this version; name one folder"
+    return None
+
+
+def _file_store(value: Value) -> str | None:
+    if value == "default":
+        return None
+    return "the RocksDB store is not built in this version; use storeType=default (files)"
+
+
+def _delay_levels(value: Value) -> str | None:
+    try:
+        parse_delay_levels(str(value))
+    except ConfigError as problem:
+        return str(problem)
+    return None
+
+
+def _only_off(part: str) -> Callable[[Value], str | None]:
+    def check(value: Value) -> str | None:
+        return f"{part} not built in this version; leave the key at false" if value is True else None
+
+    return check
+
+
+def _not_built(key: str, part: str) -> Setting:
+    return Setting(key, "flag", False, f"Not built in this version: {part}.", not_built=_only_off(f"{part} is"))
+
+
+SCHEMA: tuple[Setting, ...] = (
+    Setting(
+        "storePathCommitLog",
+        "text",
+        "",
+        "Folder of the commit log; empty means commitlog in the store's root.",
+        not_built=_one_folder,
+    ),
+    Setting(
+        "mappedFileSizeCommitLog",
+        "number",
+        1024**3,
+        "Size of one commit log file, bytes.",
+        at_least=4096,
+        at_most=2**31 - 1,
+    ),
+    Setting(
+        "mappedFileSizeConsumeQueue",
+        "number",
+        6_000_000,
+        "Size of one queue file, bytes; rounded up to a multiple of 20.",
+        at_least=20,
+        at_most=2**31 - 20,
+    ),
+    Setting("flushIntervalCommitLog", "number", 500, "Pause between background flushes of the log, ms.", at_least=1),
+    Setting(
+        "flushCommitLogLeastPages",
+        "number",
+        4,
+        "A background flush waits for so many dirty pages of 4 KiB.",
+        at_least=0,
+    ),
+    Setting(
+        "flushCommitLogThoroughInterval",
+        "number",
+        10_000,
+        "A background flush no longer waits for pages after this time, ms.",
+        at_least=1,
+    ),
+    Setting("flushIntervalConsumeQueue", "number", 1000, "Pause between flushes of the queues, ms.", at_least=1),
+    Setting(
+        "flushConsumeQueueLeastPages",
+        "number",
+        2,
+        "A queue is flushed when so many of its 4 KiB pages are dirty.",
+        at_least=0,
+    ),
+    Setting(
+        "flushConsumeQueueThoroughInterval",
+        "number",
+        60_000,
+        "Every dirty queue is flushed, and the checkpoint written, this often, ms.",
+        at_least=1,
+    ),
+    Setting(
+        "maxFilterMessageSize", "number", 16_000, "Queue bytes that one pull may examine (20 a message).", at_least=20
+    ),
+    Setting(
+        "maxTransferBytesOnMessageInMemory", "number", 262_144, "Most bytes of one pull of recent messages.", at_least=1
+    ),
+    Setting(
+        "maxTransferCountOnMessageInMemory", "number", 32, "Most messages of one pull of recent messages.", at_least=1
+    ),
+    Setting("maxTransferBytesOnMessageInDisk", "number", 65_536, "Most bytes of one pull of old messages.", at_least=1),
+    Setting("maxTransferCountOnMessageInDisk", "number", 8, "Most messages of one pull of old messages.", at_least=1),
+    Setting(
+        "accessMessageInMemoryMaxRatio",
+        "number",
+        40,
+        "Messages within this share of the machine's memory, in percent, count as recent.",
+        at_least=0,
+        at_most=100,
+    ),
+    Setting("checkCRCOnRecover", "flag", True, "Verify the body's CRC of every record that recovery reads."),
+    Setting(
+        "messageDelayLevel",
+        "text",
+        DEFAULT_DELAY_LEVELS,
+        "Durations of the delay levels, from 1.",
+        not_built=_delay_levels,
+    ),
+    Setting(
+        "hotReadWindow",
+        "number",
+        256 * 1024**2,
+        "Bytes at the log's end that are read through the mapping, older ones in a thread (GantryMQ's own).",
+        at_least=0,
+    ),
+    Setting("maxOpenQueueFiles", "number", 512, "Queue files that are kept open (GantryMQ's own).", at_least=1),
+    Setting("storeType", "text", "default", "Kind of store; only default (files) is built.", not_built=_file_store),
+    _not_built("transientStorePoolEnable", "the pool of off-heap write buffers"),
+    _not_built("writeWithoutMmap", "writing the log without a mapping"),
+    _not_built("warmMapedFileEnable", "touching the pages of new log files beforehand"),
+    _not_built("enableLmq", "the light queue"),
+    _not_built("enableMultiDispatch", "dispatch to light queues"),
+    _not_built("enableConsumeQueueExt", "the extended queue file"),
+    _not_built("duplicationEnable", "duplication"),
+    _not_built("enabledAppendPropCRC", "appending a check sum property"),
+    _not_built("forceVerifyPropCRC", "recovery by the check sum property"),
+    _not_built("messageIndexSafe", "recovery guided by the index"),
+    _not_built("readUnCommitted", "dispatch of what is not confirmed"),
+)

@@ -1,0 +1,251 @@
+"""The store: parts put together, started, stopped, and asked.
+
+Source of the order of start and stop: apache/rocketmq store/.../DefaultMessageStore.java (load, start, shutdown).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Sequence
+
+from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
+from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import (
+    Bounds,
+    DispatchEntry,
+    Edge,
+    GetLimit,
+    GetResult,
+    MessageFilter,
+    PutResult,
+    PutStatus,
+    QueryResult,
+    RecoveryReport,
+    StoreContext,
+    StoreMessage,
+    StoreState,
+)
+from gantrymq.model.queue import Queue
+from gantrymq.world import Lock
+from gantrymq_storage_mmap.appender import Appender, refused
+from gantrymq_storage_mmap.commit_log import CommitLog
+from gantrymq_storage_mmap.flush import LogFlusher
+from gantrymq_storage_mmap.get import Reader
+from gantrymq_storage_mmap.log_file import LogFile
+from gantrymq_storage_mmap.log_folder import load_log_files
+from gantrymq_storage_mmap.log_scan import dispatch_entries, read_at
+from gantrymq_storage_mmap.options import read_options
+from gantrymq_storage_mmap.preallocation import Preallocation
+from gantrymq_storage_mmap.publisher import Publisher
+from gantrymq_storage_mmap.queue_files import QueueFiles
+from gantrymq_storage_mmap.queue_flush import QueueFlusher
+from gantrymq_storage_mmap.queue_table import QueueTable
+from gantrymq_storage_mmap.recovery import Recovery
+from gantrymq_storage_mmap.time_search import offset_at
+
+__all__ = ["MmapStore"]
+
+_NOT_RUNNING = "the store is not running"
+
+
+class MmapStore:
+    """`gantrymq.interfaces.MessageStore` over RocketMQ's files."""
+
+    def __init__(self, context: StoreContext) -> None:
+        """Read the settings. Nothing is touched before `start`."""
+        world = context.world
+        self._files, self._workers, self._clock = world.files, world.workers, world.clock
+        self._process_id = world.process_id
+        self._tell = context.log
+        self._options = read_options(context.root, context.settings)
+        self._root = context.root
+        self._lock: Lock | None = None
+        self._refusal: str | None = _NOT_RUNNING
+        self._wire([])
+
+    def _wire(self, loaded: list[LogFile]) -> None:
+        """Build the parts over the log files *loaded*."""
+        options = self._options
+        ahead = Preallocation(self._files, self._workers, options.log_folder, options.log_file_bytes, self._tell)
+        self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
+        self._queues = QueueTable(
+            self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files)
+        )
+        self._publisher = Publisher()
+        self._appender = Appender(self._log, self._queues, self._publisher, self._clock.now_ms, options.max_body_bytes)
+        self._flusher = LogFlusher(self._log, self._workers, self._clock, options)
+        self._queue_flusher = QueueFlusher(
+            self._queues, self._publisher, self._flusher, (self._files, self._workers, self._clock), options, self._tell
+        )
+        self._reader = Reader(self._log, self._workers, options)
+
+    # --- start and stop ---------------------------------------------------------------------------------------------
+
+    async def start(self) -> RecoveryReport:
+        """Lock, load, recover; the report says what was found and done.
+
+        Raises:
+            StoreLocked: another process holds the store.
+            StoreReadOnly: its folder cannot be written.
+            StoreLayoutError: it holds something this store does not understand; says what and what to do.
+            StoreDamaged: what it holds contradicts itself.
+        """
+        self._take_lock()
+        try:
+            report, checkpoint = await self._workers.run(self._recover)
+        except BaseException as error:
+            self._close_files()
+            self._release_lock()
+            if isinstance(error, OSError):
+                raise StoreError(f"the store {self._root} cannot be opened: {error}") from error
+            raise
+        self._flusher.start(report.log_end, self._log.last_timestamp)
+        self._queue_flusher.start(checkpoint)
+        self._refusal = None
+        self._queues.remove_dropped(self._workers, self._tell)
+        return report
+
+    async def stop(self) -> None:
+        """Make everything durable and visible, write the checkpoint, leave no ``abort``. A second call does nothing.
+
+        When the disk fails on the way, ``abort`` stays and the next start recovers; that is told, not raised.
+        """
+        if self._lock is None or self._refusal == _NOT_RUNNING:
+            return
+        self._refusal = _NOT_RUNNING
+        try:
+            await self._flusher.stop()
+            self._publisher.publish(self._log.end)
+            await self._queue_flusher.stop()
+            if self._appender.refusal is None:
+                self._files.remove(self._root / "abort")
+                self._files.sync_dir(self._root)
+        except (GantryError, OSError) as error:
+            self._tell(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
+        finally:
+            self._close_files()
+            self._release_lock()
+
+    def _take_lock(self) -> None:
+        try:
+            self._files.make_dirs(self._root)
+            self._files.make_dirs(self._options.log_folder)
+            lock = self._files.lock(self._root / "lock", b"lock")
+        except OSError as error:
+            raise StoreReadOnly(f"the store's folder {self._root} cannot be written: {error}") from error
+        if lock is None:
+            raise StoreLocked(
+                f"the store {self._root} is in use by another broker; stop that one, or give this one a folder of its "
+                "own with storePathRootDir"
+            )
+        self._lock = lock
+
+    def _recover(self) -> tuple[RecoveryReport, Checkpoint]:
+        """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
+        options, files = self._options, self._files
+        clean = files.stat(self._root / "abort") is None
+        stat = files.stat(self._root / "checkpoint")
+        checkpoint = decode_checkpoint(files.read(self._root / "checkpoint") if stat is not None else b"")
+        self._wire(load_log_files(files, options.log_folder, options.log_file_bytes))
+        self._queues.load()
+        files.replace(self._root / "abort", str(self._process_id).encode("ascii"))
+        recovery = Recovery(files, self._log, self._queues, options, self._clock.now_ms(), self._tell)
+        report = recovery.run(clean, checkpoint)
+        self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
+        if self._log.current is not None:
+            self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
+        self._publisher.recovered(report.log_end, recovery.last_timestamp)
+        return report, checkpoint
+
+    def _close_files(self) -> None:
+        self._log.close()
+        self._queues.queue_files.close()
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # --- write ------------------------------------------------------------------------------------------------------
+
+    def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
+        """Append in order; see `Appender.append`."""
+        problem = self.refusal()
+        if problem is not None:
+            return [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * len(messages)
+        return self._appender.append(messages)
+
+    def flushed(self, log_offset: int) -> Awaitable[None]:
+        """Done when everything before *log_offset* is durable; see `LogFlusher.flushed`."""
+        return self._flusher.flushed(log_offset)
+
+    def publish(self, up_to: int) -> Sequence[DispatchEntry]:
+        """Make visible what ends at or before *up_to*; see `Publisher.publish`."""
+        return self._publisher.publish(up_to)
+
+    def refusal(self) -> str | None:
+        """Why writes are refused, None while they are taken."""
+        return self._refusal or self._appender.refusal or self._flusher.failure or self._publisher.refusal
+
+    # --- read -------------------------------------------------------------------------------------------------------
+
+    def get(
+        self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
+    ) -> GetResult | Awaitable[GetResult]:
+        """Read from *queue_offset*; see `Reader.get`. An awaitable when the entries or the records are cold."""
+        return self._reader.get(self._queues.get(queue), queue_offset, limit, match)
+
+    def read(self, log_offset: int) -> RecordView | None:
+        """The record at *log_offset*, published or not; None where no record starts. May wait for the disk."""
+        return read_at(self._log, log_offset)
+
+    def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
+        """Every published record of ``[start, end)``, in log order; reads through the mapping."""
+        return dispatch_entries(
+            self._log, start, min(end, self._publisher.published_offset), self._options.delay_levels_ms
+        )
+
+    def bounds(self, queue: Queue) -> Bounds:
+        """Offsets of a queue; (0, 0) for one that never got a message."""
+        found = self._queues.get(queue)
+        return Bounds(found.min_offset, found.max_offset) if found is not None else Bounds(0, 0)
+
+    def queues(self) -> Sequence[Queue]:
+        """Every queue that has or had a message, sorted."""
+        return self._queues.names()
+
+    def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+        """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
+        found = self._queues.get(queue)
+        return offset_at(self._log, found, time_ms, edge) if found is not None else 0
+
+    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
+        """Finds nothing: the index by key is not part of this version, and the answer says so."""
+        return QueryResult((), 0, 0, "queries by key need the message index, which this version does not build")
+
+    def drop(self, topic: str) -> None:
+        """Forget the queues of *topic*; their files go in a thread, its records stay in the log.
+
+        Raises:
+            StoreError: the queues' folder cannot be moved.
+        """
+        try:
+            self._queues.drop(topic, self._workers, self._tell)
+        except OSError as error:
+            raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
+
+    def state(self) -> StoreState:
+        """Watermarks and refusals; details under RocketMQ's names."""
+        log = self._log
+        return StoreState(
+            min_log_offset=log.min_offset,
+            max_log_offset=log.end,
+            flushed_offset=self._flusher.flushed_offset,
+            published_offset=self._publisher.published_offset,
+            refusal=self.refusal(),
+            details={
+                "commitLogMinOffset": str(log.min_offset),
+                "commitLogMaxOffset": str(log.end),
+                "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
+            },
+        )

@@ -1,0 +1,34 @@
+"""What every store promises, kept by this one: with ordinary sizes, tiny files, and everything read cold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gantrymq.config import Setting, Settings
+from gantrymq.interfaces import MessageStore, StoreContext
+from gantrymq.testing import StoreContract
+from gantrymq.world import World
+from gantrymq_storage_mmap.settings import SCHEMA
+from gantrymq_storage_mmap.store import MmapStore
+
+BROKER_KEYS = (Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"),)
+
+
+class TestContract(StoreContract):
+    sizes: dict[str, Any] = {"mappedFileSizeCommitLog": 4 * 1024**2}
+
+    def make_store(self, world: World, root: Path, **settings: Any) -> MessageStore:
+        return MmapStore(StoreContext(world, root, Settings((*SCHEMA, *BROKER_KEYS), {**self.sizes, **settings})))
+
+
+class TestContractWithTinyFiles(TestContract):
+    """Files roll all the time, three queue files are open at most."""
+
+    sizes = {"mappedFileSizeCommitLog": 36864, "mappedFileSizeConsumeQueue": 100, "maxOpenQueueFiles": 3}
+
+
+class TestContractReadCold(TestContract):
+    """Nothing is hot: every get goes through a thread."""
+
+    sizes = {"mappedFileSizeCommitLog": 65536, "hotReadWindow": 0}
