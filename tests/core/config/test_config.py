@@ -1,0 +1,63 @@
+"""One setting, and the values in force."""
+
+import pytest
+
+from gantrymq.config import Setting, Settings
+from gantrymq.errors import ConfigError
+
+SIZE = Setting("size", "number", 10, "Size.", at_least=1, at_most=99)
+ON = Setting("on", "flag", False, "On.", not_built=lambda value: "is not built" if value else None)
+MODE = Setting("mode", "text", "a", "Mode.", choices=("a", "b"))
+NAME = Setting("name", "text", "", "Name.")
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "value"),
+    [(SIZE, " 12 ", 12), (ON, "FALSE", False), (MODE, "b", "b"), (NAME, " x y ", "x y")],
+)
+def test_a_text_becomes_a_value(setting, text, value):
+    assert setting.parse(text, "here") == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "sentence"),
+    [
+        (SIZE, "1.5", "here: size=1.5 is not a whole number"),
+        (SIZE, "0", "here: size=0 is below the smallest allowed value 1"),
+        (SIZE, "100", "here: size=100 is above the largest allowed value 99"),
+        (ON, "1", "here: on=1 is neither true nor false"),
+        (ON, "true", "here: on=true: is not built"),
+        (MODE, "c", "here: mode=c is not one of a, b"),
+    ],
+)
+def test_a_text_that_does_not_fit_is_refused(setting, text, sentence):
+    with pytest.raises(ConfigError) as caught:
+        setting.parse(text, "here")
+    assert str(caught.value) == sentence
+
+
+def test_values_are_read_by_kind():
+    settings = Settings([SIZE, ON, NAME], {"size": 5, "name": "n"})
+    assert (settings.number("size"), settings.flag("on"), settings.text("name")) == (5, False, "n")
+
+
+def test_each_value_knows_where_it_came_from():
+    settings = Settings([SIZE, ON])
+    settings.set("size", "7", "--set size")
+    assert (settings.source("size"), settings.source("on")) == ("--set size", "default")
+
+
+def test_a_key_that_nobody_declared_is_a_bug():
+    with pytest.raises(KeyError):
+        Settings([SIZE]).number("sice")
+    with pytest.raises(KeyError):
+        Settings([SIZE]).set("sice", "1", "here")
+
+
+def test_a_value_given_in_code_is_checked_too():
+    with pytest.raises(ConfigError, match="given in code: size=0"):
+        Settings([SIZE], {"size": 0})
+
+
+def test_all_values_are_listed_by_key():
+    assert list(Settings([SIZE, ON, MODE]).as_dict().items()) == [("mode", "a"), ("on", False), ("size", 10)]

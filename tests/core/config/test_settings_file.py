@@ -1,0 +1,122 @@
+"""Properties files, read as java.util.Properties reads them."""
+
+from pathlib import Path
+
+import pytest
+
+from gantrymq.errors import ConfigError
+from gantrymq.settings_file import parse_properties, read_settings_file
+
+
+class OneFile:
+    """A `Files` with one file in it."""
+
+    def __init__(self, raw):
+        self.raw = raw
+
+    def read(self, path):
+        if self.raw is None:
+            raise FileNotFoundError(2, "No such file or directory")
+        return self.raw
+
+
+def pairs(text):
+    return [(line.key, line.value) for line in parse_properties(text, "broker.conf")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "brokerName=a",
+        "brokerName = a",
+        "brokerName:a",
+        "brokerName : a",
+        "brokerName a",
+        "  brokerName\t=\ta",
+        "brokerName\fa",
+    ],
+)
+def test_equals_sign_colon_and_blanks_separate(line):
+    assert pairs(line) == [("brokerName", "a")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("\n \t\n", []),
+        ("# a=b\n! c=d\n  # e=f\n", []),
+        ("a", [("a", "")]),
+        ("a=", [("a", "")]),
+        ("a==b", [("a", "=b")]),
+        ("a = : b", [("a", ": b")]),
+        ("a=b # no comment", [("a", "b # no comment")]),
+        ("a=b  ", [("a", "b  ")]),
+        ("a=1\rb=2\r\nc=3\nd=4", [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]),
+        ("a=1\na=2", [("a", "1"), ("a", "2")]),
+    ],
+)
+def test_lines_comments_and_values(text, expected):
+    assert pairs(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=b,\\\n   c,\\\r\n\td", [("a", "b,c,d")]),
+        ("a=b\\\\\nc=d", [("a", "b\\"), ("c", "d")]),
+        ("a=b\\\\\\\nc", [("a", "b\\c")]),
+        ("a=b\\\n# still the value", [("a", "b# still the value")]),
+        ("a=b\\\n\nc=d", [("a", "b"), ("c", "d")]),
+        ("a=b\\", [("a", "b")]),
+        ("\\\n\na=b", [("a", "b")]),
+    ],
+)
+def test_an_odd_number_of_backslashes_joins_lines(text, expected):
+    assert pairs(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=\\t\\n\\r\\f", ("a", "\t\n\r\f")),
+        ("a=\\u0041\\u00e9", ("a", "Aé")),
+        ("a=\\uD83D\\uDE00", ("a", "😀")),
+        ("a=C:\\\\store", ("a", "C:\\store")),
+        ("a=\\q\\=\\:", ("a", "q=:")),
+        ("a\\ b\\=c=d", ("a b=c", "d")),
+        ("a=\\ b", ("a", " b")),
+    ],
+)
+def test_escapes(text, expected):
+    assert pairs(text) == [expected]
+
+
+@pytest.mark.parametrize("text", ["a=\\u12", "a=\\uXYZW", "ok=1\na=\\u"])
+def test_a_malformed_escape_names_the_line(text):
+    with pytest.raises(ConfigError, match=rf"broker.conf line {text.count(chr(10)) + 1}: .* is not an escape"):
+        pairs(text)
+
+
+def test_lines_are_numbered_from_their_first():
+    assert [line.number for line in parse_properties("# x\na=1\\\n2\n\nb=3", "f")] == [2, 5]
+
+
+def test_a_file_is_read_as_utf_8():
+    (line,) = read_settings_file(OneFile("brokerName=Köln\n".encode()), Path("broker.conf"))
+    assert (line.key, line.value) == ("brokerName", "Köln")
+
+
+def test_a_file_that_is_not_utf_8_is_read_as_java_reads_every_file():
+    (line,) = read_settings_file(OneFile("brokerName=Köln\n".encode("iso-8859-1")), Path("broker.conf"))
+    assert line.value == "Köln"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key():
+    (line,) = read_settings_file(OneFile(b"\xef\xbb\xbfa=b"), Path("broker.conf"))
+    assert line.key == "a"
+
+
+def test_a_missing_file_is_one_sentence():
+    with pytest.raises(ConfigError, match="cannot read the settings file broker.conf: No such file or directory"):
+        read_settings_file(OneFile(None), Path("broker.conf"))

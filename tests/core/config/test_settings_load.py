@@ -1,0 +1,174 @@
+"""Layers of settings: who wins, what is noted, what is refused."""
+
+import pytest
+
+from gantrymq.config import Setting
+from gantrymq.errors import ConfigError
+from gantrymq.settings_file import Line
+from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, refusal
+from gantrymq.settings_load import (
+    Given,
+    build_settings,
+    command_layer,
+    environment_layer,
+    file_layer,
+    flag_layer,
+    strongest,
+)
+
+SCHEMA = [
+    Setting("listenPort", "number", 10911, "Port.", at_least=0, at_most=65535),
+    Setting("brokerName", "text", "", "Name."),
+    Setting("traceOn", "flag", True, "Trace."),
+    Setting("flushDiskType", "text", "SYNC_FLUSH", "Flush.", choices=("SYNC_FLUSH", "ASYNC_FLUSH")),
+]
+
+
+def build(*layers):
+    return build_settings(SCHEMA, layers)
+
+
+def flags(*pairs):
+    return flag_layer(pairs)
+
+
+def test_defaults_are_the_schema_s():
+    settings, notes = build()
+    assert settings.number("listenPort") == 10911
+    assert settings.source("listenPort") == "default"
+    assert notes == ()
+
+
+def test_each_layer_beats_the_ones_before_it():
+    layers = [
+        command_layer("gantrymq start", {"listenPort": "1", "brokerName": "command", "traceOn": "false"}),
+        file_layer("broker.conf", [Line("listenPort", "2", 4), Line("brokerName", "file", 5)]),
+        environment_layer({"listenPort": "3", "PATH": "/bin"}, SCHEMA),
+        flags("listenPort=4"),
+    ]
+    seen = []
+    for count in range(5):
+        settings, _ = build_settings(SCHEMA, layers[:count])
+        seen.append((settings.number("listenPort"), settings.source("listenPort")))
+    assert seen == [
+        (10911, "default"),
+        (1, "gantrymq start"),
+        (2, "broker.conf line 4"),
+        (3, "environment variable listenPort"),
+        (4, "--set listenPort"),
+    ]
+    assert settings.text("brokerName") == "file"
+    assert settings.flag("traceOn") is False
+
+
+def test_the_later_of_two_equal_keys_in_a_file_counts():
+    settings, _ = build(file_layer("f", [Line("listenPort", "1", 1), Line("listenPort", "2", 2)]))
+    assert (settings.number("listenPort"), settings.source("listenPort")) == (2, "f line 2")
+
+
+def test_environment_variables_that_are_no_settings_are_left_alone():
+    assert environment_layer({"HOME": "/root", "brokerNames": "x"}, SCHEMA).entries == {}
+
+
+def test_a_value_may_contain_an_equals_sign():
+    settings, _ = build(flags("brokerName=a=b"))
+    assert settings.text("brokerName") == "a=b"
+
+
+@pytest.mark.parametrize("pair", ["listenPort", "=1", " =1"])
+def test_a_flag_that_is_no_pair_is_refused(pair):
+    with pytest.raises(ConfigError, match="write key=value"):
+        flags(pair)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [("listenport", " (did you mean listenPort?)"), ("brokerNam", " (did you mean brokerName?)"), ("zzz", "")],
+)
+def test_an_unknown_key_is_noted_with_the_nearest_one(key, hint):
+    _, notes = build(file_layer("broker.conf", [Line(key, "1", 7)]))
+    assert notes == (f"broker.conf line 7: there is no setting {key}; it is ignored{hint}",)
+
+
+def test_keys_that_only_rocketmq_uses_are_listed_in_one_note():
+    _, notes = build(flags("sendMessageThreadPoolNums=4", "brokerFastFailureEnable=false", "traceOn=true"))
+    assert notes == (
+        "these settings of RocketMQ have no effect here: brokerFastFailureEnable, sendMessageThreadPoolNums",
+    )
+
+
+@pytest.mark.parametrize(
+    ("pair", "part"),
+    [
+        ("brokerRole=SLAVE", "replication"),
+        ("brokerRole=SYNC_MASTER", "replication"),
+        ("brokerId=1", "replication"),
+        ("enableDLegerCommitLog=true", "DLedger"),
+        ("enableControllerMode=true", "controller"),
+        ("storeType=defaultRocksDB", "RocksDB"),
+        ("aclEnable=true", "access control"),
+        ("authenticationEnabled=TRUE", "access control"),
+        ("tlsMode=enforcing", "TLS"),
+        ("tls.server.mode=permissive", "TLS"),
+        ("enableProxy=true", "gRPC proxy"),
+        ("inSyncReplicas=2", "replication"),
+        ("metricsExporterType=PROM", "metrics"),
+        ("defaultMessageRequestMode=POP", "pop"),
+        ("enableLmq=true", "light queues"),
+    ],
+)
+def test_asking_for_what_is_not_built_stops_with_a_sentence(pair, part):
+    with pytest.raises(ConfigError, match=part) as caught:
+        build(flags(pair))
+    assert str(caught.value).startswith(f"--set {pair.partition('=')[0]}: {pair}: ")
+
+
+def test_not_asking_for_it_is_fine():
+    words = ["brokerRole=ASYNC_MASTER", "brokerId=0", "aclEnable=false", "storeType=default", "inSyncReplicas=1"]
+    _, notes = build(flags(*words))
+    assert len(notes) == 1
+
+
+def test_the_environment_can_ask_for_it_too():
+    with pytest.raises(ConfigError, match="environment variable brokerRole: brokerRole=SLAVE: replication"):
+        build(environment_layer({"brokerRole": "SLAVE"}, SCHEMA))
+
+
+def test_a_declared_key_is_its_owner_s_business():
+    declared = [Setting("enableLmq", "flag", False, "Light queues.")]
+    settings, notes = build_settings(declared, [flags("enableLmq=true")])
+    assert settings.flag("enableLmq") is True
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        ("listenPort=many", "is not a whole number"),
+        ("listenPort=70000", "above the largest allowed value 65535"),
+        ("listenPort=-1", "below the smallest allowed value 0"),
+        ("traceOn=yes", "neither true nor false"),
+        ("flushDiskType=NEVER", "is not one of SYNC_FLUSH, ASYNC_FLUSH"),
+    ],
+)
+def test_a_value_that_does_not_fit_names_place_and_reason(pair, reason):
+    with pytest.raises(ConfigError, match=reason) as caught:
+        build(flags(pair))
+    assert str(caught.value).startswith("--set ")
+
+
+def test_the_strongest_text_can_be_asked_for_before_the_schema_is_known():
+    layers = [command_layer("c", {"plugins": "a"}), flag_layer([], {"plugins": Given("b", "--plugins")})]
+    assert strongest(layers, "plugins") == Given("b", "--plugins")
+    assert strongest(layers, "other") is None
+
+
+@pytest.mark.parametrize("defaults", [BROKER_DEFAULTS, NAME_SERVER_DEFAULTS])
+def test_nothing_that_is_not_built_is_on_by_default_in_rocketmq(defaults):
+    assert [key for key, text in defaults.items() if text and refusal(key, text)] == []
+
+
+def test_every_refusal_is_a_sentence_part():
+    for key, (_, sentence) in NOT_BUILT.items():
+        assert len(sentence) > 15, key
+        assert not sentence.endswith("."), key
