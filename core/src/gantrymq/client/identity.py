@@ -32,8 +32,13 @@ async def local_address(world: World, servers: Sequence[str]) -> str:
     for server in servers:
         opening = asyncio.ensure_future(world.network.connect(*parse_address(server), asyncio.Protocol))
         timer = world.clock.call_later(_PROBE_S, opening.cancel)
-        await asyncio.wait([opening])
-        timer.cancel()
+        try:
+            await asyncio.wait([opening])
+        except asyncio.CancelledError:
+            opening.cancel()
+            raise
+        finally:
+            timer.cancel()
         if opening.cancelled() or opening.exception() is not None:
             continue
         transport, _ = opening.result()

@@ -108,10 +108,11 @@ class TopicRoute:
         return attrs.evolve(self, queues=tuple(queues))
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, without what is empty."""
+        """The members RocketMQ writes, in strict JSON (quoted broker ids), without what is empty."""
         members: dict[str, Any] = {
             "brokerDatas": [
-                {"brokerAddrs": dict(b.addresses), "brokerName": b.name, "cluster": b.cluster} for b in self.brokers
+                {"brokerAddrs": {str(i): a for i, a in b.addresses.items()}, "brokerName": b.name, "cluster": b.cluster}
+                for b in self.brokers
             ],
             "queueDatas": [
                 {

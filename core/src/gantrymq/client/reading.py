@@ -1,0 +1,92 @@
+"""Whole queues as streams of messages, over `PullConsumer`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+
+from gantrymq.client.consumer import PullConsumer
+from gantrymq.client.pull_result import PullResult, PullStatus
+from gantrymq.errors import BrokerRefused, ClientError, NoRoute
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import TAG
+from gantrymq.world import Clock
+
+__all__ = ["follow", "read"]
+
+HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
+AGAIN_S = 1.0  # pause after a pull that failed
+_PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
+
+
+async def read(
+    consumer: PullConsumer, queue: MessageQueue, start: int, *, expression: str = "*", expression_type: str = TAG
+) -> AsyncGenerator[ReceivedMessage, None]:
+    """Yield the messages of *queue* from queue offset *start* to its end; fewer where the start was cut off already.
+
+    Errors as `PullConsumer.pull`.
+    """
+    at = start
+    while True:
+        result = await consumer.pull(queue, at, expression=expression, expression_type=expression_type)
+        for message in result.messages:
+            yield message
+        if _at_end(result, at):
+            return
+        at = result.next_offset
+
+
+async def follow(
+    consumer: PullConsumer,
+    queue: MessageQueue,
+    start: int,
+    *,
+    clock: Clock,
+    problem: Callable[[str], object],
+    expression: str = "*",
+    expression_type: str = TAG,
+) -> AsyncGenerator[ReceivedMessage, None]:
+    """Yield the messages of *queue* from queue offset *start* on, and those to come, for ever.
+
+    A broker that is away or busy is asked again every second; *problem* hears of the first failure of a row, and of
+    offsets that are gone.
+
+    Errors as `PullConsumer.pull`, without those that pass.
+    """
+    at, failing = start, False
+    while True:
+        try:
+            result = await consumer.pull(
+                queue, at, expression=expression, expression_type=expression_type, suspend_ms=HOLD_MS
+            )
+        except ClientError as error:
+            if not _passes(error):
+                raise
+            if not failing:
+                problem(f"{queue.broker_name} queue {queue.queue_id}: {error}; trying again every {AGAIN_S:g} s")
+            failing = True
+            await clock.sleep(AGAIN_S)
+            continue
+        failing = False
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            problem(
+                f"{queue.broker_name} queue {queue.queue_id} has no offset {at} (it has {result.min_offset} to "
+                f"{result.max_offset}); going on at {result.next_offset}"
+            )
+        for message in result.messages:
+            yield message
+        at = result.next_offset
+
+
+def _at_end(result: PullResult, asked: int) -> bool:
+    if result.status is PullStatus.NO_NEW_MSG:
+        return True
+    return (result.status is PullStatus.OFFSET_ILLEGAL and result.next_offset >= result.max_offset) or (
+        result.next_offset == asked and not result.messages
+    )
+
+
+def _passes(error: ClientError) -> bool:
+    if isinstance(error, BrokerRefused):
+        return error.response_code in _PASSING_CODES
+    return error.retriable or isinstance(error, NoRoute)
