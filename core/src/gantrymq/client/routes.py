@@ -111,8 +111,12 @@ class TopicRoute:
         """The members RocketMQ writes, in strict JSON (quoted broker ids), without what is empty."""
         members: dict[str, Any] = {
             "brokerDatas": [
-                {"brokerAddrs": {str(i): a for i, a in b.addresses.items()}, "brokerName": b.name, "cluster": b.cluster}
-                for b in self.brokers
+                {
+                    "brokerAddrs": {str(broker_id): address for broker_id, address in broker.addresses.items()},
+                    "brokerName": broker.name,
+                    "cluster": broker.cluster,
+                }
+                for broker in self.brokers
             ],
             "queueDatas": [
                 {
