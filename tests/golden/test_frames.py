@@ -131,8 +131,8 @@ STORED = bytes.fromhex("0000011e0000011a") + (
 )
 PULLED = (
     bytes.fromhex("00000170000000cf")
-    + b'{"code":0,"extFields":{"suggestWhichBrokerId":"0","nextBeginOffset":"6","minOffset":"0","maxOffset":"6"},"flag":1,'
-    b'"language":"JAVA","opaque":9,"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":479}'
+    + b'{"code":0,"extFields":{"suggestWhichBrokerId":"0","nextBeginOffset":"6","minOffset":"0","maxOffset":"6"},'
+    b'"flag":1,"language":"JAVA","opaque":9,"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":479}'
     + bytes.fromhex(
         "0000009ddaa320a777d198820000000100000000000000000000000500000000000000c8000000000000018bcfe568007f000001"
         "0000c3500000018bcfe568017f00000100002a9f0000000000000000000000000000000548656c6c6f09546f7069635465737400"

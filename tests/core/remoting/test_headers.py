@@ -1,0 +1,191 @@
+import pytest
+
+from gantrymq.errors import RefusedWith
+from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import (
+    REQUEST_HEADERS,
+    RESPONSE_HEADERS,
+    GetMaxOffsetRequest,
+    HeartBeatResponse,
+    PullMessageRequest,
+    RegisterBrokerRequest,
+    SendMessageRequest,
+    UpdateConsumerOffsetRequest,
+    read_send_header,
+)
+
+LETTERS = {"a": "PG", "b": "T", "c": "TBW102", "d": "4", "e": "-1", "f": "0", "g": "1700000000000", "h": "2000"}
+NAMES = {
+    "producerGroup": "PG",
+    "topic": "T",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": "4",
+    "queueId": "-1",
+    "sysFlag": "0",
+    "bornTimestamp": "1700000000000",
+    "flag": "2000",
+}
+PULL = {
+    "consumerGroup": "CG",
+    "topic": "T",
+    "queueId": "3",
+    "queueOffset": "9223372036854775807",
+    "maxMsgNums": "32",
+    "sysFlag": "2",
+    "commitOffset": "-1",
+    "suspendTimeoutMillis": "15000",
+    "subVersion": "0",
+}
+
+
+def refusal(action) -> str:
+    with pytest.raises(RefusedWith) as caught:
+        action()
+    assert caught.value.response_code == 1
+    return str(caught.value)
+
+
+def test_fields_have_their_rocketmq_names():
+    header = UpdateConsumerOffsetRequest(consumer_group="CG", topic="T", queue_id=1, commit_offset=2**40, nsd=True)
+    ext = {"nsd": "true", "consumerGroup": "CG", "topic": "T", "queueId": "1", "commitOffset": "1099511627776"}
+    assert header.to_ext() == ext
+    assert UpdateConsumerOffsetRequest.from_ext({**ext, "unknown": "ignored"}) == header
+    assert RegisterBrokerRequest.from_ext(
+        {
+            "brokerName": "b",
+            "brokerAddr": "a",
+            "clusterName": "c",
+            "haServerAddr": "h",
+            "brokerId": "0",
+            "bodyCrc32": "7",
+        }
+    ).to_ext() == {
+        "brokerName": "b",
+        "brokerAddr": "a",
+        "clusterName": "c",
+        "haServerAddr": "h",
+        "brokerId": "0",
+        "compressed": "false",
+        "bodyCrc32": "7",
+    }
+
+
+def test_missing_and_wrong_fields_are_refused_with_a_sentence():
+    assert refusal(lambda: GetMaxOffsetRequest.from_ext({"topic": "T"})) == (
+        "GET_MAX_OFFSET: missing field queueId, expected int32"
+    )
+    assert refusal(lambda: GetMaxOffsetRequest.from_ext(None)) == "GET_MAX_OFFSET: missing field topic, expected string"
+    assert refusal(lambda: GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": "x" * 99})) == (
+        f"GET_MAX_OFFSET: field queueId is '{'x' * 40}', expected int32"
+    )
+    assert refusal(lambda: PullMessageRequest.from_ext({**PULL, "maxMsgBytes": "much"}, 361)) == (
+        "LITE_PULL_MESSAGE: field maxMsgBytes is 'much', expected int32"
+    )
+    assert refusal(lambda: read_send_header(Command(320, ext={**LETTERS, "g": "1.5"}))) == (
+        "SEND_BATCH_MESSAGE: field g is '1.5', expected int64"
+    )
+    assert refusal(lambda: read_send_header(Command(310))) == "SEND_MESSAGE_V2: missing field a, expected string"
+    assert refusal(lambda: read_send_header(Command(10, ext={**NAMES, "queueId": ""}))) == (
+        "SEND_MESSAGE: field queueId is '', expected int32"
+    )
+
+
+@pytest.mark.parametrize("text", ["2147483648", "-2147483649", "1_0", " 1", "1 ", "0x1", "", "+", "1e3", "9" * 5000])
+def test_int32_as_java_reads_it(text):
+    for ext in ({**PULL, "queueId": text}, {**PULL, "sysFlag": text}):
+        refusal(lambda ext=ext: PullMessageRequest.from_ext(ext))
+    refusal(lambda: GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": text}))
+    refusal(lambda: SendMessageRequest.from_ext_v2({**LETTERS, "e": text}))
+
+
+@pytest.mark.parametrize("text", ["2147483647", "-2147483648", "+5", "007"])
+def test_int32_bounds_and_signs(text):
+    assert GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": text}).queue_id == int(text)
+    assert PullMessageRequest.from_ext({**PULL, "queueId": text}).queue_id == int(text)
+    assert SendMessageRequest.from_ext_v2({**LETTERS, "e": text}).queue_id == int(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("TRUE", True), ("false", False), ("1", False), ("", False)]
+)
+def test_booleans_are_true_only_for_the_word(text, value):
+    assert GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": "0", "committed": text}).committed is value
+    assert SendMessageRequest.from_ext_v2({**LETTERS, "m": text}).batch is value
+    assert SendMessageRequest.from_ext({**NAMES, "batch": text}).batch is value
+
+
+def test_optional_numbers_without_characters_count_as_missing():
+    assert PullMessageRequest.from_ext({**PULL, "maxMsgBytes": ""}).max_msg_bytes is None
+    assert SendMessageRequest.from_ext_v2({**LETTERS, "j": "", "l": ""}).reconsume_times == 0
+    assert (
+        RegisterBrokerRequest.from_ext(
+            {
+                "brokerName": "b",
+                "brokerAddr": "a",
+                "clusterName": "c",
+                "haServerAddr": "",
+                "brokerId": "0",
+                "bodyCrc32": "",
+            }
+        ).body_crc32
+        == 0
+    )
+
+
+def test_both_spellings_of_a_send_say_the_same():
+    optional = {
+        "properties": "p",
+        "reconsumeTimes": "3",
+        "unitMode": "true",
+        "maxReconsumeTimes": "16",
+        "batch": "true",
+    }
+    letters = {"i": "p", "j": "3", "k": "true", "l": "16", "m": "true", "n": "broker-a"}
+    by_name = read_send_header(Command(324, ext={**NAMES, **optional, "bname": "broker-a"}))
+    by_letter = read_send_header(Command(325, ext={**LETTERS, **letters}))
+    assert by_name == by_letter
+    assert by_letter.to_ext_v2() == {**LETTERS, **letters}
+    assert by_letter.to_ext() == {**NAMES, **optional, "bname": "broker-a"}
+    assert read_send_header(Command(310, ext=LETTERS)) == read_send_header(Command(10, ext=NAMES))
+
+
+def test_pull_reads_what_the_generated_code_reads():
+    ext = {
+        **PULL,
+        "subscription": "*",
+        "expressionType": "TAG",
+        "proxyFrowardClientId": "c",
+        "requestSource": "-1",
+        "lo": "true",
+    }
+    header = PullMessageRequest.from_ext(ext)
+    assert header == super(PullMessageRequest, PullMessageRequest).from_ext(ext)
+    assert header.to_ext() == ext
+    assert header.proxy_forward_client_id == "c"
+
+
+def test_answers_of_old_brokers_may_lack_fields():
+    assert HeartBeatResponse.from_ext(None) == HeartBeatResponse()
+    assert HeartBeatResponse(is_sub_change=True).to_ext() == {"IS_SUB_CHANGE": "true"}
+
+
+@pytest.mark.parametrize(
+    "header", sorted({*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}, key=lambda c: c.__name__)
+)
+def test_every_header_reads_what_it_writes(header):
+    import attrs
+
+    values = {"str": "text", "Int32": -7, "Int64": 2**40, "bool": True, "float": 1.5}
+    full = header(**{f.name: values[f.type.removesuffix(" | None")] for f in attrs.fields(header)})
+    assert header.from_ext(full.to_ext()) == full
+    assert full != object()
+    least = header(**{f.name: values[f.type] for f in attrs.fields(header) if f.default is attrs.NOTHING})
+    assert header.from_ext(least.to_ext()) == least
+    assert repr(least).startswith(header.__name__)
+
+
+def test_names_of_requests():
+    assert request_name(310) == "SEND_MESSAGE_V2"
+    assert request_name(9999) == "request 9999"
+    assert len(RequestCode) == 163

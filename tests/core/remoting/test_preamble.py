@@ -1,0 +1,52 @@
+import pytest
+
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.remoting.preamble import Beginning, sniff
+
+FRAME = b"\0\0\0\x06\0\0\0\x02{}"
+V2 = b"\r\n\r\n\x00\r\nQUIT\n"
+V4 = V2 + b"\x21\x11\x00\x0c" + bytes([10, 1, 2, 3, 10, 0, 0, 1]) + (5555).to_bytes(2, "big") + (80).to_bytes(2, "big")
+V6 = V2 + b"\x21\x21\x00\x24" + bytes(15) + b"\x01" + bytes(16) + b"\x15\xb3\x00\x50"
+
+
+@pytest.mark.parametrize(
+    ("data", "beginning", "peer", "rest"),
+    [
+        (FRAME, Beginning.FRAMES, None, FRAME),
+        (b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + FRAME, Beginning.FRAMES, ("10.1.2.3", 5555), FRAME),
+        (b"PROXY TCP6 ::1 ::2 5555 80\r\n" + FRAME, Beginning.FRAMES, ("::1", 5555), FRAME),
+        (b"PROXY UNKNOWN ffff anything\r\n" + FRAME, Beginning.FRAMES, None, FRAME),
+        (V4 + FRAME, Beginning.FRAMES, ("10.1.2.3", 5555), FRAME),
+        (V6 + FRAME, Beginning.FRAMES, ("::1", 5555), FRAME),
+        (V2 + b"\x20\x00\x00\x00" + FRAME, Beginning.FRAMES, None, FRAME),
+        (V2 + b"\x21\x00\x00\x03abc" + FRAME, Beginning.FRAMES, None, FRAME),
+        (b"\x16\x03\x01", Beginning.TLS, None, b"\x16\x03\x01"),
+        (V4 + b"\x16\x03", Beginning.TLS, ("10.1.2.3", 5555), b"\x16\x03"),
+        (b"GET / HTTP/1.1", Beginning.HTTP, None, b"GET / HTTP/1.1"),
+        (b"PRI * HTTP/2.0\r\n", Beginning.HTTP2, None, b"PRI * HTTP/2.0\r\n"),
+        (b"garbage", Beginning.UNKNOWN, None, b"garbage"),
+    ],
+)
+def test_beginnings_whole_and_byte_by_byte(data, beginning, peer, rest):
+    assert sniff(data) == (beginning, peer, rest)
+    told = next(found for size in range(1, len(data) + 1) if (found := sniff(data[:size])) is not None)
+    assert told.beginning is beginning
+    assert told.peer == peer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PROXY TCP4 10.1.2.3 10.0.0.1 5555\r\n",
+        b"PROXY TCP4 nowhere 10.0.0.1 5555 80\r\n",
+        b"PROXY TCP4 10.1.2.3 10.0.0.1 99999 80\r\n",
+        b"PROXY SCTP 10.1.2.3 10.0.0.1 1 80\r\n",
+        b"PROXY " + b"x" * 120,
+        V2 + b"\x31\x11\x00\x0c",
+        V2 + b"\x21\x11\xff\xff",
+        V2 + b"\x21\x11\x00\x04abcd",
+    ],
+)
+def test_malformed_proxy_headers(data):
+    with pytest.raises(RemoteProtocolError, match="PROXY"):
+        sniff(data)

@@ -1,0 +1,36 @@
+import pytest
+
+from gantrymq.errors import LocalProtocolError
+from gantrymq.remoting.command import decode, encode
+from gantrymq.remoting.frame import MAX_FRAME_BYTES, split_frame
+from gantrymq.remoting.headers import PullMessageResponse, SendMessageResponse
+from gantrymq.remoting.replies import encode_pull_head, encode_send_ok
+
+
+@pytest.mark.parametrize("serialize", [0, 1])
+@pytest.mark.parametrize("transaction_id", ["7F00000104D2", None, 'odd "one"\x01 %s', "中"])
+@pytest.mark.parametrize("region", ["DefaultRegion", "100% mine"])
+def test_send_answer_is_what_the_encoder_would_write(serialize, transaction_id, region):
+    data = encode_send_ok(serialize, -7, "7F", 3, 2**40, transaction_id, region, False)
+    command = decode(split_frame(data))
+    assert encode(command) == data
+    assert (command.code, command.flag, command.opaque, command.serialize) == (0, 1, -7, serialize)
+    assert SendMessageResponse.from_ext(command.ext) == SendMessageResponse(
+        msg_id="7F", queue_id=3, queue_offset=2**40, transaction_id=transaction_id, msg_region=region, trace_on=False
+    )
+
+
+@pytest.mark.parametrize("serialize", [0, 1])
+def test_pull_head_counts_a_body_that_follows(serialize):
+    head = encode_pull_head(serialize, 9, 0, "100% FOUND", 6, 1, 2**40, 3, topic_sys_flag=1)
+    command = decode(split_frame(head + b"abc"))
+    assert encode(command) == head + b"abc"
+    assert (command.code, command.remark, command.body) == (0, "100% FOUND", b"abc")
+    assert PullMessageResponse.from_ext(command.ext) == PullMessageResponse(
+        next_begin_offset=6, min_offset=1, max_offset=2**40, topic_sys_flag=1, group_sys_flag=0
+    )
+
+
+def test_pull_head_over_the_limit():
+    with pytest.raises(LocalProtocolError):
+        encode_pull_head(0, 9, 0, "FOUND", 6, 1, 6, MAX_FRAME_BYTES)

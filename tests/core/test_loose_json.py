@@ -1,0 +1,185 @@
+import json
+
+import pytest
+
+from gantrymq.errors import FormatError
+from gantrymq.loose_json import MAX_DEPTH, ObjectKey, dumps, dumps_standard, int_keys, loads, object_key
+
+QUEUE = {"brokerName": "b", "queueId": 0, "topic": "T"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a":[1,-2.5,true,null,"x"]}', {"a": [1, -2.5, True, None, "x"]}),
+        ("{0:1,-3:2}", {0: 1, -3: 2}),
+        ('{"0":1}', {"0": 1}),
+        ('{{"brokerName":"b","queueId":0,"topic":"T"}:20}', {ObjectKey(QUEUE): 20}),
+        ('{"{\\"queueId\\":0}":20}', {'{"queueId":0}': 20}),
+        ("{'a':'it\\'s'}", {"a": "it's"}),
+        ("{'a':'say \"hi\"'}", {"a": 'say "hi"'}),
+        ("{code:310,$x:1}", {"code": 310, "$x": 1}),
+        ("[1,,2,]", [1, 2]),
+        ("{,1:2,,}", {1: 2}),
+        ("[12L,1.5D,.5]", [12, 1.5, 0.5]),
+        (' \r\n\t{ 1 : [ ] , "b" : { } } \n', {1: [], "b": {}}),
+        ('{1:"\\u4e2d\\ud83d\\ude00\\x41\\/\\n"}', {1: "中\U0001f600A/\n"}),
+        ('{1:"raw \x01\x02"}', {1: "raw \x01\x02"}),
+        ('"half \\ud83d"', "half ?"),
+        ("{a:undefined,b:NaN}", {"a": None, "b": None}),
+        ("9223372036854775807", 9223372036854775807),
+    ],
+)
+def test_reads_both_dialects(text, value):
+    assert loads(text) == value
+    assert loads(text.encode()) == value
+    assert loads(memoryview(text.encode())) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "at 0"),
+        ('{"a":1} x', "trailing text at 8"),
+        ("{0:1}}", "trailing text at 5"),
+        ('{"a"', "at 4: expected :"),
+        ('{"a":', "at 5: expected a value"),
+        ('{"a":1', "at 6: expected , or }"),
+        ("[1 2]", "at 3: expected , or ]"),
+        ("{[1]:2}", "at 1: expected a key"),
+        ("'abc", "closing '"),
+        ('"\\u12"', "at 1: expected an escape"),
+        ("[wrong]", "at 1: expected a value"),
+        ("[" * (MAX_DEPTH + 1), f"deeper than {MAX_DEPTH}"),
+        ("{{" * 300, "deeper"),
+        ("[" + "9" * 500 + ",{0:1}]", "500 digits"),
+    ],
+)
+@pytest.mark.parametrize("raw", [False, True])
+def test_refuses_with_the_position(text, words, raw):
+    if raw and "digits" in words:
+        assert loads(text, raw_numbers=True)[0] == "9" * 500
+        return
+    with pytest.raises(FormatError, match=words.replace("|", r"\|")):
+        loads(text, raw_numbers=raw)
+
+
+def test_refuses_what_is_not_utf8():
+    with pytest.raises(FormatError, match="byte 2"):
+        loads(b'{"\xff":1}')
+
+
+@pytest.mark.parametrize("text", ["[0, 1.50, 1e3, -7, 12345678901234567890]", "[0,,1.50,1e3,-7,12345678901234567890]"])
+def test_numbers_can_keep_their_text(text):
+    assert loads(text, raw_numbers=True) == ["0", "1.50", "1e3", "-7", "12345678901234567890"]
+
+
+def test_deep_strict_text_is_refused_in_raw_mode_rather_than_overflowing():
+    with pytest.raises(FormatError):
+        loads("[" * 100_000 + "]" * 100_000, raw_numbers=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a":[{"x":1}],"b":{"$ref":"$.a[0]"}}', {"a": [{"x": 1}], "b": {"x": 1}}),
+        ('{"a":{0:{"x":1}},"b":{"$ref":"$.a[0]"}}', {"a": {0: {"x": 1}}, "b": {"x": 1}}),
+        ('{"a.b":[5],"c":{"$ref":"$.a\\\\.b"}}', {"a.b": [5], "c": [5]}),
+        ('{"a b":1,"c":{"$ref":"$[\'a b\']"}}', {"a b": 1, "c": 1}),
+        ('{"a":{"$ref":"$.b"},"b":{"$ref":"$.c"},"c":[1]}', {"a": [1], "b": [1], "c": [1]}),
+        ('{"a":{"$ref":1}}', {"a": {"$ref": 1}}),
+    ],
+)
+def test_references_become_copies(text, value):
+    read = loads(text)
+    assert read == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a":{"$ref":"$"}}', "contains itself"),
+        ('{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}', "contains itself"),
+        ('{"a":{"$ref":"$.b"}}', "leads nowhere"),
+        ('{"a":[],"b":{"$ref":"$.a[3]"}}', "leads nowhere"),
+        ('{"a":{"$ref":".."}}', "not read"),
+        ('{"a":{"$ref":"$.a["}}', "not read"),
+    ],
+)
+def test_references_that_cannot_be_followed(text, words):
+    with pytest.raises(FormatError, match=words):
+        loads(text)
+
+
+def test_references_cannot_multiply_without_bound():
+    rows = ['"l0":[1]']
+    for level in range(1, 9):
+        rows.append(f'"l{level}":[{",".join([json.dumps({"$ref": f"$.l{level - 1}"})] * 10)}]')
+    with pytest.raises(FormatError, match="expand"):
+        loads("{" + ",".join(rows) + "}")
+
+
+def test_object_keys_are_equal_whatever_their_order():
+    one, other = ObjectKey(QUEUE), ObjectKey(reversed(QUEUE.items()))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != QUEUE
+    assert dict(one) == QUEUE
+    assert one["queueId"] == 0
+    assert ObjectKey({"a": [1, {"b": 2}]}) == ObjectKey({"a": (1, {"b": 2})})
+    assert len({one, other}) == 1
+    assert repr(one).startswith("ObjectKey({'brokerName'")
+
+
+def test_tables_come_in_two_spellings():
+    assert int_keys(loads('{0:"a"}')) == int_keys(loads('{"0":"a"}')) == {0: "a"}
+    assert object_key('{"queueId":0}') == object_key({"queueId": 0}) == object_key(ObjectKey({"queueId": 0}))
+    with pytest.raises(FormatError, match="integer keys"):
+        int_keys({"x": 1})
+    with pytest.raises(FormatError, match="object as key"):
+        object_key("[1]")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": 1, "a": None, "c": []}, '{"b":1,"c":[]}'),
+        ({0: "x", ObjectKey(QUEUE): 20}, '{0:"x",{"brokerName":"b","queueId":0,"topic":"T"}:20}'),
+        ([None, True, False, (), {}, {7}], "[null,true,false,[],{},[7]]"),
+        (
+            '\x00\x01\x0b\x1f\x7f\x9f\u2028/é\U0001f600"\\\b\f\n\r\t',
+            '"\\u0000\\u0001\\u000B\\u001F\\u007F\\u009F\\u2028/é\U0001f600\\"\\\\\\b\\f\\n\\r\\t"',
+        ),
+        (
+            [0.0, -0.0, 1.0, 0.001, 9999999.0, 1e7, 1.25e-4, -1.5e300],
+            "[0.0,-0.0,1.0,0.001,9999999.0,1.0E7,1.25E-4,-1.5E300]",
+        ),
+        ([float("nan"), float("inf"), float("-inf")], "[null,null,null]"),
+        (2**63 - 1, "9223372036854775807"),
+    ],
+)
+def test_writes_as_fastjson_does(value, text):
+    assert dumps(value) == text.encode()
+
+
+def test_members_can_be_sorted_and_nulls_kept():
+    assert dumps({"b": {"d": 1, "c": None}, "a": 0}, sort=True, keep_nulls=True) == b'{"a":0,"b":{"c":null,"d":1}}'
+
+
+def test_the_standard_form_is_strict_sorted_ascii():
+    value = {"t": {10: "h:1", 2: "a/b"}, "a": "é\U0001f600", "n": None, "big": 2**60, ObjectKey({"q": 1}): 3}
+    assert dumps_standard(value) == (
+        b'{"a":"\\u00E9\\uD83D\\uDE00","big":"1152921504606846976","t":{"2":"a\\/b","10":"h:1"},"{\\"q\\":1}":3}'
+    )
+
+
+def test_what_has_no_json_form_is_refused():
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        dumps([object()])
+    with pytest.raises(TypeError, match="cannot be a JSON key"):
+        dumps({1.5: 1})
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(FormatError, match="too deep"):
+        dumps(deep)
