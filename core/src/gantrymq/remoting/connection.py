@@ -410,12 +410,12 @@ class Connection(asyncio.Protocol):
         self._paused &= ~why
 
     def _check_idle(self) -> None:
-        """Close after the idle time; what the peer has read of a long answer counts as life."""
+        """Close after the idle time; a peer that has read some of what waits since the last look is alive."""
         transport = self._transport
         if transport is None:
             return
         unwritten = transport.get_write_buffer_size()
-        if unwritten < self._unwritten_seen:
+        if unwritten != self._unwritten_seen:
             self._last_wrote = self._clock.monotonic()
         self._unwritten_seen = unwritten
         idle = self._clock.monotonic() - max(self.last_heard, self._last_wrote)

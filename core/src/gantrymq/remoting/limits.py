@@ -40,8 +40,9 @@ class Holder(Protocol):
 class UnfinishedFrames:
     """Bytes of frames that are not whole yet, over all connections.
 
-    Above the limit connections are closed, beginning with those whose frame began first; one that holds less than the
-    average is passed over. So honest senders, whose frames come to an end, outlive those that only ever begin one.
+    Above the limit connections are closed, beginning with those whose frame began first; one that holds less than half
+    the average is passed over, as closing it would help little. So honest senders, whose frames come to an end, outlive
+    those that only ever begin one.
     """
 
     def __init__(self, limit: int) -> None:
@@ -64,8 +65,8 @@ class UnfinishedFrames:
             self._drop_one()
 
     def _drop_one(self) -> None:
-        average = self.total / len(self._held)
-        holder = next(holder for holder, held in self._held.items() if held >= average)
+        least = self.total / len(self._held) / 2
+        holder = next(holder for holder, held in self._held.items() if held >= least)
         total = self.total
         self.total -= self._held.pop(holder)
         holder.drop_unfinished(total, self._limit)

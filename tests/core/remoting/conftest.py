@@ -1,0 +1,181 @@
+"""A clock that moves when told, a transport that records, and real loopback sockets on free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gantrymq.remoting.command import Command, decode
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.world import World
+from gantrymq.world.real.network import RealNetwork
+
+
+class ManualTimer:
+    def __init__(self, due: float, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.due, self.callback, self.args, self.cancelled = due, callback, args, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[ManualTimer] = []
+
+    def now_ms(self) -> int:
+        return int(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> ManualTimer:
+        timer = ManualTimer(self.now + delay_s, callback, args)
+        self.timers.append(timer)
+        return timer
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := [timer for timer in self.timers if timer.due <= end and not timer.cancelled]:
+            timer = min(due, key=lambda timer: timer.due)
+            self.timers.remove(timer)
+            self.now = max(self.now, timer.due)
+            timer.callback(*timer.args)
+        self.now = end
+
+
+class RecordingTransport(asyncio.Transport):
+    """Holds what is written until `drain`; asks for a pause above the high-water mark as asyncio does."""
+
+    def __init__(self, peer: tuple[str, int] = ("10.0.0.9", 4711)) -> None:
+        super().__init__({"peername": peer})
+        self.protocol: Connection | None = None
+        self.writes: list[bytes] = []
+        self.held = 0
+        self.slow = False
+        self.reading, self.closing, self.aborted, self.lost = True, False, False, False
+        self.high = self.low = 0
+        self.paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high, self.low = high or 0, low or 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.held
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+        if self.slow:
+            self.held += len(data)
+            if self.held > self.high and not self.paused:
+                self.paused = True
+                self.protocol.pause_writing()
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def drain(self, size: int) -> None:
+        self.held -= size
+        if self.paused and self.held <= self.low:
+            self.paused = False
+            self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+        asyncio.get_running_loop().call_soon(self._lose)
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.close()
+
+    def _lose(self) -> None:
+        if not self.lost:
+            self.lost = True
+            self.protocol.connection_lost(None)
+
+    @property
+    def commands(self) -> list[Command]:
+        return [decode(frame) for frame in FrameDecoder().feed(b"".join(self.writes))]
+
+
+class Recorder:
+    """A handler that keeps what it is given; `answer` may reply."""
+
+    def __init__(self, answer: Callable[[Connection, Command], None] | None = None) -> None:
+        self.batches: list[list[Command]] = []
+        self.connections: list[Connection] = []
+        self._answer = answer
+
+    def requests(self, connection: Connection, commands: list[Command]) -> None:
+        self.batches.append(commands)
+        self.connections.append(connection)
+        for command in commands:
+            if self._answer is not None:
+                self._answer(connection, command)
+
+
+class Rig:
+    """Makes connections over recording transports that share one account."""
+
+    def __init__(self, clock: ManualClock, world: World) -> None:
+        self.clock, self.world = clock, world
+        self.unfinished = UnfinishedFrames(1 << 30)
+
+    def connect(
+        self, handler: Any = None, *, sniffing: bool = True, **limits: Any
+    ) -> tuple[Connection, RecordingTransport]:
+        connection = Connection(self.world, handler, Limits(**limits), self.unfinished, sniffing=sniffing)
+        transport = RecordingTransport()
+        transport.protocol = connection
+        connection.connection_made(transport)
+        return connection, transport
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def world(clock: ManualClock) -> World:
+    nothing: Any = None
+    return World(
+        clock=clock,
+        network=RealNetwork(),
+        files=nothing,
+        workers=nothing,
+        random=random.Random(1),
+        process_id=1,
+        host_name="test",
+    )
+
+
+@pytest.fixture
+def rig(clock: ManualClock, world: World) -> Rig:
+    return Rig(clock, world)
+
+
+@pytest.fixture
+def recorder() -> type[Recorder]:
+    return Recorder
