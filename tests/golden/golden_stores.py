@@ -48,8 +48,8 @@ SCENARIOS = (
 # Parts of these stores that no part of this version reads, and what is not tested of them for that reason.
 LEFT_OUT = {
     "innerbatch": "batchconsumequeue/: inner batches are stored in queues of a form of their own",
-    "sql": "consumequeue_ext/: queue entries hold the address of a unit there in place of the tags code",
-    "lmq": "consumequeue/%LMQ%...: one record has entries in several queues",
+    "sql": "consumequeue_ext/: queue entries hold the address of a unit there in place of the tags code; pulls work",
+    "lmq": "consumequeue/%LMQ%...: one record has entries in several queues; pulls of ordinary queues work",
 }
 
 SIZE_KEYS = {"mappedFileSizeCommitLog": 1073741824, "mappedFileSizeConsumeQueue": 6000000}
