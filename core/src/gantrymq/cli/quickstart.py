@@ -136,13 +136,13 @@ class Demonstration:
         from gantrymq.client import Producer
         from gantrymq.model.message import Message
 
+        self._tell(f"3. sending {MESSAGES} messages, every other one with {TAG}")
         async with Producer("quickstart_producer", address) as producer:
             for number in range(MESSAGES):
                 tag = TAG if number % 2 == 0 else "TagB"
                 body = f"message {number}".encode()
                 result = await producer.send(Message(TOPIC, body, tags=tag, keys=f"key{number}"))
                 self._tell(f"     {tag}  queue {result.queue.queue_id}  offset {result.queue_offset}  {body.decode()}")
-        self._tell(f"3. sent {MESSAGES} messages, every other one with {TAG}")
         return MESSAGES
 
     async def _consume(self, address: str) -> tuple[list[str], int]:
@@ -161,7 +161,7 @@ class Demonstration:
                     if result.status is PullStatus.FOUND:
                         bodies += [message.body.decode() for message in result.messages]
                     offset = result.next_offset
-        self._tell(f"4. consumed with the subscription {TAG}: {len(bodies)} of {seen} messages")
+        self._tell(f"4. consumed with a subscription to {TAG}: {len(bodies)} of {seen} messages")
         for body in sorted(bodies):
             self._tell(f"     {body}")
         return sorted(bodies), seen - len(bodies)
