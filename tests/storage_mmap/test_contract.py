@@ -25,7 +25,7 @@ class TestContract(StoreContract):
 class TestContractWithTinyFiles(TestContract):
     """Files roll all the time, three queue files are open at most."""
 
-    sizes = {"mappedFileSizeCommitLog": 36864, "mappedFileSizeConsumeQueue": 100, "maxOpenQueueFiles": 3}
+    sizes = {"mappedFileSizeCommitLog": 36864, "mappedFileSizeConsumeQueue": 2000, "maxOpenQueueFiles": 3}
 
 
 class TestContractReadCold(TestContract):

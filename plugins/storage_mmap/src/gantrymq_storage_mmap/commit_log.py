@@ -32,7 +32,7 @@ class CommitLog:
         self._starts = [file.start for file in loaded]
         self._hot_window_bytes = hot_window_bytes
         self._hot_floor = 0
-        self._ahead = ahead
+        self.ahead = ahead
 
     @property
     def min_offset(self) -> int:
@@ -73,7 +73,13 @@ class CommitLog:
 
     def between(self, start: int, end: int) -> list[LogFile]:
         """The files that hold bytes of ``[start, end)``, oldest first."""
-        return [file for file in self.files if file.start < end and file.end > start]
+        found: list[LogFile] = []
+        for file in reversed(self.files):
+            if file.end <= start:
+                break
+            if file.start < end:
+                found.append(file)
+        return found[::-1]
 
     def roll(self, offset: int) -> LogFile:
         """Close the current file with a blank at *offset*, and go on with the next file, which is returned.
@@ -83,7 +89,7 @@ class CommitLog:
         """
         old = self.current
         start = offset - offset % self.file_bytes if old is None else old.end
-        new = self._ahead.take(start)
+        new = self.ahead.take(start)
         new.mapping()
         if old is not None:
             old.mapping().write(offset - old.start, encode_blank(old.end - offset))
@@ -102,7 +108,7 @@ class CommitLog:
         self.last_timestamp = timestamp
         current = self.current
         if current is not None and 2 * (end - current.start) >= self.file_bytes:
-            self._ahead.prepare(current.end)
+            self.ahead.prepare(current.end)
 
     def slice(self, start: int, end: int) -> memoryview:
         """Bytes of ``[start, end)``, which lie in one file, through the mapping.
@@ -117,6 +123,6 @@ class CommitLog:
 
     def close(self) -> None:
         """Drop mappings and descriptors."""
-        self._ahead.close()
+        self.ahead.close()
         for file in self.files:
             file.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
@@ -32,6 +32,7 @@ class Reader:
         self._log = log
         self._workers = workers
         self._options = options
+        self.reading = 0  # cold reads that are under way
 
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -49,12 +50,12 @@ class Reader:
         filters = match is not None and not match.accepts_all
         wanted = self._entries_wanted(queue_offset, high, limit, filters)
         if queue_offset < queue.warm_offset:
-            return self._get_cold(queue, queue_offset, wanted, limit, match if filters else None)
+            return self._cold(queue, queue_offset, wanted, limit, match if filters else None)
         data = queue.read(queue_offset, wanted)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
         if ENTRY.unpack_from(data)[0] < self._log.hot_offset:
-            return self._get_cold(queue, queue_offset, wanted, limit, match if filters else None)
+            return self._cold(queue, queue_offset, wanted, limit, match if filters else None)
         selection = Selection(self._log, self._options, queue_offset, limit)
         if match is None or not filters:
             selection.take_all(data)
@@ -101,6 +102,20 @@ class Reader:
                     selection.skipped()
 
     # --- cold -------------------------------------------------------------------------------------------------------
+
+    async def _cold(
+        self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None
+    ) -> GetResult:
+        """`_get_cold`, counted while it runs, its errors those of a store."""
+        self.reading += 1
+        try:
+            return await self._get_cold(queue, queue_offset, wanted, limit, match)
+        except OSError as error:
+            raise StoreError(
+                f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}: {error}"
+            ) from error
+        finally:
+            self.reading -= 1
 
     async def _get_cold(
         self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None

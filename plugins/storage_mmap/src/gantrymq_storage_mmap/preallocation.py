@@ -34,6 +34,7 @@ class Preallocation:
         self._ready: LogFile | None = None
         self._making = -1  # start of the file a thread is making, -1 for none
         self._in_use = -1  # start of the newest file that was handed out
+        self._failed = -1  # start of a file that could not be made beforehand; it is not tried again
         self._closed = False
 
     @property
@@ -43,7 +44,12 @@ class Preallocation:
 
     def prepare(self, start: int) -> None:
         """See that the file at *start* is made in the background, unless it is already."""
-        if self._closed or self._making >= 0 or (self._ready is not None and self._ready.start == start):
+        if (
+            self._closed
+            or self._making >= 0
+            or self._failed == start
+            or (self._ready is not None and self._ready.start == start)
+        ):
             return
         self._making = start
         self._workers.submit(
@@ -89,5 +95,6 @@ class Preallocation:
             else:
                 self._ready = made
         elif self._in_use < start:
+            self._failed = start
             self._log(f"the next commit log file {file_name(start)} could not be made beforehand: {error}")
             self._files.remove(self._folder / file_name(start))

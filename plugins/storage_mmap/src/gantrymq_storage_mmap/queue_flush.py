@@ -74,6 +74,7 @@ class QueueFlusher:
         await self._workers.run(self._save, self.checkpoint)
 
     def _tick(self) -> None:
+        self._publisher.retry()
         now = self._clock.monotonic()
         thorough = now - self._thorough_at >= self._options.queue_flush_thorough_ms / 1000
         if not self._busy:

@@ -117,6 +117,8 @@ class MmapStore:
             await self._flusher.stop()
             self._publisher.publish(self._log.end)
             await self._queue_flusher.stop()
+            while self._reader.reading or self._log.ahead.busy:
+                await self._clock.sleep(0.001)
             if self._appender.refusal is None:
                 self._files.remove(self._root / "abort")
                 self._files.sync_dir(self._root)
