@@ -25,7 +25,7 @@ BUCKETS = 128  # new HashMap<>(128) in string2messageProperties
 
 
 def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
-    """Return *names* as a Java HashMap iterates them.
+    """Return *names* as a Java HashMap iterates them. Budget: 0.5 us for names that were asked for lately.
 
     Args:
         names: in the order they are put; of equal names the first counts.
