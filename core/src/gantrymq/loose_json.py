@@ -78,7 +78,10 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
     try:
         value = _STRICT_RAW.decode(_text(data)) if raw_numbers else orjson.loads(data)
     except (ValueError, RecursionError):
-        return _read_loose(_text(data), raw_numbers)
+        text = _text(data)
+        value = None if raw_numbers else _read_integer_keys(text)
+        if value is None:
+            return _read_loose(text, raw_numbers)
     if _mentions_ref(data):
         return _Resolver(value).resolve(value, ())
     return value
@@ -167,6 +170,34 @@ def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
     if isinstance(data, str):
         return "$ref" in data
     return b"$ref" in (data.tobytes() if isinstance(data, memoryview) else data)
+
+
+# Bare integer keys are by far the commonest looseness (offset tables of any size), so text with no other is made strict
+# and read by orjson: the keys are quoted behind a mark that the text does not contain, and turned back afterwards.
+_MARK: Final = "\ue000"
+_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)", re.ASCII)
+_QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
+
+
+def _read_integer_keys(text: str) -> Any:
+    """Read text that is strict but for bare integer keys; None when it is not that."""
+    if "\\" in text or _MARK in text:
+        return None
+    parts = text.split('"')  # without escapes every second part lies between quotes
+    parts[::2] = [_BARE_KEY.sub(_QUOTED_KEY, part) for part in parts[::2]]
+    try:
+        return _restore(orjson.loads('"'.join(parts)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _restore(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            int(key[1:]) if key[:1] == _MARK else key: _restore(member) if isinstance(member, dict | list) else member
+            for key, member in value.items()
+        }
+    return [_restore(item) for item in value] if isinstance(value, list) else value
 
 
 def _read_loose(text: str, raw_numbers: bool) -> Any:
@@ -388,6 +419,8 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _quote(text: str) -> str:
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{_SPECIAL.sub(_escape, text)}"'
 
 

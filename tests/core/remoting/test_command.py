@@ -95,6 +95,7 @@ def test_lenient_headers_are_read():
         b'{"code":99999999999}',
         b'{"opaque":2147483648}',
         b'{"extFields":[]}',
+        b'{"code":1,"extFields":[],"flag":0,"language":"JAVA","opaque":1,"version":1}',
         b'{"extFields":"a"}',
         b'{"code":[1]}',
         b"\xff\xfe",

@@ -249,6 +249,7 @@ def _plain(command: Command) -> bool:
         type(command.code) is type(command.version) is type(command.opaque) is type(command.flag) is int
         and -0x80000000 <= command.opaque <= 0x7FFFFFFF
         and (remark is None or type(remark) is str)
+        and (command.ext is None or type(command.ext) is dict)
     )
 
 
