@@ -1,5 +1,6 @@
 """GantryMQ as a user starts it: the command line in a process of its own."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,9 @@ class GantryServer(Process):
         program = Path(sys.executable).parent / "gantrymq"
         if not program.exists():
             pytest.skip("the interop tests need `gantrymq` installed beside the Python that runs them")
-        super().__init__(f"gantrymq-{command}", [program, command, *options, "--output", "json"], scratch)
+        # Settings may come from the environment, and some files lie in the home by default: take neither from the user.
+        env = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
+        super().__init__(f"gantrymq-{command}", [program, command, *options, "--output", "json"], scratch, env)
         found = self.wait_for(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
         self.ready: dict[str, Any] = found[0]
 
@@ -52,7 +55,9 @@ class GantryServer(Process):
     @classmethod
     def name_server(cls, scratch: Path) -> Self:
         """A name server alone, on a free loopback port."""
-        conf = _write(scratch / "namesrv.conf", {"bindAddress": "127.0.0.1"})
+        conf = _write(
+            scratch / "namesrv.conf", {"bindAddress": "127.0.0.1", "kvConfigPath": str(scratch / "kvConfig.json")}
+        )
         return cls("nameserver", scratch, "-c", str(conf), "--port", "0")
 
     @classmethod
