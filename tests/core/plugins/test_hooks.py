@@ -1,5 +1,8 @@
 """The hooks and the registries belong together."""
 
+import re
+from pathlib import Path
+
 from gantrymq import hooks
 from gantrymq.plugins.registries import Registries
 
@@ -17,3 +20,8 @@ def test_every_hook_says_when_it_is_called_and_what_goes_wrong():
         if name.startswith("gantry_"):
             assert "When:" in hook.__doc__, name
             assert "Errors:" in hook.__doc__, name
+
+
+def test_the_architecture_page_names_every_hook_and_no_other():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "architecture.md").read_text()
+    assert re.findall(r"^\| `(gantry_\w+)` \|", page, re.MULTILINE) == list(Registries().by_hook())
