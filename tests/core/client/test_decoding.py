@@ -1,0 +1,70 @@
+import pytest
+
+from gantrymq.client.decoding import received_from, wanted_tags
+from gantrymq.errors import ClientError, FormatError
+
+
+def test_recorded_reply_is_read(golden):
+    first, *rest = received_from(golden("pull found").payload, "broker-a")
+    assert len(rest) == 2
+    assert (first.topic, first.tags, first.keys) == ("GoldenOps", "t0", "key0")
+    assert first.message_id == "7F0000012AB54E0E2F2A688EB5510000"
+    assert first.offset_id == "7F000002000051AF0000000000000000"
+    assert (first.queue_id, first.queue_offset, first.log_offset) == (0, 0, 0)
+    assert first.store_host == "127.0.0.2:20911"
+    assert first.born_host.startswith("127.0.0.1:")
+    assert first.broker_name == "broker-a"
+    assert first.body.decode().startswith("straße")
+
+
+def test_compressed_bodies_are_inflated_and_the_bit_is_gone(golden):
+    messages = list(received_from(golden("pull found compressed").payload, "broker-a"))
+    assert {message.sys_flag for message in messages} == {0, 0x300}
+    longest = max(messages, key=lambda message: len(message.body))
+    assert longest.sys_flag == 0x300
+    assert len(longest.body) > 4096 > longest.store_size
+
+
+def test_inner_batch_names_the_client_that_reads_it(golden):
+    with pytest.raises(ClientError, match="Java client"):
+        list(received_from(golden("pull inner batch").payload, "broker-a"))
+
+
+def test_tags_are_compared_as_text(record):
+    body = b"".join(record(properties=f"TAGS\x01{tag}\x02".encode()) for tag in ("Aa", "BB")) + record()
+    assert [m.tags for m in received_from(body, "b", {"Aa"})] == ["Aa"]  # Aa and BB have one hash
+    assert [m.tags for m in received_from(body, "b")] == ["Aa", "BB", None]
+
+
+def test_offset_delta_is_added(record):
+    (message,) = received_from(record(queue_offset=5), "b", offset_delta=100)
+    assert message.queue_offset == 105
+
+
+def test_message_without_unique_id_goes_by_its_offset_id(record):
+    (message,) = received_from(record(log_offset=16, store_host=b"\x7f\0\0\1\0\0\x2a\x9f"), "b")
+    assert message.message_id == message.offset_id == "7F00000100002A9F0000000000000010"
+
+
+def test_ipv6_hosts_are_read(record):
+    (message,) = received_from(record(store_host=bytes(15) + b"\1\0\0\x2a\x9f"), "b")
+    assert message.store_host == "[::1]:10911"
+    assert len(message.offset_id) == 56
+
+
+def test_cut_record_is_refused(record):
+    with pytest.raises(FormatError):
+        list(received_from(record()[:-1], "b"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "tags"),
+    [("*", set()), ("", set()), (" * ", set()), ("A", {"A"}), (" A ||B|| ", {"A", "B"}), ("A B", {"A B"})],
+)
+def test_tag_expression_is_split(expression, tags):
+    assert wanted_tags(expression) == tags
+
+
+def test_bars_without_a_tag_are_refused():
+    with pytest.raises(ClientError, match="names no tag"):
+        wanted_tags("||")

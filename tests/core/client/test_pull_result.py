@@ -1,0 +1,40 @@
+import pytest
+
+from gantrymq.client.pull_result import PullStatus, read_pull_reply
+from gantrymq.errors import BrokerRefused, RemoteProtocolError
+from gantrymq.remoting.command import Command
+
+
+def read(reply: Command, *tags: str):
+    return read_pull_reply(reply, "b:1", "broker-a", tags)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "count"),
+    [
+        ("pull found", PullStatus.FOUND, 3),
+        ("pull no new", PullStatus.NO_NEW_MSG, 0),
+        ("pull no match", PullStatus.NO_MATCHED_MSG, 0),
+        ("pull moved", PullStatus.OFFSET_ILLEGAL, 0),
+    ],
+)
+def test_recorded_reply_is_read(golden, name, status, count):
+    result = read(golden(name))
+    assert (result.status, len(result.messages)) == (status, count)
+    assert (result.next_offset, result.min_offset, result.max_offset) == (3, 0, 3)
+
+
+def test_reply_of_which_the_second_filter_leaves_nothing_is_no_match(golden):
+    result = read(golden("pull found"), "other")
+    assert (result.status, result.messages, result.next_offset) == (PullStatus.NO_MATCHED_MSG, (), 3)
+
+
+def test_refusal_is_raised(golden):
+    with pytest.raises(BrokerRefused) as refused:
+        read(golden("pull refused"))
+    assert refused.value.response_code == 25
+
+
+def test_reply_without_its_fields_is_the_brokers_fault():
+    with pytest.raises(RemoteProtocolError, match="nextBeginOffset"):
+        read(Command(19, ext={"minOffset": "0", "maxOffset": "0"}))
