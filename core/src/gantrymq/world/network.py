@@ -46,3 +46,6 @@ class Network(Protocol):
         Raises:
             OSError: nobody listens there (ConnectionRefusedError), or the name is unknown.
         """
+
+    def own_address(self) -> str:
+        """This host's IP address as others see it, the loopback address where it has no other."""

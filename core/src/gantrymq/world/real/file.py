@@ -98,17 +98,18 @@ class RealFile:
 
     def truncate(self, length: int) -> None:
         """Set the length; new bytes read as zero and take no space."""
-        os.ftruncate(self._fd, length)
+        os.ftruncate(self._descriptor(), length)
 
     def allocate(self, length: int) -> None:
         """Reserve blocks for ``[0, length)``. Raises OSError when there is no room, ValueError below 0."""
         if length < 0:
             raise ValueError(f"allocate {length} bytes")
+        descriptor = self._descriptor()
         if length == 0:
             return
         if hasattr(os, "posix_fallocate"):
             try:
-                os.posix_fallocate(self._fd, 0, length)
+                os.posix_fallocate(descriptor, 0, length)
             except OSError as error:
                 if error.errno not in NO_RESERVATION:
                     raise
@@ -118,20 +119,27 @@ class RealFile:
 
     def map(self) -> RealMapping:
         """Map the whole file. Raises ValueError when it is empty."""
+        descriptor = self._descriptor()
         access = mmap.ACCESS_READ if self._read_only else mmap.ACCESS_WRITE
         if sys.version_info >= (3, 13):
-            return RealMapping(mmap.mmap(self._fd, 0, access=access, trackfd=False))  # no second descriptor
-        return RealMapping(mmap.mmap(self._fd, 0, access=access))
+            return RealMapping(mmap.mmap(descriptor, 0, access=access, trackfd=False))  # no second descriptor
+        return RealMapping(mmap.mmap(descriptor, 0, access=access))
 
     def datasync(self) -> None:
         """Make everything written so far durable, mapped writes included."""
-        sync_descriptor(self._fd)
+        sync_descriptor(self._descriptor())
 
     def close(self) -> None:
         """Close the descriptor; mappings live on."""
         descriptor, self._fd = self._fd, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    def _descriptor(self) -> int:
+        """The descriptor, for calls that take -1 for something else than a closed file."""
+        if self._fd < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
+        return self._fd
 
     def _fill_with_zeros(self, length: int) -> None:
         size = self.size()

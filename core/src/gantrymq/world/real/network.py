@@ -13,6 +13,7 @@ import socket
 from gantrymq.world.network import ProtocolFactory
 
 BACKLOG = 1024  # connections the kernel holds until they are accepted, as RocketMQ's NettyRemotingServer
+PROBE = ("192.0.2.1", 9)  # an address of the documentation range (RFC 5737); any routed one would do
 PORT_ATTEMPTS = 8  # free ports tried until one is free on every address of a name
 
 
@@ -72,6 +73,15 @@ class RealNetwork:
             OSError: none does, or the name is unknown.
         """
         return await asyncio.get_running_loop().create_connection(factory, host, port)
+
+    def own_address(self) -> str:
+        """The address that the default route leaves from; connecting a datagram socket sends nothing."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(PROBE)
+                return str(probe.getsockname()[0])
+            except OSError:
+                return "127.0.0.1"
 
 
 async def _addresses(host: str) -> list[str]:

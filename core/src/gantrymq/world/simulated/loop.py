@@ -1,0 +1,113 @@
+"""An asyncio event loop whose time is made up: when nothing is ready it jumps to the next timer.
+
+It has no sockets, threads or signals. asyncio's base loop asks its selector to wait for the time until the next timer;
+the selector here moves the clock forward instead. Three things that would hang a real program are errors that say so:
+nothing left to wait for, virtual time past a limit, and callbacks that go on for ever without time passing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+from gantrymq.errors import GantryError
+
+STANDSTILL_TURNS = 1_000_000  # turns of the loop at one instant; real programs need a few
+
+
+class SimulationError(GantryError):
+    """A simulated run cannot go on."""
+
+
+class SimulationDeadlock(SimulationError):
+    """Every task waits, and no timer is left that could wake one."""
+
+
+class SimulationTimeout(SimulationError):
+    """The run passed its limit of virtual time, or spins without time passing."""
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs callbacks, timers and tasks in one repeatable order. ``time()`` starts at 0 and counts virtual seconds."""
+
+    def __init__(self, *, limit_s: float) -> None:
+        """Make a loop that raises SimulationTimeout once ``time()`` passes *limit_s*."""
+        super().__init__()
+        self._now = 0.0
+        self._clock_resolution = 1e-9
+        self._selector = _Jump(self, limit_s)  # the base class calls its `select` once per turn
+        self._made = 0
+        self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]] = weakref.WeakValueDictionary()
+        self.set_task_factory(self._make_task)
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now
+
+    def jump(self, seconds: float) -> None:
+        """Move the clock forward."""
+        self._now += seconds
+
+    def pending_tasks(self) -> list[asyncio.Task[Any]]:
+        """Tasks that are not done, oldest first (`asyncio.all_tasks` has no order)."""
+        return [task for task in list(self._tasks.values()) if not task.done()]
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
+        """Refuse: a thread ends when it likes, and the run would not repeat. Use the world's workers."""
+        raise SimulationError(f"no threads in a simulation: {func!r} has to go through Workers")
+
+    def _make_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+        **options: Any,
+    ) -> asyncio.Task[Any]:
+        """Number tasks per loop; asyncio's own names count on through the whole process."""
+        self._made += 1
+        options["name"] = options.get("name") or f"task-{self._made}"
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
+        self._tasks[self._made] = task
+        return task
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """Take what the selector found: never anything."""
+
+    def _write_to_self(self) -> None:
+        """Wake the selector: it never sleeps."""
+
+
+class _Jump:
+    """The selector's place in the base loop."""
+
+    def __init__(self, loop: SimulatedLoop, limit_s: float) -> None:
+        self._loop = loop
+        self._limit_s = limit_s
+        self._turns = 0
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is None:
+            raise SimulationDeadlock(f"nothing can wake {_waiting(self._loop)} at {self._loop.time():.6f} s")
+        if timeout > 0:
+            self._turns = 0
+            self._loop.jump(timeout)
+            if self._loop.time() > self._limit_s:
+                raise SimulationTimeout(f"{_waiting(self._loop)} still running after {self._limit_s} virtual seconds")
+        else:
+            self._turns += 1
+            if self._turns > STANDSTILL_TURNS:
+                raise SimulationTimeout(
+                    f"{self._turns} turns of the loop at {self._loop.time():.6f} s, time stands still"
+                )
+        return []
+
+
+def _waiting(loop: SimulatedLoop) -> str:
+    """Name each pending task and the line it waits at."""
+    places = []
+    for task in loop.pending_tasks():
+        frames = task.get_stack(limit=1)
+        place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "its start"
+        places.append(f"{task.get_name()} at {place}")
+    return ", ".join(places) or "the loop"

@@ -1,0 +1,73 @@
+"""Workers without threads: work runs at once, in the caller, and its completion arrives after a seeded delay."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gantrymq.world.clock import Clock
+from gantrymq.world.workers import Done
+
+T = TypeVar("T")
+
+DELAY_S = (50e-6, 2e-3)  # from a read that hits the page cache to a sync on a fair disk
+
+
+class SimulatedWorkers:
+    """Completions may overtake each other, as those of real threads do."""
+
+    def __init__(self, clock: Clock, seeded: random.Random) -> None:
+        self._clock = clock
+        self._random = seeded
+        self._under_way = 0
+        self._closed = False
+        self._idle: asyncio.Future[None] | None = None
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Run ``work(*args)`` now, return (or raise) what it does after a delay."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def done(result: T | None, error: BaseException | None) -> None:
+            if answer.done():
+                return
+            if error is None:
+                answer.set_result(result)  # type: ignore[arg-type]  # None only where T allows it
+            else:
+                answer.set_exception(error)
+
+        self.submit(work, *args, done=done)
+        return await answer
+
+    def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
+        """Run ``work(*args)`` now, call ``done(result, error)`` after a delay.
+
+        Only an Exception is handed to *done*; what lies outside (a test that stops the world) goes up to the caller.
+        """
+        if self._closed:
+            raise RuntimeError("the workers are closed")
+        result: T | None = None
+        failure: Exception | None = None
+        try:
+            result = work(*args)
+        except Exception as error:
+            failure = error
+        self._under_way += 1
+        self._clock.call_later(self._random.uniform(*DELAY_S), self._complete, done, result, failure)
+
+    async def close(self) -> None:
+        """Wait until every ``done`` was called, and take no more work."""
+        self._closed = True
+        if self._under_way:
+            if self._idle is None:
+                self._idle = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._idle)
+
+    def _complete(self, done: Done[Any], result: Any, error: Exception | None) -> None:
+        try:
+            done(result, error)
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0 and self._idle is not None and not self._idle.done():
+                self._idle.set_result(None)
