@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 from harness.process import Event, Process
 
+# Now and then client 5.3.3 makes its first rebalance while its scheduled heartbeat holds the lock. The broker then
+# knows an older subscription than the pulls name, on Java's side as on ours, until the next heartbeat 30 s later.
 ARRIVAL_S = 60.0
 # A client asks for its share every 20 s, and one round more goes by now and then.
 REBALANCE_S = 60.0
