@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import random
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,9 @@ from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.frame import split_frame
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world import World
-from gantrymq.world.real import RealFiles
-from gantrymq.world.simulated.clock import SimulatedClock
-from gantrymq.world.simulated.delivery import SeededDelivery
-from gantrymq.world.simulated.loop import SimulatedLoop
-from gantrymq.world.simulated.network import SimulatedNetwork
-from gantrymq.world.simulated.workers import SimulatedWorkers
+from gantrymq.world import World, simulated
 
 FRAMES = json.loads((Path(__file__).parent / "data" / "frames.json").read_text())
-START_MS = 1_795_000_000_000
 LIMIT_S = 3600.0
 
 Answer = Callable[[Command], Command | None]
@@ -41,28 +33,15 @@ def golden() -> Callable[[str], Command]:
 
 @pytest.fixture
 def simulate() -> Callable[[Callable[[World], Coroutine[Any, Any, Any]]], Any]:
-    """Run a coroutine function of a simulated world to its end."""
+    """Run a coroutine function of a simulated world; no task may be left when it ends."""
 
-    def run(work: Callable[[World], Coroutine[Any, Any, Any]]) -> Any:
-        loop, chance = SimulatedLoop(limit_s=LIMIT_S), random.Random(7)
-        clock = SimulatedClock(loop, START_MS)
-        world = World(
-            clock=clock,
-            network=SimulatedNetwork(loop, SeededDelivery(chance)),
-            files=RealFiles(),
-            workers=SimulatedWorkers(clock, chance),
-            random=chance,
-            process_id=4711,
-            host_name="simulated",
-        )
-        try:
-            return loop.run_until_complete(work(world))
-        finally:
-            left = [task for task in loop.pending_tasks()]
-            loop.close()
-            assert not left, f"still running: {left}"
+    async def checked(work: Callable[[World], Coroutine[Any, Any, Any]], world: World) -> Any:
+        result = await work(world)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left
+        return result
 
-    return run
+    return lambda work: simulated.simulate(7, lambda world: checked(work, world), limit_s=LIMIT_S)
 
 
 class Peer:
@@ -80,7 +59,8 @@ class Peer:
         self._where = (host, port)
 
     async def start(self) -> Peer:
-        await self._server.start(*self._where)
+        host, port = await self._server.start(*self._where)
+        self.address, self._where = f"{host}:{port}", (host, port)
         return self
 
     async def stop(self) -> None:
@@ -103,22 +83,36 @@ class Peer:
 
 
 class Cluster:
-    """A name server at ns:9876 and brokers a, b, ... at <name>:10911 with four queues of topic T each."""
+    """A name server at ns:9876 and brokers a, b, ... at <name>:10911 with four queues of topic T each.
 
-    def __init__(self, world: World, brokers: str = "ab", *, queues: int = 4, topics: tuple[str, ...] = ("T",)) -> None:
-        self.world = world
-        self.namesrv = "ns:9876"
-        self.ns = Peer(world, "ns", 9876)
-        self.brokers = {name: Peer(world, name, 10911) for name in brokers}
+    *real*: on free ports of this machine's loopback address instead.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        brokers: str = "ab",
+        *,
+        queues: int = 4,
+        topics: tuple[str, ...] = ("T",),
+        real: bool = False,
+    ) -> None:
+        self.ns = Peer(world, "127.0.0.1", 0) if real else Peer(world, "ns", 9876)
+        self.brokers = {name: Peer(world, *(("127.0.0.1", 0) if real else (name, 10911))) for name in brokers}
         self.queues = queues
         self.topics = set(topics)
         self.ns.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = self._route
         for peer in self.brokers.values():
-            stored = _Stored(peer.address)
+            stored = _Stored()
             for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
                 peer.answers[code] = stored.answer
             peer.answers[RequestCode.HEART_BEAT] = Command(0)
             peer.answers[RequestCode.UNREGISTER_CLIENT] = Command(0)
+
+    @property
+    def namesrv(self) -> str:
+        """Address of the name server; known before the start where it is in memory."""
+        return self.ns.address
 
     async def __aenter__(self) -> Cluster:
         for peer in (self.ns, *self.brokers.values()):
@@ -155,7 +149,7 @@ class Cluster:
 class _Stored:
     """Answers sends: a counter per queue."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self) -> None:
         self._next: dict[tuple[str, str], int] = {}
 
     def answer(self, request: Command) -> Command | None:

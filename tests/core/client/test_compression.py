@@ -40,7 +40,9 @@ def test_unknown_kind_is_refused():
         decompress(b"", 0x401)
 
 
-@pytest.mark.parametrize(("flags", "module", "package"), [(0x101, "lz4.frame", "lz4"), (0x201, "zstandard", "zstandard")])
+@pytest.mark.parametrize(
+    ("flags", "module", "package"), [(0x101, "lz4.frame", "lz4"), (0x201, "zstandard", "zstandard")]
+)
 def test_missing_package_is_named(monkeypatch, flags, module, package):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ClientError, match=f"pip install {package}"):

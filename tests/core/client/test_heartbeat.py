@@ -21,6 +21,5 @@ def test_heartbeat_has_the_members_that_java_sends(golden):
 
 def test_heartbeat_of_a_producer_is_javas(golden):
     assert (
-        heartbeat_body("127.0.0.1@p1", ["PG_ops", "CLIENT_INNER_PRODUCER"], [])
-        == golden("producer heartbeat").payload
+        heartbeat_body("127.0.0.1@p1", ["PG_ops", "CLIENT_INNER_PRODUCER"], []) == golden("producer heartbeat").payload
     )

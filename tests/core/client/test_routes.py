@@ -6,13 +6,12 @@ from gantrymq.model.queue import MessageQueue
 
 
 def route(order: str = "", perm_b: int = 6, addresses_b: str = '{0:"b:1"}') -> bytes:
-    return (
-        '{"orderTopicConf":"%s","brokerDatas":['
-        '{"brokerAddrs":%s,"brokerName":"b","cluster":"C"},'
-        '{"brokerAddrs":{1:"a:2","0":"a:1"},"brokerName":"a","cluster":"C"}],'
-        '"queueDatas":[{"brokerName":"b","perm":%d,"readQueueNums":3,"writeQueueNums":1},'
-        '{"brokerName":"a","perm":6,"readQueueNums":1,"writeQueueNums":2}]}' % (order, addresses_b, perm_b)
-    ).encode()
+    broker_b = f'{{"brokerAddrs":{addresses_b},"brokerName":"b","cluster":"C"}}'
+    broker_a = '{"brokerAddrs":{1:"a:2","0":"a:1"},"brokerName":"a","cluster":"C"}'
+    queues_b = f'{{"brokerName":"b","perm":{perm_b},"readQueueNums":3,"writeQueueNums":1}}'
+    queues_a = '{"brokerName":"a","perm":6,"readQueueNums":1,"writeQueueNums":2}'
+    brokers, queues = f"[{broker_b},{broker_a}]", f"[{queues_b},{queues_a}]"
+    return f'{{"orderTopicConf":"{order}","brokerDatas":{brokers},"queueDatas":{queues}}}'.encode()
 
 
 def ids(queues: tuple[MessageQueue, ...]) -> list[str]:
@@ -90,7 +89,8 @@ def test_recorded_clusters_are_read(golden):
 
 
 @pytest.mark.parametrize(
-    "body", [b"[]", b"", b'{"queueDatas":[{"perm":6}]}', b'{"brokerDatas":[{"brokerName":"a","brokerAddrs":{"x":"y"}}]}']
+    "body",
+    [b"[]", b"", b'{"queueDatas":[{"perm":6}]}', b'{"brokerDatas":[{"brokerName":"a","brokerAddrs":{"x":"y"}}]}'],
 )
 def test_odd_route_is_refused(body):
     with pytest.raises(FormatError):

@@ -108,7 +108,7 @@ class Producer:
         self._max_bytes = max_message_bytes
         self._instance: ClientInstance | None = None
         self._turns: QueueTurns | None = None
-        self._under_way: set[asyncio.Task[SendResult]] = set()
+        self._under_way: dict[asyncio.Task[SendResult], None] = {}  # in the order in which they began
 
     async def start(self) -> None:
         """Join (or make) the client's instance and begin heartbeats.
@@ -204,8 +204,8 @@ class Producer:
         """
         work = self._send(self._prepare(message), queue, timeout_s, self._async_attempts, _NO_CODES)
         task = asyncio.get_running_loop().create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._under_way[task] = None
+        task.add_done_callback(self._under_way.pop)
         if callback is not None:
             task.add_done_callback(lambda done: _report(done, callback))
         return task

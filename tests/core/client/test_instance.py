@@ -1,0 +1,193 @@
+import asyncio
+import json
+
+import pytest
+
+from gantrymq.client import Admin, Producer, PullConsumer
+from gantrymq.client.instance import join
+from gantrymq.errors import ClientError, ConfigError
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+
+BEAT, LEAVE, ROUTE = RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT, RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+def beats(peer) -> list[dict]:
+    return [json.loads(request.payload) for request in peer.of(BEAT)]
+
+
+def test_heartbeats_begin_with_the_first_route_and_come_every_30_seconds(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+            await world.clock.sleep(10)
+            assert not beats(c.brokers["a"])  # no broker is known
+            await producer.queues("T")
+            await world.clock.sleep(1)
+            assert [len(beats(peer)) for peer in c.brokers.values()] == [1, 1]
+            await world.clock.sleep(60)
+            assert [len(beats(peer)) for peer in c.brokers.values()] == [3, 3]
+            assert beats(c.brokers["a"])[0]["producerDataSet"] == [{"groupName": "P"}]
+
+    simulate(work)
+
+
+def test_routes_are_refreshed_every_30_seconds(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+            await producer.queues("T")
+            await world.clock.sleep(95)
+            assert len(c.ns.of(ROUTE)) == 4
+
+    simulate(work)
+
+
+def test_refresh_outlives_a_name_server_that_is_away(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+            await producer.queues("T")
+            await c.ns.stop()
+            await world.clock.sleep(65)
+            await c.ns.start()
+            c.queues = 2
+            await world.clock.sleep(30)
+            assert len(await producer.queues("T")) == 4
+
+    simulate(work)
+
+
+def test_closing_tells_every_broker(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c:
+            async with (
+                Producer("P", c.namesrv, world=world) as producer,
+                PullConsumer("G", c.namesrv, world=world) as consumer,
+            ):
+                await producer.queues("T")
+                await consumer.queues("T")
+            for peer in c.brokers.values():
+                left = {(r.ext.get("producerGroup"), r.ext.get("consumerGroup")) for r in peer.of(LEAVE)}
+                assert left == {("P", None), (None, "G")}
+
+    simulate(work)
+
+
+def test_broker_that_does_not_answer_does_not_hold_the_others_up(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+            c.brokers["a"].answers[BEAT] = None
+            await producer.queues("T")
+            await world.clock.sleep(1)
+            assert len(beats(c.brokers["b"])) == 1
+
+    simulate(work)
+
+
+def test_consumer_is_seen_with_what_it_reads(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+            await consumer.queues("T")
+            await world.clock.sleep(1)
+            (seen,) = beats(c.brokers["a"])[-1]["consumerDataSet"]
+            assert (seen["groupName"], seen["consumeType"], seen["messageModel"]) == (
+                "G",
+                "CONSUME_ACTIVELY",
+                "CLUSTERING",
+            )
+            assert [(s["topic"], s["subString"], s["subVersion"]) for s in seen["subscriptionDataSet"]] == [
+                ("T", "*", 0)
+            ]
+
+    simulate(work)
+
+
+def test_admin_registers_nowhere(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c:
+            async with Admin(c.namesrv, world=world) as admin:
+                await admin.route("T")
+                await world.clock.sleep(61)
+            assert not any(peer.asked for peer in c.brokers.values())
+
+    simulate(work)
+
+
+def test_clients_of_one_instance_name_share_connections(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c:
+            options = {"world": world, "instance_name": "one"}
+            async with (
+                Producer("P", c.namesrv, **options) as producer,
+                PullConsumer("G", c.namesrv, **options) as consumer,
+            ):
+                await producer.queues("T")
+                await consumer.queues("T")
+                await world.clock.sleep(1)
+                assert len(c.brokers["a"].connections) == 1
+                assert beats(c.brokers["a"])[-1]["clientID"] == "127.0.0.1@one"
+                with pytest.raises(ClientError, match="P is already in use"):
+                    await Producer("P", c.namesrv, **options).start()
+                with pytest.raises(ClientError, match="G is already in use"):
+                    await PullConsumer("G", c.namesrv, **options).start()
+                async with Producer("Q", c.namesrv, **options):
+                    pass
+                await producer.queues("T")  # still open
+            first = await join(c.namesrv, world, instance="one")
+            assert first.users == 1
+            await first.leave()
+
+    simulate(work)
+
+
+def test_clients_are_strangers_by_default(simulate, cluster):
+    async def work(world):
+        async with (
+            cluster(world, "a") as c,
+            Producer("P", c.namesrv, world=world) as one,
+            Producer("P", c.namesrv, world=world) as two,
+        ):
+            await asyncio.gather(one.queues("T"), two.queues("T"))
+            await world.clock.sleep(1)
+            ids = {beat["clientID"] for beat in beats(c.brokers["a"])}
+            assert len(ids) == 2
+            assert all(known_as.startswith("127.0.0.1@1#") for known_as in ids)
+
+    simulate(work)
+
+
+def test_unit_and_address_are_part_of_the_id(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c:
+            instance = await join(c.namesrv, world, instance="i", unit="u", address="10.1.2.3")
+            assert instance.client_id == "10.1.2.3@i@u"
+            assert instance.ids.next().startswith("0A010203")
+            await instance.leave()
+
+    simulate(work)
+
+
+def test_client_starts_without_any_name_server(simulate):
+    async def work(world):
+        async with Producer("P", "ns:1;ns:2", world=world) as producer:
+            assert producer.group == "P"
+
+    simulate(work)
+
+
+def test_odd_name_server_address_is_refused_at_start(simulate):
+    async def work(world):
+        with pytest.raises(ConfigError, match="not host:port"):
+            await Producer("P", "nonsense", world=world).start()
+
+    simulate(work)
+
+
+def test_request_of_a_broker_is_answered_that_it_is_not_supported(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+            await producer.queues("T")
+            await world.clock.sleep(1)
+            (connection,) = c.brokers["a"].connections
+            answer = await connection.call(Command(RequestCode.GET_CONSUMER_RUNNING_INFO), 1.0)
+            assert answer.code == 3
+
+    simulate(work)
