@@ -18,7 +18,7 @@ WRITE_ENTRIES = 4096
 
 
 class EntriesMissing(Exception):
-    """The scanned part of the log shows that a queue lacks entries of the part before it."""
+    """The scanned part of the log shows that a queue lacks entries of the part before it. Recovery handles it."""
 
 
 class QueueRebuild:

@@ -13,6 +13,7 @@ from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.model.queue import Queue
 from gantrymq.world import Files, Workers
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue, topic_problem
+from gantrymq_storage_mmap.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.log_file import file_start
 from gantrymq_storage_mmap.queue_files import QueueFiles
 
@@ -29,16 +30,19 @@ class QueueTable:
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.batch_topics: frozenset[str] = frozenset()  # kept in batchconsumequeue/, which this version does not read
         self.queue_files = queue_files
+        self.dropped = DroppedTopics(queue_files.files, root)
         self._root = root
         self._folder = root / "consumequeue"
         self._files: Files = queue_files.files
 
-    def load(self) -> None:
-        """Find the queues that are there and the end of each.
+    def load(self, log_min: int) -> None:
+        """Find the queues that are there and the end of each; *log_min* is where the log starts.
 
         Raises:
             StoreLayoutError: files of another size, or a RocksDB folder; says which and what fits.
+            StoreDamaged: the note of deleted topics cannot be read.
         """
+        self.dropped.load(log_min)
         self.batch_topics = frozenset(self._files.list(self._root / "batchconsumequeue"))
         names = self._files.list(self._folder)
         if "CURRENT" in names or any(name.endswith(".sst") for name in names):
@@ -78,8 +82,14 @@ class QueueTable:
         """Queues with entries that are not durable."""
         return [queue for queue in self.by_name.values() if queue.dirty_from >= 0]
 
-    def drop(self, topic: str, workers: Workers, log: Callable[[str], object]) -> None:
-        """Forget the queues of *topic*; the folder is moved aside at once and removed in a thread."""
+    def drop(self, topic: str, log_end: int, workers: Workers, log: Callable[[str], object]) -> None:
+        """Forget the queues of *topic*; the folder is moved aside at once and removed in a thread.
+
+        *log_end*: end of the log now; a later record of this topic starts it anew. Raises OSError.
+        """
+        if not any(name[0] == topic for name in self.by_name):
+            return
+        self.dropped.add(topic, log_end)
         for name in [name for name in self.by_name if name[0] == topic]:
             queue = self.by_name.pop(name)
             queue.dropped = True

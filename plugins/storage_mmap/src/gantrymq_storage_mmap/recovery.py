@@ -138,12 +138,14 @@ class Recovery:
     def _scan(self, start: int) -> tuple[dict[ConsumeQueue, QueueRebuild], ScanEnd]:
         rebuilds: dict[ConsumeQueue, QueueRebuild] = {}
         by_name: dict[tuple[str, int], QueueRebuild] = {}
-        levels = self._options.delay_levels_ms
+        levels, dropped = self._options.delay_levels_ms, self._queues.dropped.holds
 
         def see(record: RecordView) -> None:
             if record.sys_flag & (TRANSACTION_PREPARED | INNER_BATCH):
                 if record.sys_flag & INNER_BATCH:
                     self._skipped_topics.add(record.topic)
+                return
+            if dropped(record.topic, record.log_offset):
                 return
             rebuild = by_name.get((record.topic, record.queue_id))
             if rebuild is None:

@@ -149,7 +149,7 @@ class MmapStore:
         stat = files.stat(self._root / "checkpoint")
         checkpoint = decode_checkpoint(files.read(self._root / "checkpoint") if stat is not None else b"")
         self._wire(load_log_files(files, options.log_folder, options.log_file_bytes))
-        self._queues.load()
+        self._queues.load(self._log.min_offset)
         files.replace(self._root / "abort", str(self._process_id).encode("ascii"))
         recovery = Recovery(files, self._log, self._queues, options, self._clock.now_ms(), self._tell)
         report = recovery.run(clean, checkpoint)
@@ -232,7 +232,7 @@ class MmapStore:
             StoreError: the queues' folder cannot be moved.
         """
         try:
-            self._queues.drop(topic, self._workers, self._tell)
+            self._queues.drop(topic, self._log.end, self._workers, self._tell)
         except OSError as error:
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
 

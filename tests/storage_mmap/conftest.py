@@ -1,0 +1,165 @@
+"""A rig around the store: a world whose files can fail and whose worker threads can be held."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections import Counter
+
+import attrs
+import pytest
+
+from gantrymq.config import Setting, Settings
+from gantrymq.interfaces import StoreContext
+from gantrymq.testing.store_contract_bench import StandingClock, StoreBench
+from gantrymq.world.real import RealFiles, real_world
+from gantrymq_storage_mmap.settings import SCHEMA
+from gantrymq_storage_mmap.store import MmapStore
+
+KEYS = (*SCHEMA, Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"))
+
+
+class Faults:
+    """Counts calls; a method named in ``failing`` raises that error number (for paths that contain ``only``)."""
+
+    def __init__(self):
+        self.calls = Counter()
+        self.failing = {}
+        self.only = ""
+
+    def check(self, name, path):
+        self.calls[name] += 1
+        if name in self.failing and self.only in str(path):
+            number = self.failing[name]
+            raise OSError(number, os.strerror(number), str(path))
+
+
+class RigFile:
+    def __init__(self, inner, faults):
+        self._inner, self._faults = inner, faults
+        self.path = inner.path
+
+    def __getattr__(self, name):
+        method = getattr(self._inner, name)
+
+        def call(*args):
+            self._faults.check(name, self.path)
+            return method(*args)
+
+        return call
+
+
+class RigFiles:
+    def __init__(self, faults):
+        self._inner, self._faults = RealFiles(), faults
+
+    def open(self, path, *, create=False, read_only=False):
+        self._faults.check("create" if create else "open", path)
+        return RigFile(self._inner.open(path, create=create, read_only=read_only), self._faults)
+
+    def __getattr__(self, name):
+        method = getattr(self._inner, name)
+
+        def call(path, *args):
+            self._faults.check(name, path)
+            return method(path, *args)
+
+        return call
+
+
+class RigWorkers:
+    """Runs work at once, or, while ``held``, when the test says `step`."""
+
+    def __init__(self):
+        self.held = False
+        self.waiting = []
+
+    async def run(self, work, *args):
+        return work(*args)
+
+    def submit(self, work, *args, done):
+        if self.held:
+            self.waiting.append((work, args, done))
+        else:
+            self._do(work, args, done)
+
+    def step(self):
+        self._do(*self.waiting.pop(0))
+
+    @staticmethod
+    def _do(work, args, done):
+        try:
+            result = work(*args)
+        except Exception as error:
+            done(None, error)
+        else:
+            done(result, None)
+
+    async def close(self):
+        pass
+
+
+class Rig:
+    def __init__(self, root):
+        self.root = root
+        self.faults = Faults()
+        self.workers = RigWorkers()
+        self.said = []
+        world = real_world()
+        self.clock = StandingClock(world.clock)
+        self.world = attrs.evolve(world, clock=self.clock, workers=self.workers, files=RigFiles(self.faults))
+
+    def make(self, **settings):
+        """A store that is not started; small files unless *settings* say otherwise."""
+        sizes = {"mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, **settings}
+        return MmapStore(StoreContext(self.world, self.root, Settings(KEYS, sizes), self.said.append))
+
+    def run(self, case, **settings):
+        """Run ``case(bench)`` with an open store, which is stopped cleanly afterwards."""
+
+        async def inside():
+            bench = StoreBench(lambda: self.make(**settings), self.clock)
+            bench.report = await bench.store.start()
+            try:
+                await case(bench)
+            finally:
+                self.workers.held = False
+                while self.workers.waiting:
+                    self.workers.step()
+                await bench.store.stop()
+
+        asyncio.run(inside())
+
+    def kill(self, case, **settings):
+        """Run ``case(bench)`` and drop the store as a killed process does: nothing synced, ``abort`` left."""
+
+        async def inside():
+            bench = StoreBench(lambda: self.make(**settings), self.clock)
+            bench.report = await bench.store.start()
+            await case(bench)
+            bench.store._lock.release()
+            bench.store._close_files()
+            bench.store._flusher._timer.cancel()
+            bench.store._queue_flusher._timer.cancel()
+
+        asyncio.run(inside())
+
+    def log(self, start=0):
+        return self.root / "commitlog" / f"{start:020d}"
+
+    def queue(self, topic="T", queue_id=0, start=0):
+        return self.root / "consumequeue" / topic / str(queue_id) / f"{start:020d}"
+
+    def patch(self, path, position, data):
+        with open(path, "r+b") as file:
+            file.seek(position)
+            file.write(data)
+
+    NO_SPACE = errno.ENOSPC
+    BROKEN = errno.EIO
+
+
+@pytest.fixture
+def rig(tmp_path):
+    return Rig(tmp_path / "store")

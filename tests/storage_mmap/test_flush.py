@@ -1,0 +1,136 @@
+import asyncio
+
+import pytest
+
+from gantrymq.errors import StoreError
+from gantrymq.interfaces import PutStatus
+from gantrymq.testing.store_contract_bench import message
+
+
+async def wait(awaitable):
+    await awaitable
+
+
+def test_one_sync_serves_everybody_who_waits_and_late_ones_share_the_next(rig):
+    async def case(bench):
+        bench.store.put([message()])
+        rig.workers.held = True
+        before = rig.faults.calls["datasync"]
+        ends = [bench.store.put([message()])[0].end for _ in range(3)]
+        first = [asyncio.ensure_future(wait(bench.store.flushed(end))) for end in ends]
+        await asyncio.sleep(0)
+        late = [asyncio.ensure_future(wait(bench.store.flushed(bench.store.put([message()])[0].end))) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert len(rig.workers.waiting) == 1
+        assert bench.store.state().flushed_offset == 0
+        rig.workers.step()
+        await asyncio.gather(*first)
+        assert bench.store.state().flushed_offset == ends[-1]
+        assert not any(task.done() for task in late)
+        rig.workers.step()
+        await asyncio.gather(*late)
+        assert rig.faults.calls["datasync"] == before + 2
+
+    rig.run(case)
+
+
+def test_what_is_flushed_already_costs_no_sync(rig):
+    async def case(bench):
+        (result,) = await bench.add(message())
+        before = rig.faults.calls["datasync"]
+        await bench.store.flushed(result.end)
+        await bench.store.flushed(0)
+        assert rig.faults.calls["datasync"] == before
+
+    rig.run(case)
+
+
+def test_a_sync_covers_every_file_across_a_roll(rig):
+    async def case(bench):
+        rig.workers.held = True
+        results = bench.store.put([message(body=b"x" * 5000) for _ in range(3)])
+        while rig.workers.waiting:  # preallocations
+            rig.workers.step()
+        waiter = asyncio.ensure_future(wait(bench.store.flushed(results[-1].end)))
+        await asyncio.sleep(0)
+        before = rig.faults.calls["datasync"]
+        rig.workers.step()
+        await waiter
+        assert rig.faults.calls["datasync"] == before + 3
+
+    rig.run(case)
+
+
+def test_a_failed_sync_fails_the_waiters_and_refuses_writes_until_a_restart(rig):
+    async def case(bench):
+        (good,) = await bench.add(message(body=b"good"))
+        (bad,) = bench.store.put([message(body=b"bad")])
+        rig.faults.failing["datasync"] = rig.BROKEN
+        with pytest.raises(StoreError, match="could not be made durable"):
+            await bench.store.flushed(bad.end)
+        rig.faults.failing.clear()
+        with pytest.raises(StoreError, match="could not be made durable"):
+            await bench.store.flushed(bad.end)
+        assert bench.store.state().flushed_offset == good.end
+        (refused,) = bench.store.put([message()])
+        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert "restart the broker" in refused.problem
+        assert bench.store.state().refusal == refused.problem
+        await bench.store.stop()
+        assert (rig.root / "abort").exists()
+        assert "not stopped cleanly" in rig.said[-1]
+
+    rig.run(case)
+
+    async def after(bench):
+        assert not bench.report.clean
+        assert bench.report.records_checked == 2
+
+    rig.run(after)
+
+
+def test_waiting_for_what_was_never_appended_is_an_error(rig):
+    async def case(bench):
+        with pytest.raises(StoreError, match="not appended yet"):
+            await bench.store.flushed(1)
+
+    rig.run(case)
+
+
+def test_a_waiter_that_gives_up_does_not_disturb_the_others(rig):
+    async def case(bench):
+        rig.workers.held = True
+        (result,) = bench.store.put([message()])
+        gone, stays = (asyncio.ensure_future(wait(bench.store.flushed(result.end))) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        rig.workers.step()
+        await stays
+
+    rig.run(case)
+
+
+def test_the_background_flush_makes_bytes_durable_that_nobody_waits_for(rig):
+    async def case(bench):
+        (result,) = bench.store.put([message()])
+        while bench.store.state().flushed_offset < result.end:
+            await asyncio.sleep(0)
+
+    rig.run(case, flushIntervalCommitLog=1, flushCommitLogThoroughInterval=1)
+
+
+def test_the_background_flush_waits_for_enough_pages(rig):
+    async def case(bench):
+        ticks = []
+        flusher = bench.store._flusher
+        kick = flusher.kick
+        flusher.kick = lambda: (ticks.append(flusher._log.end), kick())
+        bench.store.put([message()])
+        flusher._tick()
+        assert ticks == []
+        bench.store.put([message(body=b"x" * 4096)])
+        flusher._tick()
+        assert len(ticks) == 1
+
+    rig.run(case, flushCommitLogLeastPages=1, flushIntervalCommitLog=100000)
