@@ -49,8 +49,8 @@ class Servers:
         cluster.ns.answers[RequestCode.DELETE_TOPIC_IN_NAMESRV] = Command(0)
         broker[RequestCode.GET_BROKER_RUNTIME_INFO] = Command(
             0,
-            body=b'{"table":{"brokerVersionDesc":"V5_3_3","brokerActive":"true","putTps":"1.5 0 0","msgPutTotalTodayNow":'
-            b'"9","msgPutTotalTodayMorning":"2"}}',
+            body=b'{"table":{"brokerVersionDesc":"V5_3_3","brokerActive":"true","putTps":"1.5 0 0",'
+            b'"msgPutTotalTodayNow":"9","msgPutTotalTodayMorning":"2"}}',
         )
         broker[RequestCode.GET_TOPIC_STATS_INFO] = Command(
             0,

@@ -155,7 +155,7 @@ def tail(
     async def work() -> None:
         from gantrymq.world.real import real_world
 
-        world = real_world()
+        world, asked_to_stop = real_world(), stop_requested()
         async with PullConsumer(group, namesrv, world=world) as consumer:
             queues = _pick(await consumer.queues(name), queue)
             edge = consumer.min_offset if from_beginning else consumer.max_offset
@@ -173,7 +173,7 @@ def tail(
                 for at, start in zip(queues, starts, strict=True)
             ]
             say(f"following {len(queues)} queue{'' if len(queues) == 1 else 's'} of {name}; Ctrl-C ends it")
-            await _print_until_stopped(streams, most, output)
+            await _print_until(asked_to_stop, streams, most, output)
 
     run(work())
 
@@ -249,10 +249,10 @@ def _pick(queues: Sequence[MessageQueue], wanted: str | None) -> Sequence[Messag
     return found
 
 
-async def _print_until_stopped(
-    streams: Sequence[AsyncIterator[ReceivedMessage]], most: int | None, output: str
+async def _print_until(
+    asked_to_stop: asyncio.Event, streams: Sequence[AsyncIterator[ReceivedMessage]], most: int | None, output: str
 ) -> None:
-    """Print what all streams bring; ends at a signal, after *most*, or with the first error."""
+    """Print what all streams bring; ends when asked to, after *most*, or with the first error."""
     arrived: asyncio.Queue[ReceivedMessage] = asyncio.Queue(maxsize=1000)  # a slow terminal slows the pulls
 
     async def forward(stream: AsyncIterator[ReceivedMessage]) -> None:
@@ -266,8 +266,7 @@ async def _print_until_stopped(
             shown += 1
 
     loop = asyncio.get_running_loop()
-    stopped = loop.create_task(stop_requested().wait())
-    jobs: list[asyncio.Task[Any]] = [stopped, loop.create_task(show())]
+    jobs: list[asyncio.Task[Any]] = [loop.create_task(asked_to_stop.wait()), loop.create_task(show())]
     jobs += [loop.create_task(forward(stream)) for stream in streams]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
