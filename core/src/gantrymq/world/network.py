@@ -1,7 +1,8 @@
 """Sockets, seen through asyncio's transport and protocol interface.
 
 Addresses are ``(host, port)``; port 0 asks for a free one. A connection is an asyncio transport, whether its bytes
-cross a socket or the memory of a simulation.
+cross a socket or the memory of a simulation. After ``connection_lost`` a ``write`` is ignored by asyncio and the
+simulation, and raises RuntimeError on uvloop: ask ``is_closing`` first.
 """
 
 from __future__ import annotations

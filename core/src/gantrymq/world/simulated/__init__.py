@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 START_MS = 1_700_000_000_000
 LIMIT_S = 24 * 3600.0
+CLEAN_UP_S = 3600.0  # virtual time that cancelled tasks have for their last steps
 
 
 def simulated_world(
@@ -116,6 +117,7 @@ def simulate(
 
 def _cancel_what_is_left(loop: SimulatedLoop) -> None:
     """Cancel pending tasks and let them finish, with a limit of its own: the run's may be over."""
+    loop.allow(CLEAN_UP_S)
     left = loop.pending_tasks()
     if not left:
         return

@@ -8,12 +8,14 @@ nothing left to wait for, virtual time past a limit, and callbacks that go on fo
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Coroutine, Generator
 from typing import Any
 
 from gantrymq.errors import GantryError
 
+ASYNCIO_FOLDER = os.path.dirname(asyncio.__file__)
 STANDSTILL_TURNS = 1_000_000  # turns of the loop at one instant; real programs need a few
 
 
@@ -50,6 +52,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Move the clock forward."""
         self._now += seconds
 
+    def allow(self, seconds: float) -> None:
+        """Let the run last *seconds* from now, whatever its limit was."""
+        self._selector.limit_s = self._now + seconds
+
     def pending_tasks(self) -> list[asyncio.Task[Any]]:
         """Tasks that are not done, oldest first (`asyncio.all_tasks` has no order)."""
         return [task for task in list(self._tasks.values()) if not task.done()]
@@ -83,7 +89,7 @@ class _Jump:
 
     def __init__(self, loop: SimulatedLoop, limit_s: float) -> None:
         self._loop = loop
-        self._limit_s = limit_s
+        self.limit_s = limit_s
         self._turns = 0
 
     def select(self, timeout: float | None) -> list[Any]:
@@ -92,11 +98,12 @@ class _Jump:
         if timeout > 0:
             self._turns = 0
             self._loop.jump(timeout)
-            if self._loop.time() > self._limit_s:
-                raise SimulationTimeout(f"{_waiting(self._loop)} still running after {self._limit_s} virtual seconds")
+            if self._loop.time() > self.limit_s:
+                raise SimulationTimeout(f"{_waiting(self._loop)} still running after {self.limit_s} virtual seconds")
         else:
             self._turns += 1
             if self._turns > STANDSTILL_TURNS:
+                self._turns = 0  # so that the clean-up has turns of its own
                 raise SimulationTimeout(
                     f"{self._turns} turns of the loop at {self._loop.time():.6f} s, time stands still"
                 )
@@ -105,9 +112,15 @@ class _Jump:
 
 def _waiting(loop: SimulatedLoop) -> str:
     """Name each pending task and the line it waits at."""
-    places = []
-    for task in loop.pending_tasks():
-        frames = task.get_stack(limit=1)
-        place = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "its start"
-        places.append(f"{task.get_name()} at {place}")
-    return ", ".join(places) or "the loop"
+    return ", ".join(f"{task.get_name()} at {_place(task)}" for task in loop.pending_tasks()) or "the loop"
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """File and line of the innermost coroutine that *task* awaits (`Task.get_stack` knows the outermost only)."""
+    place = "its start"
+    awaited: Any = task.get_coro()
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        if not frame.f_code.co_filename.startswith(ASYNCIO_FOLDER):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        awaited = awaited.cr_await
+    return place
