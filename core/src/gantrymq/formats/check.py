@@ -107,8 +107,9 @@ def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None
 
 
 def _ends_in_zeros(buf: memoryview, position: int, size: int) -> bool:
-    """Whether the last byte of the record of *size* bytes (or of the buffer, where it reaches further) is zero."""
+    """Whether a record of *size* bytes has its place here and its last byte is zero, as a write that stopped leaves it.
+
+    A record without properties ends in zeros too; damage in it passes for a torn write, which is treated no differently.
+    """
     end = position + size
-    if size <= 0 or end > len(buf):
-        return buf[-1] == 0
-    return buf[end - 1] == 0
+    return position < end <= len(buf) and buf[end - 1] == 0

@@ -195,11 +195,17 @@ class MmapStore:
         self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
         """Read from *queue_offset*; see `Reader.get`. An awaitable when the entries or the records are cold."""
-        return self._reader.get(self._queues.get(queue), queue_offset, limit, match)
+        try:
+            return self._reader.get(self._queues.get(queue), queue_offset, limit, match)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def read(self, log_offset: int) -> RecordView | None:
         """The record at *log_offset*, published or not; None where no record starts. May wait for the disk."""
-        return read_at(self._log, log_offset)
+        try:
+            return read_at(self._log, log_offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
         """Every published record of ``[start, end)``, in log order; reads through the mapping."""
@@ -219,7 +225,13 @@ class MmapStore:
     def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
         """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
         found = self._queues.get(queue)
-        return offset_at(self._log, found, time_ms, edge) if found is not None else 0
+        try:
+            return offset_at(self._log, found, time_ms, edge) if found is not None else 0
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> StoreError:
+        return StoreError(f"the store {self._root} cannot be read: {error}")
 
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
         """Finds nothing: the index by key is not part of this version, and the answer says so."""

@@ -1,0 +1,176 @@
+from inspect import isawaitable
+
+import pytest
+
+from gantrymq.errors import StoreError
+from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
+from gantrymq.interfaces import Edge, GetLimit, GetStatus
+from gantrymq.model.queue import Queue
+from gantrymq.testing.store_contract_bench import OnlyTags, bodies, message, records_of
+
+T0 = Queue("T", 0)
+BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20000}
+
+
+def test_neighbours_in_the_log_leave_as_one_slice(rig):
+    async def case(bench):
+        await bench.add(message(), message(), message("Other"), message())
+        got = bench.store.get(T0, 0, GetLimit(), None)
+        assert (got.status, got.count, got.cold) == (GetStatus.FOUND, 3, False)
+        assert [len(records_of(got)), len(got.buffers)] == [3, 2]
+        assert all(isinstance(buffer, memoryview) for buffer in got.buffers)
+
+    rig.run(case)
+
+
+def test_records_on_both_sides_of_a_roll_are_two_slices(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 3000) for _ in range(4)])
+        got = await bench.get(T0, 0)
+        assert (got.count, len(got.buffers)) == (4, 2)
+
+    rig.run(case)
+
+
+def test_recent_messages_have_their_own_limits(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 1000) for _ in range(20)])
+        assert (await bench.get(T0, 0)).count == 5
+        await bench.add(*[message(queue_id=1, body=b"x" * 1000) for _ in range(20)])
+        size = (await bench.get(Queue("T", 1), 0, GetLimit(max_count=1))).size
+        assert (await bench.get(Queue("T", 1), 0, GetLimit(max_bytes=3 * size))).count == 3
+
+    rig.run(case, maxTransferCountOnMessageInMemory=5, **BIG)
+
+
+def test_old_messages_have_their_own_limits(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 1000) for _ in range(20)])
+        assert (await bench.get(T0, 0)).count == 8
+        assert (await bench.get(T0, 0, match=OnlyTags("", needs_message=True))).count == 0
+
+    rig.run(case, accessMessageInMemoryMaxRatio=0, **BIG)
+
+
+def test_old_messages_have_a_byte_limit(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 1000) for _ in range(20)])
+        assert (await bench.get(T0, 0)).count == 2
+
+    rig.run(case, accessMessageInMemoryMaxRatio=0, maxTransferBytesOnMessageInDisk=3000, **BIG)
+
+
+def test_a_filtered_get_looks_at_a_bounded_number_of_entries(rig):
+    async def case(bench):
+        await bench.add(*[message(tag="A") for _ in range(900)])
+        got = await bench.get(T0, 0, match=OnlyTags("B"))
+        assert (got.status, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 800)
+        got = await bench.get(T0, 0, GetLimit(max_count=850), OnlyTags("B"))
+        assert got.next_offset == 850
+
+    rig.run(case, **BIG)
+
+
+@pytest.mark.parametrize("window", [0, 1 << 30], ids=["cold", "hot"])
+def test_one_get_stays_within_one_queue_file(rig, window):
+    async def case(bench):
+        await bench.add(*[message() for _ in range(30)])
+        assert (await bench.get(T0, 15)).next_offset == 20
+        assert (await bench.get(T0, 20)).next_offset == 30
+
+    rig.run(case, hotReadWindow=window)
+
+
+@pytest.mark.parametrize("needs_message", [False, True])
+def test_messages_behind_the_hot_window_are_read_in_a_thread(rig, needs_message):
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n, tag="AB"[n % 2]) for n in range(200)])
+        assert isawaitable(cold := bench.store.get(T0, 0, GetLimit(), None))
+        got = await cold
+        assert (got.cold, got.count) == (True, 32)
+        assert not isawaitable(bench.store.get(T0, 195, GetLimit(), None))
+        found = await bench.read_all(T0, limit=GetLimit(max_count=3), match=OnlyTags("B", needs_message=needs_message))
+        assert bodies(found) == [b"%d" % n for n in range(1, 200, 2)]
+
+    rig.run(case, hotReadWindow=2000, **BIG)
+
+
+def test_everything_from_before_the_start_counts_as_cold(rig):
+    async def case(bench):
+        await bench.add(message())
+        await bench.restart()
+        assert (await bench.get(T0, 0)).cold
+        await bench.add(message())
+        assert not (await bench.get(T0, 1)).cold
+
+    rig.run(case)
+
+
+def test_files_behind_the_hot_window_are_not_mapped(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 3000) for _ in range(20)])
+        assert [file.mapped for file in bench.store._log.files] == [False] * 8 + [True, True]
+        assert bench.store.read(0).topic == "T"
+        assert bench.store.read(1) is None
+
+    rig.run(case, hotReadWindow=8192)
+
+
+def test_a_slice_outlives_the_mapping_of_its_file(rig):
+    async def case(bench):
+        await bench.add(message(body=b"kept"))
+        got = await bench.get(T0, 0)
+        await bench.add(*[message(body=b"x" * 3000) for _ in range(20)])
+        assert not bench.store._log.files[0].mapped
+        assert bodies(records_of(got)) == [b"kept"]
+
+    rig.run(case, hotReadWindow=8192)
+
+
+def test_an_entry_without_a_record_is_passed_over(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n) for n in range(4)])
+        rig.patch(rig.queue(), 20, PRE_BLANK + ENTRY.pack(1 << 40, 100, 0))
+        got = await bench.get(T0, 1, GetLimit(max_count=2))
+        assert (got.status, got.next_offset, got.count) == (GetStatus.MESSAGE_WAS_REMOVING, 3, 0)
+        assert bodies(await bench.read_all(T0)) == [b"0", b"3"]
+
+    rig.run(case)
+
+
+def test_an_ext_address_is_no_code_so_the_entry_passes_the_first_stage(rig):
+    async def case(bench):
+        (result,) = await bench.add(message(tag="A"))
+        rig.patch(rig.queue(), 0, ENTRY.pack(0, result.size, -(2**63) + 34))
+        assert (await bench.get(T0, 0, match=OnlyTags("B"))).count == 1
+
+    rig.run(case)
+
+
+def test_a_missing_queue_file_leads_to_the_next_one(rig):
+    async def case(bench):
+        await bench.add(*[message() for _ in range(30)])
+        bench.store._queues.queue_files.forget(rig.queue().parent)
+        rig.queue().unlink()
+        got = await bench.get(T0, 3)
+        assert (got.status, got.next_offset) == (GetStatus.OFFSET_FOUND_NULL, 20)
+
+    rig.run(case)
+
+
+def test_a_disk_that_fails_a_cold_read_is_a_store_error(rig):
+    async def case(bench):
+        await bench.add(message())
+        rig.faults.failing["pread"] = rig.BROKEN
+        with pytest.raises(StoreError, match="cannot be read"):
+            await bench.get(T0, 0)
+        rig.faults.only = "commitlog"
+        with pytest.raises(StoreError, match="queue T/0 cannot be read at 0"):
+            await bench.get(T0, 0)
+        with pytest.raises(StoreError, match="cannot be read"):
+            bench.store.read(0)
+        with pytest.raises(StoreError, match="cannot be read"):
+            bench.store.offset_at(T0, 0, Edge.LOWER)
+        rig.faults.failing.clear()
+
+    rig.run(case, hotReadWindow=0)

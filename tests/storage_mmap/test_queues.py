@@ -1,0 +1,204 @@
+import pytest
+
+from gantrymq.errors import StoreError
+from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
+from gantrymq.interfaces import Bounds, Edge, PutStatus
+from gantrymq.model.queue import Queue
+from gantrymq.testing.store_contract_bench import START_MS, bodies, message
+
+T0 = Queue("T", 0)
+
+
+def test_entries_have_the_bytes_the_format_says(rig):
+    async def case(bench):
+        first, second = await bench.add(message(tag="TagA"), message())
+        data = rig.queue().read_bytes()
+        assert data[:40] == ENTRY.pack(0, first.size, 2598919) + ENTRY.pack(first.size, second.size, 0)
+        assert data[40:] == bytes(360)
+        assert rig.queue().stat().st_blocks * 512 <= 4096  # sparse
+
+    rig.run(case)
+
+
+def test_a_queue_goes_on_in_the_next_file(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n) for n in range(45)])
+        assert [path.name for path in sorted(rig.queue().parent.iterdir())] == ["0" * 20, f"{400:020d}", f"{800:020d}"]
+        assert bodies(await bench.read_all(T0)) == [b"%d" % n for n in range(45)]
+
+    rig.run(case)
+
+
+def test_the_size_of_a_queue_file_is_rounded_up_to_whole_entries(rig):
+    async def case(bench):
+        await bench.add(message())
+        assert rig.queue().stat().st_size == 60
+
+    rig.run(case, mappedFileSizeConsumeQueue=41)
+
+
+def test_one_publication_writes_each_queue_once(rig):
+    async def case(bench):
+        await bench.add(message(), message(queue_id=1))
+        before = rig.faults.calls["pwrite"]
+        await bench.add(*[message(queue_id=n % 2) for n in range(10)])
+        assert rig.faults.calls["pwrite"] == before + 2
+
+    rig.run(case)
+
+
+def test_a_bounded_number_of_queue_files_is_open(rig):
+    async def case(bench):
+        for _ in range(2):
+            await bench.add(*[message(queue_id=n, body=b"%d" % n) for n in range(20)])
+        assert bench.store._queues.queue_files.open_count == 3
+        for n in range(20):
+            assert bodies(await bench.read_all(Queue("T", n))) == [b"%d" % n] * 2
+        assert bench.store._queues.queue_files.open_count == 3
+
+    rig.run(case, maxOpenQueueFiles=3)
+
+
+def test_a_failed_publication_shows_nothing_refuses_writes_and_resumes_by_itself(rig):
+    async def case(bench):
+        await bench.add(message(body=b"0"))
+        (result,) = bench.store.put([message(body=b"1"), message(queue_id=1)])[:1]
+        end = bench.store.state().max_log_offset
+        rig.faults.failing["pwrite"] = rig.NO_SPACE
+        with pytest.raises(StoreError, match=r"queue T/0 cannot be written.*No space left"):
+            bench.store.publish(end)
+        assert bench.store.bounds(T0) == Bounds(0, 1)
+        assert bench.store.state().published_offset == result.log_offset
+        assert bench.store.put([message()])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        bench.store._queue_flusher._tick()
+        assert "No space left" in bench.store.state().refusal
+        rig.faults.failing.clear()
+        bench.store._queue_flusher._tick()
+        assert bench.store.state().refusal is None
+        assert bench.store.bounds(T0) == Bounds(0, 1)
+        assert len(bench.store.publish(end)) == 2
+        assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
+
+    rig.run(case)
+
+
+def test_a_queue_file_that_cannot_be_made_leaves_nothing_behind(rig):
+    async def case(bench):
+        (result,) = bench.store.put([message()])
+        rig.faults.failing["truncate"] = rig.NO_SPACE
+        with pytest.raises(StoreError):
+            bench.store.publish(result.end)
+        assert not rig.queue().exists()
+        rig.faults.failing.clear()
+        assert len(bench.store.publish(result.end)) == 1
+
+    rig.run(case)
+
+
+def test_queues_are_synced_when_enough_pages_are_dirty_and_the_checkpoint_moves_with_the_thorough_flush(rig):
+    async def case(bench):
+        flusher = bench.store._queue_flusher
+        await bench.add(message())
+        before = rig.faults.calls["datasync"]
+        flusher._tick()
+        assert rig.faults.calls["datasync"] == before
+        await bench.add(*[message() for _ in range(1 + 4096 // 20)])
+        before = rig.faults.calls["datasync"]
+        flusher._tick()
+        assert rig.faults.calls["datasync"] > before
+        assert not (rig.root / "checkpoint").exists()
+        flusher._thorough_at -= 3600
+        flusher._tick()
+        data = (rig.root / "checkpoint").read_bytes()
+        assert data[:16] == START_MS.to_bytes(8, "big") * 2
+        assert data[16:] == bytes(4080)
+
+    rig.run(case, flushConsumeQueueLeastPages=1, mappedFileSizeConsumeQueue=8000, mappedFileSizeCommitLog=65536)
+
+
+def test_a_queue_flush_that_failed_is_tried_again(rig):
+    async def case(bench):
+        flusher = bench.store._queue_flusher
+        await bench.add(message())
+        flusher._thorough_at -= 3600
+        rig.faults.failing["datasync"], rig.faults.only = rig.BROKEN, "consumequeue"
+        flusher._tick()
+        assert "could not be made durable" in rig.said[-1]
+        assert not (rig.root / "checkpoint").exists()
+        rig.faults.failing.clear()
+        flusher._thorough_at -= 3600
+        flusher._tick()
+        assert (rig.root / "checkpoint").exists()
+
+    rig.run(case)
+
+
+def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
+    async def case(bench):
+        await bench.add(message("Gone"), message("Stays"), message("Gone"))
+        bench.store.drop("Gone")
+        assert not rig.queue("Gone").parent.parent.exists()
+        assert not (rig.root / "dropped").exists()
+        await bench.restart()
+        assert bench.store.queues() == [Queue("Stays", 0)]
+
+    rig.run(case)
+
+    async def again(bench):
+        await bench.add(message("Gone", body=b"anew"))
+
+    rig.kill(again)
+
+    async def after(bench):
+        assert not bench.report.clean
+        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+
+    rig.run(after)
+
+
+def test_remains_of_a_drop_go_at_the_next_start(rig):
+    remains = rig.root / "dropped" / "T.0" / "0"
+    remains.mkdir(parents=True)
+    (remains / ("0" * 20)).write_bytes(b"x")
+
+    async def case(bench):
+        assert not (rig.root / "dropped").exists()
+
+    rig.run(case)
+
+
+def test_a_queue_that_starts_above_zero_is_filled_with_pre_blank_entries(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 2000) for _ in range(12)])
+
+    rig.run(case)
+    rig.log().unlink()
+    rig.queue().unlink()
+
+    async def after(bench):
+        first = bench.store.read(8192)
+        assert first is not None
+        assert bench.store.bounds(T0) == Bounds(first.queue_offset, 12)
+        data = rig.queue().read_bytes()
+        assert data[: first.queue_offset * 20] == PRE_BLANK * first.queue_offset
+        assert len(await bench.read_all(T0, first.queue_offset)) == 12 - first.queue_offset
+        assert bench.store.offset_at(T0, 0, Edge.LOWER) == first.queue_offset
+
+    rig.run(after)
+
+
+def test_the_minimum_follows_the_log_and_an_emptied_queue_keeps_its_end(rig):
+    async def case(bench):
+        await bench.add(message("Old"), *[message(body=b"x" * 2000) for _ in range(12)])
+
+    rig.run(case)
+    rig.log().unlink()
+
+    async def after(bench):
+        assert bench.store.bounds(Queue("Old", 0)) == Bounds(1, 1)
+        first = bench.store.read(8192)
+        assert bench.store.bounds(T0) == Bounds(first.queue_offset, 12)
+        (result,) = await bench.add(message("Old"))
+        assert result.queue_offset == 1
+
+    rig.run(after)
