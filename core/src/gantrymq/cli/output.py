@@ -15,6 +15,7 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
+PAGE_COLUMNS = 100_000  # of a table that goes to a file or a pipe: nothing is folded
 
 
 def output_option(command: Command) -> Command:
@@ -60,16 +61,13 @@ def warn(sentence: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table for people on stdout, as wide as the terminal or as its content where there is none."""
+    """Write a table for people on stdout: folded into the terminal's width, as wide as its content without one."""
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(*(Column(name, overflow="fold") for name in columns), box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=max(80, console.measure(table).maximum))
-    console.print(table)
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else PAGE_COLUMNS).print(table)
