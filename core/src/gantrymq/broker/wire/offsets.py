@@ -46,17 +46,21 @@ class OffsetRequests:
         }
 
     def query(self, asked: Command, connection: Connection) -> Command:
-        """14: the committed offset; 0 for a group that is new on a queue that still has its first message."""
+        """14: the committed offset; 0 for a group that is new on a queue that still has its first message.
+
+        5.3.3 looks whether that message is in memory, so an empty queue has no offset to tell.
+        """
         header = QueryConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
         committed = self._offsets.committed(header.consumer_group, queue)
         if committed is None:
             if header.set_zero_if_not_found is False:
                 raise QueryNotFound(f"consumer group {header.consumer_group} has no offset for {queue} yet")
-            if self._store.bounds(queue).min_offset > 0:
+            bounds = self._store.bounds(queue)
+            if bounds.min_offset > 0 or bounds.max_offset == 0:
                 raise QueryNotFound(
-                    f"consumer group {header.consumer_group} has no offset for {queue} yet, and the queue's first "
-                    "messages are gone; start from where consumeFromWhere says"
+                    f"consumer group {header.consumer_group} has no offset for {queue} yet, and the queue is empty or "
+                    "its first messages are gone; start from where consumeFromWhere says"
                 )
             committed = 0
         return ok(asked, {"offset": str(committed)})

@@ -1,0 +1,103 @@
+"""Requests about offsets: 14, 15, 29, 30, 31, 32, 43."""
+
+from __future__ import annotations
+
+from broker_desk import START_MS, body_of
+
+
+def offset_ext(topic="T", group="CG", **fields):
+    return {"consumerGroup": group, "topic": topic, "queueId": "0", **fields}
+
+
+def test_a_new_group_starts_at_zero_of_a_queue_that_has_its_first_message(broker):
+    async def main(desk):
+        await desk.send("T")
+        answer = await desk.ask(14, offset_ext())
+        assert (answer.code, answer.ext) == (0, {"offset": "0"})
+
+    broker(main)
+
+
+def test_a_new_group_has_no_offset_on_an_empty_queue(broker):
+    async def main(desk):
+        assert (await desk.ask(14, offset_ext())).code == 22
+
+    broker(main)
+
+
+def test_a_new_group_that_wants_no_zero_is_told_so(broker):
+    async def main(desk):
+        await desk.send("T")
+        assert (await desk.ask(14, offset_ext(setZeroIfNotFound="false"))).code == 22
+
+    broker(main)
+
+
+def test_a_committed_offset_is_found_again_lower_ones_too(broker):
+    async def main(desk):
+        await desk.send("T")
+        await desk.heartbeat("CG")
+        for offset in ("7", "3"):
+            assert (await desk.ask(15, offset_ext(commitOffset=offset))).code == 0
+            assert (await desk.ask(14, offset_ext())).ext == {"offset": offset}
+
+    broker(main)
+
+
+def test_a_commit_needs_its_group_then_its_topic(broker):
+    async def main(desk):
+        assert (await desk.ask(15, offset_ext(commitOffset="1"))).code == 26
+        await desk.heartbeat("CG")
+        assert (await desk.ask(15, offset_ext(commitOffset="1"))).code == 17
+        assert (await desk.ask(14, offset_ext())).code == 22
+
+    broker(main)
+
+
+def test_a_commit_without_an_offset_is_refused(broker):
+    async def main(desk):
+        answer = await desk.ask(15, offset_ext())
+        assert answer.code != 0
+        assert "commitOffset" in answer.remark
+
+    broker(main)
+
+
+def test_bounds_and_times_of_a_queue(broker):
+    async def main(desk):
+        ext = {"topic": "T", "queueId": "0"}
+        assert (await desk.ask(30, ext)).ext == {"offset": "0"}
+        assert (await desk.ask(31, ext)).ext == {"offset": "0"}
+        assert (await desk.ask(32, ext)).ext == {"timestamp": "-1"}
+        for _ in range(3):
+            await desk.send("T")
+            await desk.clock.sleep(10)
+        assert (await desk.ask(30, ext)).ext == {"offset": "3"}
+        first = int((await desk.ask(32, ext)).ext["timestamp"])
+        assert START_MS <= first < START_MS + 1000
+        for time_ms, edge, offset in (
+            (first - 1, "LOWER", "0"),
+            (first + 1, "LOWER", "1"),
+            (first + 1, "upper", "0"),
+            (first + 60_000, "LOWER", "3"),
+            (first + 60_000, "UPPER", "2"),
+        ):
+            answer = await desk.ask(29, {**ext, "timestamp": str(time_ms), "boundaryType": edge})
+            assert (answer.code, answer.ext) == (0, {"offset": offset}), (time_ms - first, edge)
+        assert (await desk.ask(29, {**ext, "timestamp": "1", "boundaryType": "MIDDLE"})).code == 29
+
+    broker(main)
+
+
+def test_all_offsets_are_told_as_their_file_holds_them(broker):
+    async def main(desk):
+        empty = body_of(await desk.ask(43))
+        assert {**empty, "dataVersion": None} == {"dataVersion": None, "groupTopicMap": {}, "offsetTable": {}}
+        await desk.send("T")
+        await desk.heartbeat("CG")
+        await desk.ask(15, offset_ext(commitOffset="5"))
+        full = body_of(await desk.ask(43))
+        assert full["offsetTable"] == {"T@CG": {0: 5}}
+        assert full["groupTopicMap"] == {"CG": ["T"]}
+
+    broker(main)
