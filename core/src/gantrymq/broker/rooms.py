@@ -87,7 +87,7 @@ class Rooms:
             OffsetRequests(store, topics, groups, tables.offsets),
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
             GroupRequests(groups, clients, tables.offsets, state.saved),
-            RuntimeRequests(clock, store, tables.stats, self.held, tables.offsets, clock.now_ms()),
+            RuntimeRequests(clock, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
         ):
             self.dispatch.add(family.handlers())
         self.dispatch.add(plugins.handlers)

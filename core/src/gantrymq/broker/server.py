@@ -123,6 +123,7 @@ class BrokerServer:
         for service in services:
             await service.start(facade)
             self._closing.append(service.stop)
+        tables.stats.sample(world.clock.monotonic())
         self._every(SAMPLE_S, lambda: tables.stats.sample(world.clock.monotonic()))
         self._every(SILENT_SCAN_S, self._close_silent)
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)

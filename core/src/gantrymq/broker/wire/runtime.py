@@ -11,11 +11,14 @@ from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.wire.answers import with_json
-from gantrymq.errors import RefusedWith
+from gantrymq.config import Settings
+from gantrymq.formats.config import ConsumerOffsetsFile
 from gantrymq.interfaces import Connection, Handler, MessageStore
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.world import Clock
+
+_POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities
 
 
 class RuntimeRequests:
@@ -28,6 +31,7 @@ class RuntimeRequests:
         stats: Stats,
         held: HeldPulls,
         offsets: ConsumerOffsets,
+        settings: Settings,
         started_ms: int,
     ) -> None:
         self._clock = clock
@@ -35,6 +39,7 @@ class RuntimeRequests:
         self._stats = stats
         self._held = held
         self._offsets = offsets
+        self._settings = settings
         self._started_ms = started_ms
 
     def handlers(self) -> dict[int, Handler]:
@@ -49,11 +54,8 @@ class RuntimeRequests:
         return with_json(asked, {"table": self.table()})
 
     def all_offsets(self, asked: Command, connection: Connection) -> Command:
-        """43: every committed offset."""
-        if not self._offsets.table:
-            raise RefusedWith(1, "no consumer group has committed an offset on this broker yet")
-        body = {"dataVersion": self._offsets.version.to_json(), "offsetTable": self._offsets.table}
-        return with_json(asked, body)
+        """43: every committed offset, as consumerOffset.json holds them."""
+        return with_json(asked, ConsumerOffsetsFile(self._offsets.table, self._offsets.version).to_json())
 
     def table(self) -> dict[str, str]:
         """The figures themselves."""
@@ -88,14 +90,29 @@ class RuntimeRequests:
             "dispatchBehindBytes": str(state.max_log_offset - state.published_offset),
             "remainHowManyDataToFlush": f"{state.max_log_offset - state.flushed_offset} B",
             "pullRequestsHeld": str(self._held.count),
-            "sendThreadPoolQueueSize": "0",
-            "sendThreadPoolQueueCapacity": "10000",
-            "sendThreadPoolQueueHeadWaitTimeMills": "0",
-            "pullThreadPoolQueueSize": "0",
-            "pullThreadPoolQueueCapacity": "100000",
-            "pullThreadPoolQueueHeadWaitTimeMills": "0",
+            "earliestMessageTimeStamp": str(self._earliest_ms(state.min_log_offset)),
+            "startAcceptSendRequestTimeStamp": str(self._settings.number("startAcceptSendRequestTimeStamp")),
+            "pageCacheLockTimeMills": "0",
+            **idle_pools(),
             **state.details,
         }
+
+    def _earliest_ms(self, log_offset: int) -> int:
+        """Store time of the oldest message, -1 without one."""
+        record = self._store.read(log_offset)
+        return record.store_timestamp if record is not None else -1
+
+
+def idle_pools() -> dict[str, str]:
+    """RocketMQ's thread pools, which tools print: requests here wait in no queue."""
+    figures = {}
+    for pool, capacity in _POOLS.items():
+        figures[f"{pool}ThreadPoolQueueSize"] = "0"
+        figures[f"{pool}ThreadPoolQueueCapacity"] = str(capacity)
+        figures[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+    figures["EndTransactionQueueSize"] = "0"
+    figures["EndTransactionThreadPoolQueueCapacity"] = "100000"
+    return figures
 
 
 def run_time(elapsed_ms: int) -> str:

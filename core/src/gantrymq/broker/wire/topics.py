@@ -159,9 +159,10 @@ class TopicRequests:
         return ok(asked)
 
     def system_topics(self, asked: Command, connection: Connection) -> Command:
-        """305: topics that belong to the broker itself."""
+        """305: topics that belong to the broker itself, those reserved for parts that are switched off included."""
         own = [name for name in self._topics.view if self._is_own(name)]
-        return with_json(asked, {"topicList": own})
+        reserved = sorted(names.SYSTEM_TOPICS.difference(own))
+        return with_json(asked, {"topicList": [*own, *reserved]})
 
     def _is_own(self, name: str) -> bool:
         identity = self._identity

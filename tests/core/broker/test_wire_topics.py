@@ -1,0 +1,147 @@
+"""Requests about topics: 17, 18, 21, 351, 202, 215, 305."""
+
+from __future__ import annotations
+
+import pytest
+from broker_desk import START_MS, body_of, pull_ext
+
+from gantrymq.loose_json import dumps
+from gantrymq.model import names
+
+
+def topic_ext(name, **fields):
+    return {
+        "topic": name,
+        "defaultTopic": "TBW102",
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        **fields,
+    }
+
+
+def test_a_created_topic_is_told_member_by_member(broker):
+    async def main(desk):
+        assert (await desk.ask(17, topic_ext("T", attributes="+message.type=FIFO"))).code == 0
+        assert body_of(await desk.ask(351, {"topic": "T"})) == {
+            "attributes": {"message.type": "FIFO"},
+            "order": False,
+            "perm": 6,
+            "readQueueNums": 4,
+            "topicFilterType": "SINGLE_TAG",
+            "topicName": "T",
+            "topicSysFlag": 0,
+            "writeQueueNums": 4,
+        }
+
+    broker(main)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "a b"}, 29),
+        ({"topic": "../T"}, 29),
+        ({"topic": "TBW102"}, 29),
+        ({"topic": "rmq_sys_own"}, 29),
+        ({"perm": "8"}, 29),
+        ({"readQueueNums": "-1"}, 29),
+        ({"topicFilterType": "NO_TAG"}, 29),
+        ({"attributes": "message.type=FIFO"}, 29),
+        ({"attributes": "+colour=red"}, 1),
+        ({"attributes": "+queue.type=BatchCQ"}, 1),
+    ],
+)
+def test_a_topic_that_may_not_be_is_refused_and_not_made(broker, fields, code):
+    async def main(desk):
+        before = dict(desk.tables.topics.view)
+        answer = await desk.ask(17, {**topic_ext("T"), **fields})
+        assert (answer.code, bool(answer.remark)) == (code, True)
+        assert dict(desk.tables.topics.view) == before
+
+    broker(main)
+
+
+def test_of_several_topics_none_is_made_when_one_is_refused(broker):
+    async def main(desk):
+        wanted = [{"topicName": "Good"}, {"topicName": "bad name"}]
+        assert (await desk.ask(18, None, dumps({"topicConfigList": wanted}))).code == 29
+        assert desk.tables.topics.get("Good") is None
+        wanted[1] = {"topicName": "Better", "attributes": {"+message.type": "DELAY"}}
+        assert (await desk.ask(18, None, dumps({"topicConfigList": wanted}))).code == 0
+        assert desk.tables.topics.get("Better").attributes == {"message.type": "DELAY"}
+
+    broker(main)
+
+
+def test_the_whole_table_comes_at_once_or_page_by_page(broker):
+    async def main(desk):
+        everything = body_of(await desk.ask(21))["topicConfigTable"]
+        assert list(everything) == sorted(everything)
+        seen = {}
+        version = None
+        while True:
+            ext = {"topicSeq": str(len(seen)), "maxTopicNum": "5", **({"dataVersion": version} if version else {})}
+            answer = await desk.ask(21, ext)
+            seen.update(body_of(answer)["topicConfigTable"])
+            version = dumps(body_of(answer)["dataVersion"]).decode()
+            if len(seen) >= int(answer.ext["totalTopicNum"]):
+                break
+        assert seen == everything
+
+    broker(main)
+
+
+def test_statistics_name_each_queue_and_its_last_message(broker):
+    async def main(desk):
+        await desk.send("T")
+        await desk.send("T")
+        table = body_of(await desk.ask(202, {"topic": "T"}))["offsetTable"]
+        by_queue = {key["queueId"]: (key["brokerName"], value) for key, value in table.items()}
+        assert sorted(by_queue) == [0, 1, 2, 3]
+        name, first = by_queue[0]
+        assert (name, first["minOffset"], first["maxOffset"]) == ("broker-a", 0, 2)
+        assert START_MS <= first["lastUpdateTimestamp"] < START_MS + 1000
+        assert by_queue[1][1] == {"lastUpdateTimestamp": 0, "maxOffset": 0, "minOffset": 0}
+        assert (await desk.ask(202, {"topic": "Unknown"})).code == 17
+
+    broker(main)
+
+
+def test_a_deleted_topic_takes_its_messages_and_offsets_along(broker):
+    async def main(desk):
+        await desk.send("T")
+        await desk.heartbeat("CG")
+        await desk.ask(15, {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        assert (await desk.ask(215, {"topic": "T"})).code == 0
+        assert (await desk.ask(351, {"topic": "T"})).code == 17
+        assert (await desk.ask(30, {"topic": "T", "queueId": "0"})).ext == {"offset": "0"}
+        assert body_of(await desk.ask(43))["offsetTable"] == {}
+        for protected in ("TBW102", " "):
+            assert (await desk.ask(215, {"topic": protected})).code == 29
+
+    broker(main)
+
+
+def test_a_pull_that_waits_on_a_deleted_topic_is_told_at_once(broker):
+    async def main(desk):
+        await desk.send("T")
+        held = desk.later(11, pull_ext("T", 1, wait_s=15))
+        await desk.clock.sleep(1)
+        await desk.peer().ask(215, {"topic": "T"})
+        before = desk.clock.monotonic()
+        assert (await held).code == 17
+        assert desk.clock.monotonic() - before < 1
+
+    broker(main)
+
+
+def test_system_topics_are_listed_those_of_switched_off_parts_too(broker):
+    async def main(desk):
+        listed = body_of(await desk.ask(305))["topicList"]
+        assert set(listed) >= names.SYSTEM_TOPICS | {"DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"}
+        assert len(listed) == len(set(listed))
+        assert "T" not in listed
+
+    broker(main)
