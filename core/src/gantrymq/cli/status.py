@@ -86,9 +86,9 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
         "reachable": True,
         "problem": None,
         "version": figures.get("brokerVersionDesc"),
-        "active": figures.get("brokerActive") == "true",
+        "active": figures["brokerActive"] == "true" if "brokerActive" in figures else None,  # 4.9 does not say
         "in_per_s": _rate(figures.get("putTps")),
-        "out_per_s": _rate(figures.get("getTransferredTps")),
+        "out_per_s": _rate(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
         "in_today": _since(figures, "msgPutTotal"),
         "out_today": _since(figures, "msgGetTotal"),
     }

@@ -166,7 +166,11 @@ class Admin:
         await self._calls().ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout_s=self._timeout_s)
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """What one broker knows of a topic. Raises BrokerRefused: code 17, it knows none of that name."""
+        """What one broker knows of a topic.
+
+        Raises:
+            BrokerRefused: code 17, it knows none of that name; code 3, it is older than 5.0.
+        """
         header = GetTopicConfigRequest(topic=topic, lo=True)
         return TopicConfig.from_json(_members(await self._ask(address, RequestCode.GET_TOPIC_CONFIG, header), "topic"))
 
