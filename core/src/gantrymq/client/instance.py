@@ -197,4 +197,12 @@ class ClientInstance:
             await self.routes.refresh_all()
 
     def _job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(work)
+        job = asyncio.get_running_loop().create_task(work)
+        job.add_done_callback(_report)
+        return job
+
+
+def _report(job: asyncio.Task[None]) -> None:
+    """A job only ends by being cancelled; anything else is a bug and keeps its traceback."""
+    if not job.cancelled() and (error := job.exception()) is not None:
+        logger.error("a background job of the client ended", exc_info=error)
