@@ -20,6 +20,10 @@ from gantrymq_storage_mmap.store import MmapStore
 KEYS = (*SCHEMA, Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"))
 
 
+class Stopped(BaseException):
+    """The process ended here."""
+
+
 class Faults:
     """Counts calls; a method named in ``failing`` raises that error number (for paths that contain ``only``)."""
 
@@ -27,18 +31,42 @@ class Faults:
         self.calls = Counter()
         self.failing = {}
         self.only = ""
+        self.stop_at = 0  # number of the call before which the process ends, 0 for never
 
     def check(self, name, path):
         self.calls[name] += 1
+        if self.stop_at and self.calls.total() >= self.stop_at:
+            raise Stopped
         if name in self.failing and self.only in str(path):
             number = self.failing[name]
             raise OSError(number, os.strerror(number), str(path))
+
+
+class RigMapping:
+    def __init__(self, inner, faults, path):
+        self._inner, self._faults, self._path = inner, faults, path
+        self.close = inner.close
+
+    @property
+    def view(self):
+        return self._inner.view
+
+    def write(self, position, data):
+        self._faults.check("write", self._path)
+        self._inner.write(position, data)
 
 
 class RigFile:
     def __init__(self, inner, faults):
         self._inner, self._faults = inner, faults
         self.path = inner.path
+
+    def map(self):
+        self._faults.check("map", self.path)
+        return RigMapping(self._inner.map(), self._faults, self.path)
+
+    def close(self):
+        self._inner.close()
 
     def __getattr__(self, name):
         method = getattr(self._inner, name)
@@ -131,19 +159,32 @@ class Rig:
 
         asyncio.run(inside())
 
-    def kill(self, case, **settings):
-        """Run ``case(bench)`` and drop the store as a killed process does: nothing synced, ``abort`` left."""
+    def kill(self, case, *, stop_at=0, **settings):
+        """Run ``case(bench)`` and drop the store as a killed process does: nothing synced, ``abort`` left.
+
+        Args:
+            case: what runs with the open store.
+            stop_at: end the process before this call of the world's files; True is returned when that happened.
+            settings: as for `make`.
+        """
+        store = self.make(**settings)
 
         async def inside():
-            bench = StoreBench(lambda: self.make(**settings), self.clock)
-            bench.report = await bench.store.start()
+            bench = StoreBench(lambda: store, self.clock)
+            bench.report = await store.start()
             await case(bench)
-            bench.store._lock.release()
-            bench.store._close_files()
-            bench.store._flusher._timer.cancel()
-            bench.store._queue_flusher._timer.cancel()
 
-        asyncio.run(inside())
+        self.faults.calls.clear()
+        self.faults.stop_at = stop_at
+        try:
+            asyncio.run(inside())
+        except Stopped:
+            return True
+        finally:
+            self.faults.stop_at = 0
+            store._release_lock()
+            store._close_files()
+        return False
 
     def log(self, start=0):
         return self.root / "commitlog" / f"{start:020d}"

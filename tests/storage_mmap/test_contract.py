@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import MessageStore, StoreContext
 from gantrymq.testing import StoreContract
 from gantrymq.world import World
+from gantrymq.world.real import real_world
+from gantrymq.world.simulated import SimulatedFiles
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
@@ -32,3 +36,11 @@ class TestContractReadCold(TestContract):
     """Nothing is hot: every get goes through a thread."""
 
     sizes = {"mappedFileSizeCommitLog": 65536, "hotReadWindow": 0}
+
+
+class TestContractInMemory(TestContract):
+    """On the simulated disk, which knows holes in files and a full disk under a mapping."""
+
+    def make_world(self) -> World:
+        world = real_world()
+        return attrs.evolve(world, files=SimulatedFiles(world.clock.now_ms))

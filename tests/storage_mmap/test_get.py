@@ -85,7 +85,8 @@ def test_one_get_stays_within_one_queue_file(rig, window):
 def test_messages_behind_the_hot_window_are_read_in_a_thread(rig, needs_message):
     async def case(bench):
         await bench.add(*[message(body=b"%d" % n, tag="AB"[n % 2]) for n in range(200)])
-        assert isawaitable(cold := bench.store.get(T0, 0, GetLimit(), None))
+        cold = bench.store.get(T0, 0, GetLimit(), None)
+        assert isawaitable(cold)
         got = await cold
         assert (got.cold, got.count) == (True, 32)
         assert not isawaitable(bench.store.get(T0, 195, GetLimit(), None))

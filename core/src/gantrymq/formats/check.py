@@ -109,7 +109,7 @@ def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None
 def _ends_in_zeros(buf: memoryview, position: int, size: int) -> bool:
     """Whether a record of *size* bytes has its place here and its last byte is zero, as a write that stopped leaves it.
 
-    A record without properties ends in zeros too; damage in it passes for a torn write, which is treated no differently.
+    A record without properties ends in zeros too; damage in it passes for a torn write, treated no differently.
     """
     end = position + size
     return position < end <= len(buf) and buf[end - 1] == 0
