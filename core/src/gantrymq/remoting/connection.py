@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         if isinstance(name, tuple) and len(name) >= 2:
             self.peer = (str(name[0]), int(name[1]))
-        transport.set_write_buffer_limits(self._limits.pause_reading_bytes, self._limits.pause_reading_bytes // 4)
+        self._set_water_marks(transport)
         if self._opened is not None and not self._opened(self):
             self.abort()
             return
@@ -398,6 +398,12 @@ class Connection(asyncio.Protocol):
             transport.write(out[0])
         else:
             transport.writelines(out)
+            if not self._paused and transport.get_write_buffer_size() > self._limits.pause_reading_bytes:
+                self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not look after writelines
+
+    def _set_water_marks(self, transport: asyncio.Transport) -> None:
+        """Say when `pause_writing` and `resume_writing` are due; the transport looks at once whether one is."""
+        transport.set_write_buffer_limits(self._limits.pause_reading_bytes, self._limits.pause_reading_bytes // 4)
 
     def _pause(self, why: int) -> None:
         if not self._paused and self._transport is not None and not self._transport.is_closing():
