@@ -97,8 +97,7 @@ class BrokerServer:
         world, settings, tables = self.world, self.settings, self.tables
         report = await self.store.start()
         self._closing.append(self.store.stop)
-        for note in report.notes:
-            log.warning("store %s: %s", self.root, note)
+        self._say_how_it_opened(report)
         state = StateFiles(world, self.root / "config", tables.topics, tables.groups, tables.offsets)
         state.load()
         self._closing.append(state.close)
@@ -129,6 +128,17 @@ class BrokerServer:
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
         await self._register(identity, rooms)
         return report
+
+    def _say_how_it_opened(self, report: RecoveryReport) -> None:
+        """One line; what the store had to do on the way it has told by itself."""
+        if report.clean:
+            log.info("store %s opened, clean; its log ends at %d", self.root, report.log_end)
+        else:
+            log.warning(
+                "store %s opened after a stop that was not clean: %d records checked, the log ends at %d, %d bytes cut "
+                "off and kept, %d queue entries written",
+                *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
+            )
 
     async def _register(self, identity: Identity, rooms: Rooms) -> None:
         name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]

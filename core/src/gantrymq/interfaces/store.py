@@ -164,7 +164,7 @@ class RecoveryReport:
     cut_bytes: int = 0  # not-zero bytes cut off the log and kept beside the store
     kept: tuple[str, ...] = ()  # where they were kept
     entries_rebuilt: int = 0
-    notes: tuple[str, ...] = ()  # one sentence each
+    notes: tuple[str, ...] = ()  # one sentence each; the store told each to ``StoreContext.log`` as it was made
 
 
 @attrs.frozen
