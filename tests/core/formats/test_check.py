@@ -1,0 +1,109 @@
+import pytest
+
+from gantrymq.formats.blank import encode_blank, fits
+from gantrymq.formats.check import Found, check_place, properties_problem
+from gantrymq.formats.record import encode_record
+from gantrymq.formats.record_crc import crc_tail, record_crc_matches
+
+PROPERTIES = b"TAGS\x01TagA\x02"
+
+
+def record(**fields):
+    return encode_record(
+        **{
+            "topic": "TopicTest",
+            "queue_id": 1,
+            "body": b"hello",
+            "properties": PROPERTIES,
+            "log_offset": 5000,
+            **fields,
+        }
+    )
+
+
+def look(raw, log_offset=5000, **more):
+    return check_place(memoryview(raw), 0, log_offset, **more)
+
+
+def changed(raw, position, data):
+    raw = bytearray(raw)
+    raw[position : position + len(data)] = data
+    return raw
+
+
+def test_a_sound_record_is_found():
+    result = look(record() + b"rest")
+    assert (result.found, result.size, result.problem) == (Found.RECORD, len(record()), "")
+    assert result.record.topic == "TopicTest"
+
+
+def test_a_blank_fills_the_rest_of_its_file():
+    assert encode_blank(200).hex() == "000000c8cbd43194"
+    assert look(encode_blank(200).ljust(200, b"?"))[:2] == (Found.BLANK, 200)
+    assert look(encode_blank(200).ljust(300, b"?")).found is Found.DAMAGED
+
+
+def test_a_record_fits_when_a_blank_still_does():
+    assert fits(192, 200)
+    assert not fits(193, 200)
+
+
+@pytest.mark.parametrize("raw", [bytes(100), bytes(8), b"", b"1234567"])
+def test_zeros_and_no_room_are_the_end(raw):
+    assert look(raw).found is Found.END
+
+
+@pytest.mark.parametrize("cut_at", range(6, len(record())))
+def test_a_record_whose_end_was_not_written_is_torn(cut_at):
+    raw = record()
+    result = look(raw[:cut_at].ljust(len(raw), b"\0"))
+    assert result.found is Found.TORN
+    assert "5000" in result.problem
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (record(log_offset=4999), "it says that it stands at 4999"),
+        (changed(record(), 90, b"L"), "the body's CRC is"),
+        (changed(record(), 95, b"\0"), "the topic is 'T"),
+        (record(topic=""), "the topic is ''"),
+        (record(properties=b"KEYS\x01\xff\xfe\x02"), "not UTF-8"),
+        (record(properties=b"KEYS\x01" + bytes(512) + b"\x02"), "zero bytes where text belongs"),
+        (changed(record(), 3, b"\xff"), "total size"),
+    ],
+)
+def test_what_no_write_leaves_is_damage(raw, says):
+    result = look(raw)
+    assert (result.found, result.size, result.record) == (Found.DAMAGED, 0, None)
+    assert says in result.problem
+
+
+def test_the_crc_can_be_left_out():
+    assert look(changed(record(), 90, b"L"), check_crc=False).found is Found.RECORD
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"a\x01b", b"a\x01\0b\x02", "k\x01ü\x02".encode(), "k\x01\ud800\x02".encode("utf-8", "surrogatepass")]
+)
+def test_odd_but_legal_property_text(text):
+    assert properties_problem(text) is None
+
+
+def test_the_check_sum_property_has_the_documented_digits():
+    raw = encode_record(
+        topic="TopicTest",
+        queue_id=1,
+        body=b"hello",
+        properties=b"TAGS\x01TagA\x02" + bytes(20),
+        born_timestamp=1700000000000,
+        born_host=bytes.fromhex("c0a8010a0000c350"),
+        store_timestamp=1700000000123,
+        store_host=bytes.fromhex("7f00000100002a9f"),
+    )
+    assert len(raw) == 135
+    assert crc_tail(raw[:-20]) == b"__CRC32#\x014922240251\x02"
+    whole = raw[:-20] + crc_tail(raw[:-20])
+    assert record_crc_matches(whole) is True
+    assert record_crc_matches(changed(whole, 90, b"L")) is False
+    assert record_crc_matches(raw) is None
