@@ -39,7 +39,7 @@ def topic() -> None:
 
 
 @topic.command("list")
-@click.option("--all", "everything", is_flag=True, help="The brokers' own topics as well.")
+@click.option("--all", "everything", is_flag=True, help="The brokers' own, retry and dead letter topics as well.")
 @namesrv_option
 @output_option
 def list_topics(everything: bool, namesrv: str, output: str) -> None:
@@ -171,7 +171,8 @@ async def _list(namesrv: str, everything: bool) -> list[str]:
             return topics
         info = await admin.clusters()
     own = {*info.clusters, *(broker.name for broker in info.brokers), *(f"{c}_REPLY_TOPIC" for c in info.clusters)}
-    return [name for name in topics if name not in own and not names.is_system_topic(name)]
+    of_groups = (names.RETRY_PREFIX, names.DLQ_PREFIX)
+    return [n for n in topics if n not in own and not names.is_system_topic(n) and not n.startswith(of_groups)]
 
 
 async def _create(namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None) -> list[str]:
