@@ -59,17 +59,7 @@ class Peer:
         self, topic: str, body: bytes = b"body", *, code: int = 310, properties: str = "", **fields: Any
     ) -> Command:
         """Send one message to queue 0 of *topic*."""
-        values: dict[str, Any] = {
-            "producer_group": "PG",
-            "default_topic": "TBW102",
-            "default_topic_queue_nums": 4,
-            "queue_id": 0,
-            "sys_flag": 0,
-            "born_timestamp": START_MS,
-            "flag": 0,
-            "properties": properties,
-        }
-        header = SendMessageRequest(topic=topic, **{**values, **fields})
+        header = send_header(topic, properties=properties, **fields)
         return await self.ask(code, header.to_ext() if code == 10 else header.to_ext_v2(), body)
 
     async def send_batch(self, topic: str, entries: Sequence[tuple[bytes, bytes]], **fields: Any) -> Command:
@@ -118,6 +108,21 @@ class Desk(Peer):
             await peer.client.close()
         await self.server.stop()
         await self.world.workers.close()
+
+
+def send_header(topic: str, **fields: Any) -> SendMessageRequest:
+    """The header of a send to queue 0 of *topic*."""
+    values: dict[str, Any] = {
+        "producer_group": "PG",
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": 0,
+        "sys_flag": 0,
+        "born_timestamp": START_MS,
+        "flag": 0,
+        "properties": "",
+    }
+    return SendMessageRequest(topic=topic, **{**values, **fields})
 
 
 def pull_ext(topic: str, offset: int = 0, *, wait_s: float = 0, **fields: str) -> dict[str, str]:

@@ -52,7 +52,8 @@ class StateFiles:
         self._topics_file = TopicsFile()
         self._groups_file = GroupsFile()
         self._offsets_file = ConsumerOffsetsFile()
-        self._dirty: set[str] = set()
+        self._dirty: set[str] = set()  # changed, and the next save writes it
+        self._unwritten: set[str] = set()  # could not be written; topics and groups only
         self._unsaved_topics: set[str] = set()
         self._waiting: list[Saved] = []
         self._saving: asyncio.Task[None] | None = None
@@ -89,7 +90,13 @@ class StateFiles:
         return topic not in self._unsaved_topics
 
     def when_saved(self, done: Saved) -> None:
-        """Call ``done(error)`` once everything changed so far is on disk, or could not be written."""
+        """Call ``done(error)`` once everything changed so far is on disk, or could not be written.
+
+        What could not be written before is tried again at once.
+        """
+        if self._saving is None:
+            for name in sorted(self._unwritten):
+                self._mark(name)
         if not self._dirty and self._saving is None:
             done(None)
         else:
@@ -141,20 +148,23 @@ class StateFiles:
 
     async def _save_all(self) -> None:
         try:
-            while self._dirty:
+            while self._dirty or self._waiting:  # who asks during a save waits for its end, or for the next one
                 await self._save_once()
         finally:
             self._saving = None
 
     async def _save_once(self) -> None:
-        dirty, self._dirty = self._dirty, set()
-        topics = set(self._unsaved_topics)
         waiting, self._waiting = self._waiting, []
+        dirty, self._dirty = self._dirty, set()
+        if waiting:
+            dirty |= self._unwritten
+        topics = set(self._unsaved_topics)
         problem: StoreError | None = None
         for name in sorted(dirty):
             path = self._folder / name
             try:
                 await self._world.workers.run(save, self._world.files, path, self._text(name))
+                self._unwritten.discard(name)
             except OSError as error:
                 problem = StoreError(f"{path} cannot be written: {error.strerror or error}; make room or fix it")
                 log.error("%s", problem)
@@ -182,10 +192,12 @@ class StateFiles:
     def _dirty_later(self, name: str) -> None:
         if name == CONSUMER_OFFSETS:
             self._offsets.dirty = True  # the next tick of its timer tries again
-        elif self._retry is None:
+            return
+        self._unwritten.add(name)
+        if self._retry is None:
             self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None
-        self._mark(TOPICS)
-        self._mark(GROUPS)
+        for name in sorted(self._unwritten):
+            self._mark(name)

@@ -1,0 +1,255 @@
+"""The tables on disk: what is saved when, who waits for it, and what happens when the disk says no."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import attrs
+import pytest
+from broker_desk import START_MS, run_broker, send_header
+
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.broker.state_files import RETRY_S, StateFiles
+from gantrymq.broker.topics import TopicTable
+from gantrymq.config import Settings
+from gantrymq.errors import StoreError
+from gantrymq.loose_json import loads
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.world.simulated import simulate
+
+FOLDER = Path("/store/config")
+
+
+class FailingFiles:
+    """Files that refuse to replace what they are told to, and remember what was replaced."""
+
+    def __init__(self, files):
+        self._files = files
+        self.refused = set()  # names
+        self.replaced = []
+
+    def replace(self, path, data):
+        if path.name in self.refused:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.replaced.append(path.name)
+        self._files.replace(path, data)
+
+    def __getattr__(self, name):
+        return getattr(self._files, name)
+
+
+class Room:
+    """The tables and their files in one simulated world."""
+
+    def __init__(self, world):
+        self.files = FailingFiles(world.files)
+        self.world = attrs.evolve(world, files=self.files)
+        self.clock = world.clock
+        self.restart()
+        self.files.replaced.clear()
+
+    def restart(self):
+        """Forget the tables and load what is on disk."""
+        settings, now_ms = Settings(SCHEMA), self.clock.now_ms
+        self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
+        self.offsets = ConsumerOffsets(500, now_ms)
+        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets)
+        self.state.load()
+
+    def on_disk(self, name):
+        return loads(self.files.read(FOLDER / name))
+
+
+@pytest.fixture
+def room():
+    """``room(main)`` runs ``await main(room)``."""
+
+    def run(main):
+        async def in_world(world):
+            await main(Room(world))
+
+        simulate(1, in_world, start_ms=START_MS)
+
+    return run
+
+
+def test_changes_of_one_moment_are_saved_once(room):
+    async def main(room):
+        for name in ("A", "B", "C"):
+            room.topics.put(TopicConfig(name))
+            room.groups.put(GroupConfig(name))
+        await room.state.saved()
+        assert sorted(room.files.replaced) == ["subscriptionGroup.json", "topics.json"]
+        assert sorted(room.on_disk("topics.json")["topicConfigTable"]) == ["A", "B", "C"]
+
+    room(main)
+
+
+def test_what_was_saved_is_there_after_a_restart(room):
+    async def main(room):
+        room.topics.put(TopicConfig("T", 3, 5, attributes={"message.type": "FIFO"}))
+        room.groups.put(GroupConfig("CG", retry_max_times=3))
+        room.groups.forbidden = {"CG": {"T": 4}}
+        room.offsets.commit("CG", Queue("T", 1), 9)
+        await room.state.close()
+        before = room.topics.version
+        room.restart()
+        assert room.topics.get("T") == TopicConfig("T", 3, 5, attributes={"message.type": "FIFO"})
+        assert room.topics.version == before
+        assert room.groups.known("CG").retry_max_times == 3
+        assert not room.groups.may_read("CG", "T")
+        assert room.offsets.committed("CG", Queue("T", 1)) == 9
+
+    room(main)
+
+
+def test_who_asks_during_a_save_is_answered_by_its_end(room):
+    async def main(room):
+        room.topics.put(TopicConfig("T"))
+        answers = []
+        room.clock.call_later(10e-6, lambda: room.state.when_saved(answers.append))  # the save has begun
+        await room.clock.sleep(1)
+        assert answers == [None]
+        assert room.files.replaced == ["topics.json"]
+
+    room(main)
+
+
+def test_a_topic_counts_as_saved_when_its_file_has_it(room):
+    async def main(room):
+        room.topics.put(TopicConfig("T"))
+        assert not room.state.is_saved("T")
+        assert room.state.is_saved("Other")
+        await room.state.saved()
+        assert room.state.is_saved("T")
+
+    room(main)
+
+
+def test_a_change_during_a_save_is_saved_next(room):
+    async def main(room):
+        room.topics.put(TopicConfig("A"))
+        room.clock.call_later(10e-6, room.topics.put, TopicConfig("B"))
+        await room.clock.sleep(20e-6)
+        await room.state.saved()
+        assert room.files.replaced == ["topics.json", "topics.json"]
+        assert sorted(room.on_disk("topics.json")["topicConfigTable"]) == ["A", "B"]
+
+    room(main)
+
+
+def test_a_save_that_fails_is_told_to_those_who_wait_and_tried_again(room):
+    async def main(room):
+        room.files.refused = {"topics.json"}
+        room.topics.put(TopicConfig("T"))
+        with pytest.raises(StoreError, match=r"topics\.json cannot be written: No space left"):
+            await room.state.saved()
+        assert not room.state.is_saved("T")
+        room.files.refused = set()
+        await room.clock.sleep(RETRY_S + 0.1)
+        assert room.state.is_saved("T")
+        assert "T" in room.on_disk("topics.json")["topicConfigTable"]
+
+    room(main)
+
+
+def test_while_a_save_fails_nobody_is_told_that_it_did_not(room):
+    async def main(room):
+        room.files.refused = {"topics.json"}
+        room.topics.put(TopicConfig("T"))
+        for _ in range(3):  # before the next try is due
+            with pytest.raises(StoreError):
+                await room.state.saved()
+        room.files.refused = set()
+        await room.state.saved()  # who waits has it tried at once
+        assert room.state.is_saved("T")
+
+    room(main)
+
+
+def test_offsets_are_saved_when_due_and_only_if_they_changed(room):
+    async def main(room):
+        room.state.offsets_due()
+        await room.state.saved()
+        assert room.files.replaced == []
+        room.offsets.commit("CG", Queue("T", 0), 1)
+        assert room.files.replaced == []
+        room.state.offsets_due()
+        room.state.offsets_due()
+        await room.state.saved()
+        assert room.files.replaced == ["consumerOffset.json"]
+
+    room(main)
+
+
+def test_offsets_that_could_not_be_saved_are_saved_when_due_again(room):
+    async def main(room):
+        room.offsets.commit("CG", Queue("T", 0), 1)
+        room.files.refused = {"consumerOffset.json"}
+        room.state.offsets_due()
+        await room.clock.sleep(1)
+        room.files.refused = set()
+        room.state.offsets_due()
+        await room.state.saved()
+        assert room.on_disk("consumerOffset.json")["offsetTable"] == {"T@CG": {0: 1}}
+
+    room(main)
+
+
+# --- a whole broker -------------------------------------------------------------------------------------------------
+
+
+def test_a_send_that_makes_its_topic_is_acknowledged_after_topics_json_is_on_disk(plugins):
+    watched = []
+
+    def world_of(world):
+        watched.append(FailingFiles(world.files))
+        return attrs.evolve(world, files=watched[0])
+
+    async def main(desk):
+        await desk.clock.sleep(1)
+        watched[0].replaced.clear()
+        answer = await desk.send("New")
+        assert answer.code == 0
+        assert watched[0].replaced == ["topics.json"]
+        assert "New" in loads(watched[0].read(FOLDER / "topics.json"))["topicConfigTable"]
+
+    run_broker(plugins, main, world_of=world_of)
+
+
+def test_a_send_whose_topic_cannot_be_saved_is_refused_and_stores_nothing(plugins):
+    watched = []
+
+    def world_of(world):
+        watched.append(FailingFiles(world.files))
+        return attrs.evolve(world, files=watched[0])
+
+    async def main(desk):
+        watched[0].refused = {"topics.json"}
+        for _ in range(2):
+            answer = await desk.send("New")
+            assert answer.code == 1
+            assert "topics.json cannot be written" in answer.remark
+        assert desk.tables.stats.put.total == 0
+        watched[0].refused = set()
+        assert (await desk.send("New")).code == 0
+
+    run_broker(plugins, main, world_of=world_of)
+
+
+def test_sends_that_come_while_their_topic_is_saved_are_all_answered(broker):
+    async def main(desk):
+        sends = []
+        for _ in range(20):
+            sends.append(desk.later(310, send_header("New").to_ext_v2(), b"body"))
+            await desk.clock.sleep(100e-6)
+        answers = [await each for each in sends]
+        assert [answer.code for answer in answers] == [0] * 20
+        assert desk.clock.monotonic() < 1
+
+    broker(main)
