@@ -2,7 +2,8 @@
 
 Order of the checks and their codes are RocketMQ's. What a record's properties become: the client's own, plus
 MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
-of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended.
+of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended; it
+gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none).
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -64,7 +65,7 @@ class Prepared(NamedTuple):
 
     messages: Sequence[StoreMessage]
     queue_id: int
-    unique_id: str
+    unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
 
 
 class Sender:
@@ -117,12 +118,12 @@ class Sender:
         own[props.MSG_REGION] = self._region
         own[props.TRACE_ON] = "true" if self._settings.flag("traceOn") else "false"
         own.pop(props.POP_CK, None)
-        unique_id = own.get(props.UNIQ_KEY)
-        if unique_id is None:
-            unique_id = own[props.UNIQ_KEY] = self._unique_ids.next()
         own[props.CLUSTER] = self._cluster
+        unique_id = own.get(props.UNIQ_KEY)
         if request.batch:
             return Prepared(self._batch(request, topic, queue_id, own), queue_id, unique_id)
+        if unique_id is None:
+            unique_id = own[props.UNIQ_KEY] = self._unique_ids.next()
         flags = request.sys_flag
         if topic.filter_type == "MULTI_TAG":
             flags |= sys_flag.MULTI_TAGS

@@ -143,7 +143,7 @@ class SendRequests:
         first = results[0]
         ext = {
             "queueId": str(prepared.queue_id),
-            "transactionId": prepared.unique_id,
+            **({} if prepared.unique_id is None else {"transactionId": prepared.unique_id}),
             "msgId": ",".join(offset_id(self._packed_host, result.log_offset) for result in results),
             **self._region_ext(),
             "queueOffset": str(first.queue_offset),
