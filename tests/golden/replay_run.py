@@ -1,0 +1,168 @@
+"""Ask our broker what a Java broker was asked: same connections, same order, same times on a virtual clock.
+
+Each request leaves at the virtual time at which the recorder saw it. Where Java's answer follows, ours is awaited, so
+that what comes later finds the broker as Java's was. Pulls that were held stay held until what ended them comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Mapping
+from typing import NamedTuple
+
+from replay_recording import Heard, Key, Recording
+
+from gantrymq.broker import BrokerServer
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.config import Settings
+from gantrymq.plugins import Plugins, load_plugins
+from gantrymq.remoting.command import Command, decode
+from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.world import World
+from gantrymq.world.simulated import Link, simulate
+
+GRACE_S = 5.0  # virtual seconds that we may answer later than Java
+SETTLE_S = 1e-6  # lets the broker see a request before the next one leaves
+
+# Settings of the recorded brokers that name what is not built here; they are left out.
+SETTINGS_LEFT_OUT = {
+    "enableConsumeQueueExt",
+    "enableLmq",
+    "enableMultiDispatch",
+    "enabledAppendPropCRC",
+    "slaveReadEnable",
+}
+# What the replay sets itself, or never needs.
+SETTINGS_OF_OURS = {"plugins", "namesrvAddr", "storePathCommitLog"}
+
+
+class Exchange(NamedTuple):
+    """A request with both answers; None where nobody answered."""
+
+    asked: Heard
+    java: Command | None
+    ours: Command | None
+
+
+class Outcome(NamedTuple):
+    """What came of a replay."""
+
+    exchanges: list[Exchange]
+    java_pushed: Counter[tuple[int, int]]  # (connection, code) of requests from the broker to clients
+    our_pushed: Counter[tuple[int, int]]
+
+
+class AtOnce:
+    """Bytes arrive whole and without delay."""
+
+    def latency_s(self, link: Link) -> float:
+        """No time."""
+        return 0.0
+
+    def read_size(self, link: Link, waiting: int) -> int:
+        """All there is."""
+        return waiting
+
+
+class Client(asyncio.Protocol):
+    """A connection that keeps every answer under its opaque."""
+
+    def __init__(self, number: int, outcome: Outcome) -> None:
+        self._number = number
+        self._pushed = outcome.our_pushed
+        self._decoder = FrameDecoder()
+        self._answers: dict[int, asyncio.Future[Command]] = {}
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._decoder.feed(data):
+            command = decode(frame)
+            if command.is_response:
+                self.answer(command.opaque).set_result(command)
+            else:
+                self._pushed[self._number, command.code] += 1
+
+    def send(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        assert self._transport is not None
+        self._transport.close()
+
+    def answer(self, opaque: int) -> asyncio.Future[Command]:
+        """The answer to a request, perhaps not there yet."""
+        return self._answers.setdefault(opaque, asyncio.get_running_loop().create_future())
+
+
+def replay(recording: Recording, conf: Mapping[str, str], store: str) -> Outcome:
+    """Run one scenario against a broker of ours with the settings *conf* and the store *store*."""
+
+    def main(world: World) -> Awaitable[Outcome]:
+        return _replay(world, recording, conf, store)
+
+    return simulate(3, main, start_ms=recording.began_ms, delivery=AtOnce())
+
+
+async def _replay(world: World, recording: Recording, conf: Mapping[str, str], store: str) -> Outcome:
+    clock = world.clock
+    await clock.sleep(recording.frames[0].time_ms / 1000 - 1)
+    broker = BrokerServer(world, *broker_parts(conf, store))
+    await broker.start()
+    address = conf["bindAddress"], int(conf["listenPort"])
+    outcome = Outcome([], Counter(), Counter())
+    clients: dict[int, Client] = {}
+    asked: dict[Key, Heard] = {}
+    last = {heard.connection: heard for heard in recording.frames}  # then the client went away
+    try:
+        for heard in recording.frames:
+            wait_s = heard.time_ms / 1000 - clock.monotonic()
+            if wait_s > 0:
+                await clock.sleep(wait_s)
+            if heard.connection not in clients:
+                client = Client(heard.connection, outcome)
+                await world.network.connect(*address, lambda client=client: client)  # type: ignore[misc]
+                clients[heard.connection] = client
+            client = clients[heard.connection]
+            if heard.command.is_response:
+                if not heard.from_client and heard.key in asked:
+                    ours = await _within_grace(client.answer(heard.command.opaque))
+                    outcome.exchanges.append(Exchange(asked.pop(heard.key), heard.command, ours))
+            elif heard.from_client:
+                client.send(heard.data)
+                asked[heard.key] = heard
+                await clock.sleep(SETTLE_S)
+            else:
+                outcome.java_pushed[heard.connection, heard.command.code] += 1
+            if last[heard.connection] is heard:
+                client.close()
+                await clock.sleep(SETTLE_S)
+        for heard in asked.values():
+            answer = clients[heard.connection].answer(heard.command.opaque)
+            outcome.exchanges.append(Exchange(heard, None, answer.result() if answer.done() else None))
+    finally:
+        await broker.stop()
+        await world.workers.close()
+    return outcome
+
+
+async def _within_grace(answer: asyncio.Future[Command]) -> Command | None:
+    done, _ = await asyncio.wait([answer], timeout=GRACE_S)
+    return answer.result() if done else None
+
+
+def broker_parts(conf: Mapping[str, str], store: str) -> tuple[Settings, Plugins]:
+    """Settings and plugins of a broker that stands where the recorded one stood."""
+    plugins = load_plugins(f"filter_tag,storage_{store}", reserved=SCHEMA)
+    settings = Settings([*SCHEMA, *plugins.schema])
+    for key, value in conf.items():
+        if key in settings.schema.keys() - SETTINGS_LEFT_OUT - SETTINGS_OF_OURS:
+            settings.set(key, value, "broker.conf")
+    settings.set("storePathRootDir", "/store", "the replay")
+    settings.set("store", store, "the replay")
+    return settings, plugins
