@@ -48,7 +48,7 @@ def test_a_large_header_in_small_pieces_is_read():
 def test_the_limit_counts_the_length_prefix():
     decoder = FrameDecoder()
     assert decoder.feed(struct.pack(">II", MAX_FRAME_BYTES - 4, 2)) == []
-    with pytest.raises(RemoteProtocolError, match=f"limit {MAX_FRAME_BYTES}"):
+    with pytest.raises(RemoteProtocolError, match=f"longest allowed has {MAX_FRAME_BYTES}"):
         FrameDecoder().feed(struct.pack(">II", MAX_FRAME_BYTES - 3, 2))
 
 

@@ -328,8 +328,10 @@ def _decode_binary(header: bytes, body: bytes | None) -> Command:
             remark = _slice(header, at - size, at)
         (size,) = _I32.unpack_from(header, at)
         ext = _decode_entries(header, at + 4, at + 4 + size) if size else None
-    except (struct.error, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"binary command header of {len(header)} bytes: {error}") from error
+    except struct.error as error:
+        raise RemoteProtocolError(f"binary command header of {len(header)} bytes is cut short") from error
+    except UnicodeDecodeError as error:
+        raise RemoteProtocolError(f"binary command header of {len(header)} bytes: a text is not UTF-8") from error
     return Command(
         code,
         language=language if language < len(_NAMES) else _OTHER,

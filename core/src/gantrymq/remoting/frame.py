@@ -96,9 +96,7 @@ class FrameDecoder:
             body_at = at + 8 + (mark & 0xFFFFFF)
             end = at + 4 + length
             if length + 4 > limit or body_at > end:
-                self._error = RemoteProtocolError(
-                    f"frame of {length + 4} bytes with a header of {mark & 0xFFFFFF}, limit {limit} bytes"
-                )
+                self._error = RemoteProtocolError(_refusal(data[at : at + 8], limit))
                 if frames:
                     return frames
                 raise self._error
@@ -124,6 +122,17 @@ def split_frame(data: bytes) -> Frame:
     if len(frames) != 1 or decoder.pending_bytes:
         raise RemoteProtocolError(f"{len(data)} bytes are not one frame")
     return frames[0]
+
+
+def _refusal(prefix: bytes, limit: int) -> str:
+    """Why a frame that begins so cannot be read."""
+    length, mark = PREFIX.unpack(prefix)
+    if length + 4 <= limit:
+        return f"a frame of {length + 4} bytes says that its header has {mark & 0xFFFFFF}"
+    sentence = f"a frame of {length + 4} bytes is announced, the longest allowed has {limit}"
+    if all(0x20 <= byte < 0x7F for byte in prefix[:4]):
+        sentence += f"; it begins with the text {prefix[:4].decode('ascii')!r}, so this may be no frame"
+    return sentence
 
 
 def _join_frame(pieces: list[bytes | bytearray]) -> Frame:

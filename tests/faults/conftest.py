@@ -1,0 +1,152 @@
+"""Brokers to mistreat. Each one has to serve on, and to have logged no error, when a test is through with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("gantrymq_storage_mmap")
+pytest.importorskip("gantrymq_filter_tag")
+
+# These folders have no __init__.py (pytest runs in importlib mode): their helpers are found by path.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from bad_input_table import Row, read_rows
+from faulty_broker import DEADLINE_S, Running, Sentences, start_broker, start_name_server
+
+PROGRAM = Path(sys.executable).parent / "gantrymq"
+
+
+@pytest.fixture(scope="session")
+def rows() -> dict[str, Row]:
+    """The table of docs/bad-input.md."""
+    return read_rows()
+
+
+@pytest.fixture
+def row(request: pytest.FixtureRequest, rows: dict[str, Row]) -> Row:
+    """The row that a test is named for: ``test_bi07_...`` is about BI-07."""
+    number = request.function.__name__.removeprefix("test_bi")[:2]
+    return rows[f"BI-{number}"]
+
+
+@pytest.fixture
+def logged() -> Iterator[Sentences]:
+    """What GantryMQ logs during a test; an error or a traceback fails it."""
+    handler, logger = Sentences(), logging.getLogger("gantrymq")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+    assert handler.errors() == []
+
+
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The broker that all tests of a module write to."""
+    running = start_broker(tmp_path_factory.mktemp("broker") / "store")
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def one_name_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The name server that all tests of a module write to."""
+    running = start_name_server(tmp_path_factory.mktemp("name_server"))
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def broker(one_broker: Running, logged: Sentences) -> Iterator[Running]:
+    """A broker with the usual settings."""
+    yield one_broker
+    assert one_broker.serves()
+
+
+@pytest.fixture
+def name_server(one_name_server: Running, logged: Sentences) -> Iterator[Running]:
+    """A name server."""
+    yield one_name_server
+    assert one_name_server.serves()
+
+
+@pytest.fixture
+def broker_with(tmp_path: Path, logged: Sentences) -> Iterator[Callable[..., Running]]:
+    """Start a broker on ``tmp_path / "store"`` with settings of its own."""
+    started: list[Running] = []
+
+    def begin(**given: Any) -> Running:
+        started.append(start_broker(tmp_path / "store", **given))
+        return started[-1]
+
+    yield begin
+    try:
+        for running in started:
+            assert running.serves()
+    finally:
+        for running in started:
+            running.close()
+
+
+class Program:
+    """``gantrymq start`` as a process, on free ports of the loopback address."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._running: list[subprocess.Popen[str]] = []
+
+    def begin(self, *words: object, **environ: str) -> subprocess.Popen[str]:
+        """Start it with more *words* and leave it running."""
+        usual = ("start", "--namesrv-port", 0, "--broker-port", 0, "--log-level", "warning", "--output", "json")
+        small = ("--set", "mappedFileSizeCommitLog=4194304")
+        clean = {key: value for key, value in os.environ.items() if key != "NAMESRV_ADDR"}
+        process = subprocess.Popen(
+            [PROGRAM, *map(str, (*usual, *small, *words))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**clean, "HOME": str(self._home), **environ},
+            cwd=self._home,
+        )
+        self._running.append(process)
+        return process
+
+    def ends(self, *words: object, **environ: str) -> tuple[str, str]:
+        """How a start with *words* ends: ``exit <code>`` and everything on stderr."""
+        process = self.begin(*words, **environ)
+        out, errors = process.communicate(timeout=DEADLINE_S)
+        assert out == ""
+        return f"exit {process.returncode}", errors
+
+    def refusal(self, *words: object, **environ: str) -> tuple[str, str]:
+        """As `ends`, for one that ends with nothing but one sentence: the sentence comes first, then the code."""
+        code, errors = self.ends(*words, **environ)
+        assert errors.startswith("gantrymq: "), errors
+        assert errors.count("\n") == 1, errors
+        return errors.removeprefix("gantrymq: "), code
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for process in self._running:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    """The command line, with ``tmp_path`` as its home and working folder."""
+    program = Program(tmp_path)
+    yield program
+    program.close()

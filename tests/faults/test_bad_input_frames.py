@@ -1,0 +1,86 @@
+"""What is no frame, or a frame that cannot be read. Broker and name server answer alike."""
+
+import socket
+import struct
+
+import pytest
+from faulty_broker import frame
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, encode
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(params=["broker", "name_server"])
+def server(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def refuses(server, logged, row):
+    """Write bytes on a connection of their own; the server closes it without an answer and logs the row's sentence."""
+
+    def check(data, **values):
+        with server.peer() as peer:
+            peer.write(data)
+            assert peer.is_closed()
+            row.check(logged.wait_for(peer.name), "closed", peer=peer.name, **values)
+
+    return check
+
+
+def test_bi01_a_frame_over_16_mib(refuses):
+    refuses(struct.pack(">II", 17 * MIB, 10), size=17 * MIB + 4)
+
+
+def test_bi02_a_header_longer_than_its_frame(refuses):
+    refuses(frame(b"{}", b"rest", header_bytes=100), size=14, header=100)
+
+
+def test_bi03_a_header_that_is_not_json(server, logged, row):
+    bad = frame(b"{bad")
+    good = encode(Command(9999, opaque=5))
+    with server.peer() as peer:
+        peer.write(good + bad)  # what came before it is answered
+        assert peer.answer().opaque == 5
+        assert peer.is_closed()
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name, place=4, expected=":", seen="the end")
+
+
+def test_bi04_a_header_with_a_number_that_is_none(refuses):
+    refuses(frame(b'{"code":"abc","opaque":1}'), field="code", value="'abc'")
+
+
+def test_bi05_an_unknown_header_form(refuses):
+    refuses(frame(b"{}", codec=7), form=7)
+
+
+def test_bi06_a_binary_header_cut_short(refuses):
+    refuses(frame(b"\0\x0a", codec=1), size=2)
+
+
+def test_bi07_half_a_frame_and_then_the_end(server, logged, row):
+    whole = encode(Command(RequestCode.HEART_BEAT, opaque=5))
+    with server.peer() as peer:
+        peer.write(whole[:20])
+        peer.socket.shutdown(socket.SHUT_WR)
+        assert peer.is_closed()
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name, size=20)
+
+
+def test_bi08_a_request_of_http(server, logged, row):
+    with server.peer() as peer:
+        peer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = peer.read_to_end()
+        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert answer.endswith(b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n")
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
+
+
+def test_bi09_a_hello_of_tls(refuses):
+    refuses(bytes.fromhex("1603010200010001fc0303"))
+
+
+def test_bi10_the_text_of_another_protocol(refuses):
+    refuses(b"SSH-2.0-OpenSSH_9.6\r\n", size=0x5353482D + 4, text="'SSH-'")

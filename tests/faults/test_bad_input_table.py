@@ -1,0 +1,22 @@
+"""Every row of docs/bad-input.md has a test, every test a row."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TEST = re.compile(r"^def test_bi(\d\d)_", re.MULTILINE)
+
+
+def test_every_row_has_one_test_and_every_test_a_row(rows):
+    files = sorted(HERE.glob("test_bad_input_*.py"))
+    tested = Counter(f"BI-{number}" for file in files for number in TEST.findall(file.read_text(encoding="utf-8")))
+    assert tested == dict.fromkeys(rows, 1)
+
+
+def test_the_rows_are_in_order_and_say_something(rows):
+    assert list(rows) == sorted(rows)
+    assert len(rows) >= 10
+    for row in rows.values():
+        assert all(field.strip() for field in row), row.number
+        assert re.fullmatch(r"\d+|exit [012]|closed|starts|none", row.code), row
