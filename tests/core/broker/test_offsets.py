@@ -1,0 +1,56 @@
+"""Committed offsets."""
+
+from __future__ import annotations
+
+import pytest
+
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.model.queue import Queue
+
+
+@pytest.fixture
+def offsets(clock):
+    return ConsumerOffsets(3, clock.now_ms)
+
+
+def test_what_was_never_committed_is_none_not_zero(offsets):
+    assert offsets.committed("CG", Queue("T", 0)) is None
+    offsets.commit("CG", Queue("T", 0), 0)
+    assert offsets.committed("CG", Queue("T", 0)) == 0
+    assert offsets.committed("CG", Queue("T", 1)) is None
+
+
+def test_lower_offsets_are_taken_too(offsets):
+    offsets.commit("CG", Queue("T", 0), 9)
+    offsets.commit("CG", Queue("T", 0), 2)
+    assert offsets.table == {"T@CG": {0: 2}}
+
+
+def test_the_version_moves_once_per_set_number_of_commits(offsets):
+    for number in range(7):
+        offsets.commit("CG", Queue("T", 0), number)
+    assert offsets.version.counter == 2
+    assert offsets.dirty
+
+
+def test_groups_and_topics_find_each_other(offsets):
+    for topic, group in (("T", "A"), ("T", "B"), ("U", "A"), ("%RETRY%A", "A")):
+        offsets.commit(group, Queue(topic, 0), 1)
+    assert offsets.groups_of("T") == ["A", "B"]
+    assert offsets.topics_of("A") == ["T", "U", "%RETRY%A"]
+
+
+def test_a_deleted_topic_or_group_is_forgotten_alone(offsets):
+    for topic, group in (("T", "A"), ("T", "B"), ("TT", "A"), ("U", "AA")):
+        offsets.commit(group, Queue(topic, 0), 1)
+    offsets.forget_topic("T")
+    assert sorted(offsets.table) == ["TT@A", "U@AA"]
+    offsets.forget_group("A")
+    assert sorted(offsets.table) == ["U@AA"]
+
+
+def test_what_is_loaded_is_a_copy(offsets, clock):
+    loaded = {"T@CG": {0: 1}}
+    offsets.load(loaded, offsets.version)
+    offsets.commit("CG", Queue("T", 0), 5)
+    assert loaded == {"T@CG": {0: 1}}
