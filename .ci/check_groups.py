@@ -4,7 +4,8 @@
 
 Reads what tox left in the folder: ``result.json`` (``tox --result-json``) says which environments ran and how their
 commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
-environments out of the list; so do missing Java and Node with ``interop``.
+environments out of the list; so do missing Java and Node with ``interop``. Where everything is installed, a test file
+of which every test was skipped counts as a group that ran nothing.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def main() -> int:
         count = read_report(work_dir / "reports" / f"{name}.xml")
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
+        elif name.endswith("-all") or (name == "interop" and java_is_here() and node_is_here()):
+            report = work_dir / "reports" / f"{name}.xml"
+            problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
         print(f"  {name:24} {count.ran:6} ran {count.skipped:6} skipped {count.failed:6} failed")
     for problem in problems:
@@ -68,8 +72,17 @@ def expected_environments() -> list[str]:
     pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
     here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
     names = [f"py{version.replace('.', '')}-{word}" for version in here for word in words]
-    java = shutil.which("java") and shutil.which("mvn")
-    return [*WITHOUT_TESTS, *names, *(["interop"] if java or shutil.which("node") else [])]
+    return [*WITHOUT_TESTS, *names, *(["interop"] if java_is_here() or node_is_here() else [])]
+
+
+def java_is_here() -> bool:
+    """Whether official Java clients and servers can be built and run."""
+    return shutil.which("java") is not None and shutil.which("mvn") is not None
+
+
+def node_is_here() -> bool:
+    """Whether the official Node client can be installed and run."""
+    return shutil.which("node") is not None and shutil.which("npm") is not None
 
 
 def runs(program: str) -> bool:
@@ -89,6 +102,16 @@ def read_report(path: Path) -> Count:
         for names in (("tests",), ("skipped",), ("failures", "errors"))
     )
     return Count(tests - skipped, skipped, bad)
+
+
+def skipped_modules(path: Path) -> list[str]:
+    """Test files of a report in which no test ran."""
+    ran: dict[str, bool] = {}
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        words = case.get("classname", "").split(".")
+        module = ".".join(words[: 1 + max((i for i, word in enumerate(words) if word.startswith("test_")), default=0)])
+        ran[module] = ran.get(module, False) or case.find("skipped") is None
+    return sorted(module for module, any_ran in ran.items() if not any_ran)
 
 
 if __name__ == "__main__":
