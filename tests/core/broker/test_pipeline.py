@@ -1,0 +1,259 @@
+"""From append to acknowledgement: the order of things, and who hears of failures."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fake_store import FakeGate, FakeStore
+
+from gantrymq.broker.pipeline import FlushTimeout, Pipeline
+from gantrymq.errors import ServiceNotAvailable, StoreError
+from gantrymq.interfaces import PutStatus, StoreMessage
+from gantrymq.world.simulated import simulate
+
+
+def message(body=b"m", *, wait=True):
+    return StoreMessage("T", 0, body, b"", wait_stored=wait)
+
+
+class Bench:
+    """A pipeline over a fake store; `calls` tells what happened, in order."""
+
+    def __init__(self, world, *, gated=True, timeout_s=5.0):
+        self.calls = []
+        self.clock = world.clock
+        self.store = FakeStore(self.calls)
+        self.gate = FakeGate(self.calls)
+        self.pipeline = Pipeline(self.store, [self.gate] if gated else [], world.clock, timeout_s)
+        self.pipeline.on_published(lambda entries: self.calls.append(("heard", len(entries))))
+
+    def submit(self, name, *messages):
+        def done(results, error):
+            outcome = type(error).__name__ if error is not None else [each.status.name for each in results]
+            self.calls.append((name, outcome))
+
+        self.pipeline.submit(list(messages), done)
+
+    async def turns(self):
+        """Let everything happen that needs no time."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def names(self):
+        return [call[0] for call in self.calls]
+
+
+@pytest.fixture
+def bench():
+    """``bench(main)`` runs ``await main(bench)`` on a virtual clock."""
+
+    def run(main, **options):
+        async def in_world(world):
+            await main(Bench(world, **options))
+
+        simulate(1, in_world)
+
+    return run
+
+
+def test_append_gate_publication_listeners_answer_in_this_order(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        assert bench.calls == []  # nothing before the end of this turn
+        await bench.turns()
+        assert bench.names() == ["put", "gate"]
+        bench.gate.open()
+        await bench.turns()
+        assert bench.names() == ["put", "gate", "publish", "heard", "a"]
+
+    bench(main)
+
+
+def test_all_sends_of_one_turn_are_one_append_one_gate_and_one_publication(bench):
+    async def main(bench):
+        bench.submit("a", message(b"1"), message(b"2"))
+        bench.submit("b", message(b"3"))
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls == [
+            ("put", [b"1", b"2", b"3"]),
+            ("gate", 300),
+            ("publish", 300),
+            ("heard", 3),
+            ("a", ["OK", "OK"]),
+            ("b", ["OK"]),
+        ]
+
+    bench(main)
+
+
+def test_what_comes_while_a_gate_is_shut_shares_the_next_one(bench):
+    async def main(bench):
+        for name in "abc":
+            bench.submit(name, message())
+            await bench.turns()
+        assert [call for call in bench.calls if call[0] == "gate"] == [("gate", 100)]
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[-2:] == [("a", ["OK"]), ("gate", 300)]
+        bench.gate.open()
+        await bench.turns()
+        assert bench.names()[-4:] == ["publish", "heard", "b", "c"]
+
+    bench(main)
+
+
+def test_without_gates_an_append_is_published_and_answered_at_once(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        await bench.turns()
+        assert bench.names() == ["put", "publish", "heard", "a"]
+
+    bench(main, gated=False)
+
+
+def test_who_does_not_wait_is_answered_after_the_append_and_visible_with_the_others(bench):
+    async def main(bench):
+        bench.submit("quick", message(wait=False))
+        bench.submit("slow", message())
+        await bench.turns()
+        assert bench.names() == ["put", "quick", "gate"]
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[3:] == [("publish", 200), ("heard", 2), ("slow", ["OK"])]
+
+    bench(main)
+
+
+def test_a_message_nobody_waits_for_becomes_visible_too(bench):
+    async def main(bench):
+        bench.submit("quick", message(wait=False))
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert bench.names() == ["put", "quick", "gate", "publish", "heard"]
+
+    bench(main)
+
+
+def test_a_refused_message_leaves_the_others_alone(bench):
+    async def main(bench):
+        bench.submit("a", message(b"bad"))
+        bench.submit("b", message())
+        await bench.turns()
+        assert ("a", ["MESSAGE_ILLEGAL"]) in bench.calls
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[-1] == ("b", ["OK"])
+
+    bench(main)
+
+
+def test_refused_messages_alone_meet_no_gate(bench):
+    async def main(bench):
+        bench.submit("a", message(b"bad"))
+        await bench.turns()
+        assert bench.names() == ["put", "a"]
+
+    bench(main)
+
+
+def test_a_store_that_raises_is_told_to_the_senders_and_the_next_send_goes_on(bench):
+    async def main(bench):
+        put = bench.store.put
+        bench.store.put = lambda messages: 1 / 0
+        bench.submit("a", message())
+        await bench.turns()
+        assert bench.calls == [("a", "StoreError")]
+        bench.store.put = put
+        bench.submit("b", message())
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[-1] == ("b", ["OK"])
+
+    bench(main)
+
+
+@pytest.mark.parametrize("error", [StoreError("sync failed"), ZeroDivisionError("a bug")])
+def test_a_gate_that_fails_refuses_what_waits_and_shows_nothing(bench, error):
+    async def main(bench):
+        bench.submit("a", message())
+        await bench.turns()
+        bench.submit("b", message())
+        await bench.turns()
+        bench.gate.open(error)
+        await bench.turns()
+        assert "publish" not in bench.names()
+        assert bench.calls[-2:] == [("a", "StoreError"), ("b", "StoreError")]
+
+    bench(main)
+
+
+def test_a_slow_gate_is_answered_with_flush_timeout_and_published_later(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        await bench.turns()
+        await bench.clock.sleep(4.9)
+        bench.submit("b", message())
+        await bench.clock.sleep(0.2)
+        assert bench.calls[-1] == ("a", "FlushTimeout")
+        await bench.clock.sleep(5)
+        assert bench.calls[-1] == ("b", "FlushTimeout")
+        bench.gate.open()
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert bench.names().count("a") == bench.names().count("b") == 1
+        assert bench.names()[-2:] == ["publish", "heard"]
+
+    bench(main)
+
+
+def test_flush_timeout_is_rocketmq_s_code_10():
+    assert FlushTimeout.response_code == 10
+
+
+def test_put_returns_when_acknowledged_and_raises_what_struck(bench):
+    async def main(bench):
+        waiting = asyncio.ensure_future(bench.pipeline.put([message()]))
+        await bench.turns()
+        assert not waiting.done()
+        bench.gate.open()
+        (result,) = await waiting
+        assert result.status is PutStatus.OK
+        waiting = asyncio.ensure_future(bench.pipeline.put([message()]))
+        await bench.turns()
+        bench.gate.open(StoreError("sync failed"))
+        with pytest.raises(StoreError, match="sync failed"):
+            await waiting
+
+    bench(main)
+
+
+def test_closing_answers_who_waits_and_refuses_who_comes(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        closing = asyncio.ensure_future(bench.pipeline.close())
+        await bench.turns()
+        assert not closing.done()
+        bench.gate.open()
+        await closing
+        assert bench.calls[-1] == ("a", ["OK"])
+        with pytest.raises(ServiceNotAvailable):
+            bench.submit("b", message())
+        assert bench.clock.monotonic() == 0  # no timer is left to wait for
+
+    bench(main)
+
+
+def test_a_listener_hears_of_entries_only_when_there_are_some(bench):
+    async def main(bench):
+        bench.store.publish = lambda up_to: []
+        bench.submit("a", message())
+        await bench.turns()
+        assert bench.names() == ["put", "a"]
+
+    bench(main, gated=False)
