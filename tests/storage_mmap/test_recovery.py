@@ -307,3 +307,23 @@ def test_prepared_records_get_no_entry_in_recovery_either(rig):
         assert (bench.report.records_checked, bench.store.bounds(T0)) == (3, Bounds(0, 1))
 
     recovered(rig, check)
+
+
+@pytest.mark.parametrize("gap", [0, 5000], ids=["right behind the end", "anywhere once something was found"])
+def test_all_entries_behind_the_end_are_cut_when_any_are_found(rig, gap):
+    big = {"mappedFileSizeConsumeQueue": 200_000}
+    ahead = ENTRY.pack(8000, 100, 0)
+
+    async def case(bench):
+        await bench.add(message(), message(queue_id=1))
+
+    rig.kill(case, **big)
+    rig.patch(rig.queue(), 20, ahead)
+    rig.patch(rig.queue(), 20 + (1 + gap) * 20, ahead)
+
+    async def after(bench):
+        assert rig.queue().read_bytes()[20:] == bytes(200_000 - 20)
+        (kept,) = kept_bytes(bench.report)
+        assert kept == (ahead + bytes(20 * gap) + ahead).rstrip(b"\0")
+
+    rig.run(after, **big)

@@ -76,10 +76,14 @@ def dispatch_entries(log: CommitLog, start: int, end: int, delay_levels_ms: tupl
         delay_levels_ms: durations by delay level, for the tags codes of delayed messages.
     """
     position = max(start, log.min_offset)
+    before: LogFile | None = None
     while position < end:
         file = log.find(position)
         if file is None:
             return
+        if before is not None and before is not file and before.end <= log.hot_offset:
+            before.unmap()
+        before = file
         found = check_place(file.mapping().view, position - file.start, position, check_crc=False)
         if found.found is Found.BLANK:
             position = file.end

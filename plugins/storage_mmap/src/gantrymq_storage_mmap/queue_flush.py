@@ -62,9 +62,7 @@ class QueueFlusher:
         Raises:
             OSError: that failed.
         """
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.halt()
         while self._busy:
             await self._clock.sleep(0.001)
         dirty, timestamp = self._queues.dirty(), self._publisher.published_timestamp
@@ -72,6 +70,12 @@ class QueueFlusher:
         await self._workers.run(_sync_queues, self._files, work, folders)
         self._move_checkpoint(timestamp)
         await self._workers.run(self._save, self.checkpoint)
+
+    def halt(self) -> None:
+        """End the background flush and leave everything else as it is."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _tick(self) -> None:
         self._publisher.retry()

@@ -6,7 +6,7 @@ its tags code is left alone then (it may be the address of an ext unit).
 
 from __future__ import annotations
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code_of
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
@@ -100,16 +100,25 @@ class QueueRebuild:
 
 
 def first_entry_from(queue: ConsumeQueue, log_offset: int) -> int:
-    """Queue offset of the first entry at or behind *log_offset*, the queue's end when there is none; by bisection.
+    """Queue offset of the first entry at or behind *log_offset*, the queue's end when there is none.
 
-    Pre-blank entries count as lying before everything.
+    Pre-blank entries count as lying before everything. The two ends are looked at first, since they are the answer for
+    nearly every queue; otherwise by bisection.
     """
     low, high = queue.min_offset, queue.max_offset
+    if low >= high or _before(queue, high - 1, log_offset):
+        return high
+    if not _before(queue, low, log_offset):
+        return low
     while low < high:
         middle = (low + high) // 2
-        entry = queue.entry(middle)
-        if entry is not None and (entry[0] < log_offset or entry[1] == 0x7FFFFFFF):
+        if _before(queue, middle, log_offset):
             low = middle + 1
         else:
             high = middle
     return low
+
+
+def _before(queue: ConsumeQueue, queue_offset: int, log_offset: int) -> bool:
+    entry = queue.entry(queue_offset)
+    return entry is not None and (entry[0] < log_offset or is_pre_blank(entry[0], entry[1]))

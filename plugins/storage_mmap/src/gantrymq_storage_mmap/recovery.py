@@ -17,7 +17,7 @@ ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.formats.check import Found, check_place
@@ -27,7 +27,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
-from gantrymq.world import Files
+from gantrymq.world import File, Files
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.log_file import file_name, file_start
@@ -38,6 +38,8 @@ from gantrymq_storage_mmap.queue_table import QueueTable
 from gantrymq_storage_mmap.set_aside import SetAside, nonzero_end
 
 __all__ = ["Recovery"]
+
+LOOK_BEHIND_BYTES = 64 * 1024
 
 
 class Recovery:
@@ -87,7 +89,7 @@ class Recovery:
             self._cut_log(end)
         else:
             self._refuse_late_files(end.log_offset)
-        self._settle_queues(rebuilds, start, end.log_offset)
+        self._settle_queues(rebuilds, start, end.log_offset, look_behind=not clean or end.found is not Found.END)
         for topic in sorted(self._skipped_topics):
             self._note(
                 f"topic {topic} has records whose kind of queue is not built in this version; they are in the log only"
@@ -198,7 +200,9 @@ class Recovery:
 
     # --- queues -----------------------------------------------------------------------------------------------------
 
-    def _settle_queues(self, rebuilds: dict[ConsumeQueue, QueueRebuild], start: int, end: int) -> None:
+    def _settle_queues(
+        self, rebuilds: dict[ConsumeQueue, QueueRebuild], start: int, end: int, *, look_behind: bool
+    ) -> None:
         log_min = self._log.min_offset
         for queue in self._queues.by_name.values():
             rebuild = rebuilds.get(queue)
@@ -207,9 +211,9 @@ class Recovery:
             rebuild.finish()
             if rebuild.lost:
                 self._note(f"queue {queue.topic}/{queue.queue_id}: {rebuild.lost} messages are not in the log")
-            if not queue.empty:
-                self._cut_queue(queue)
-                queue.min_offset = min(first_entry_from(queue, log_min), queue.max_offset)
+            queue.min_offset = min(first_entry_from(queue, log_min), queue.max_offset)
+        if look_behind:
+            self._cut_queues()
         for queue in self._queues.dirty():
             for position in queue.file_starts(queue.dirty_from, queue.max_offset):
                 self._queues.queue_files.made(queue.folder, position).datasync()
@@ -218,22 +222,42 @@ class Recovery:
             self._files.sync_dir(folder)
         self._queues.queue_files.new_folders = set()
 
+    def _cut_queues(self) -> None:
+        """Keep and zero what stands behind the end of each queue.
+
+        Entries without a record are left when the log lost what its queues did not. Then every byte behind every end is
+        looked at; while nothing hints at it, the next 64 KiB are (files are sparse, and there may be very many).
+        """
+        queues = [queue for queue in self._queues.by_name.values() if not queue.empty]
+        if self._cut_bytes or any(self._holds_more(queue) for queue in queues):
+            for queue in queues:
+                self._cut_queue(queue)
+
+    def _holds_more(self, queue: ConsumeQueue) -> bool:
+        """Whether something stands right behind the queue's end."""
+        for file, _, first in self._behind(queue):
+            last = min(first + LOOK_BEHIND_BYTES, self._options.queue_file_bytes)
+            if nonzero_end(file, first, last) > first:
+                return True
+        return False
+
     def _cut_queue(self, queue: ConsumeQueue) -> None:
-        """Keep and zero the entries behind the queue's end."""
-        end = queue.max_offset * ENTRY_BYTES
-        file_bytes = self._options.queue_file_bytes
-        for name in self._files.list(queue.folder):
-            position = file_start(name)
-            if position is None or position + file_bytes <= end:
-                continue
-            file = self._queues.queue_files.existing(queue.folder, position)
-            if file is None:
-                continue
-            if cut := self._queue_aside.cut(file, max(end - position, 0), file_bytes, position):
+        for file, position, first in self._behind(queue):
+            if cut := self._queue_aside.cut(file, first, self._options.queue_file_bytes, position):
                 self._note(
                     f"queue {queue.topic}/{queue.queue_id}: {-(-cut // ENTRY_BYTES)} entries without a record were "
                     f"kept in {self._queue_aside.kept[-1]}"
                 )
+
+    def _behind(self, queue: ConsumeQueue) -> Iterator[tuple[File, int, int]]:
+        """Files that reach behind the queue's end: each with its position, and where in it the end is."""
+        end = queue.max_offset * ENTRY_BYTES
+        for name in self._files.list(queue.folder):
+            position = file_start(name)
+            if position is not None and position + self._options.queue_file_bytes > end:
+                file = self._queues.queue_files.existing(queue.folder, position)
+                if file is not None:
+                    yield file, position, max(end - position, 0)
 
     def _note(self, sentence: str) -> None:
         self._notes.append(sentence)

@@ -125,6 +125,7 @@ class MmapStore:
         except (GantryError, OSError) as error:
             self._tell(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
         finally:
+            self._queue_flusher.halt()
             self._close_files()
             self._release_lock()
 
