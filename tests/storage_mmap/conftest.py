@@ -31,10 +31,14 @@ class Faults:
         self.calls = Counter()
         self.failing = {}
         self.only = ""
+        self.once, self.once_number = "", 0  # a method that raises this error number at its next call only
         self.stop_at = 0  # number of the call before which the process ends, 0 for never
 
     def check(self, name, path):
         self.calls[name] += 1
+        if name == self.once:
+            self.once = ""
+            raise OSError(self.once_number, os.strerror(self.once_number), str(path))
         if self.stop_at and self.calls.total() >= self.stop_at:
             raise Stopped
         if name in self.failing and self.only in str(path):

@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from gantrymq.errors import StoreError
@@ -57,6 +59,20 @@ def test_a_bounded_number_of_queue_files_is_open(rig):
         assert bench.store._queues.queue_files.open_count == 3
 
     rig.run(case, maxOpenQueueFiles=3)
+
+
+@pytest.mark.parametrize("call", ["create", "open"])
+def test_a_process_without_descriptors_left_keeps_fewer_queue_files_open(rig, call):
+    async def case(bench):
+        await bench.add(*[message(queue_id=n) for n in range(9)])
+        if call == "open":
+            bench.store._queues.queue_files.forget(rig.queue(queue_id=8).parent)
+        rig.faults.once, rig.faults.once_number = call, errno.EMFILE
+        await bench.add(message(queue_id=8 + (call == "create")))
+        assert bench.store._queues.queue_files.open_count == 4
+        assert len(await bench.read_all(Queue("T", 8))) == 1 + (call == "open")
+
+    rig.run(case, mappedFileSizeCommitLog=1 << 20)
 
 
 def test_a_failed_publication_shows_nothing_refuses_writes_and_resumes_by_itself(rig):

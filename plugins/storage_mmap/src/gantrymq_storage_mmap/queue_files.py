@@ -7,6 +7,7 @@ it, and a page fault on a cold entry would stop the event loop. A ``pwrite`` of 
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class QueueFiles:
             self._open.move_to_end(key)
             return file
         try:
-            file = self.files.open(folder / file_name(start))
+            file = self._opened(folder / file_name(start), create=False)
         except FileNotFoundError:
             return None
         self._keep(key, file)
@@ -52,7 +53,7 @@ class QueueFiles:
             return file
         path = folder / file_name(start)
         self.files.make_dirs(folder)
-        file = self.files.open(path, create=True)
+        file = self._opened(path, create=True)
         try:
             file.truncate(self.file_bytes)
         except BaseException:
@@ -77,6 +78,22 @@ class QueueFiles:
     def open_count(self) -> int:
         """How many files are open."""
         return len(self._open)
+
+    def _opened(self, path: Path, *, create: bool) -> File:
+        """Open *path*; when the process has no descriptor left, give half of ours back first and keep fewer in future.
+
+        Raises:
+            OSError: it is missing, cannot be made, or there is no descriptor even so.
+        """
+        try:
+            return self.files.open(path, create=create)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or len(self._open) < 2:
+                raise
+        self._most_open = len(self._open) // 2
+        while len(self._open) > self._most_open:
+            self._open.popitem(last=False)[1].close()
+        return self.files.open(path, create=create)
 
     def _keep(self, key: tuple[Path, int], file: File) -> None:
         self._open[key] = file

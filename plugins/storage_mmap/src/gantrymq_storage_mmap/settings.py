@@ -136,7 +136,7 @@ SCHEMA: tuple[Setting, ...] = (
         "Bytes at the log's end that are read through the mapping, older ones in a thread (GantryMQ's own).",
         at_least=0,
     ),
-    Setting("maxOpenQueueFiles", "number", 512, "Queue files that are kept open (GantryMQ's own).", at_least=1),
+    Setting("maxOpenQueueFiles", "number", 2048, "Queue files that are kept open (GantryMQ's own).", at_least=1),
     Setting("storeType", "text", "default", "Kind of store; only default (files) is built.", not_built=_file_store),
     _not_built("transientStorePoolEnable", "the pool of off-heap write buffers"),
     _not_built("writeWithoutMmap", "writing the log without a mapping"),
