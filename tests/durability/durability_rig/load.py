@@ -1,0 +1,163 @@
+"""Several producers that send without a pause and note every acknowledgement; readers of what is there.
+
+Sends are made once, without a retry: a message of the ledger is on its way at most once, so that "exactly once" can be
+asked of the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from durability_rig.ledger import Ledger, Place, QueueContent, number_of
+from gantrymq.client import Admin, Producer, PullConsumer, PullStatus, SendStatus
+from gantrymq.errors import GantryError
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.world import World
+
+TOPICS = ("LoadA", "LoadB", "LoadC")
+QUEUES = 4
+PRODUCERS = 3
+TASKS = 2  # of each producer
+BATCH = 12
+READER = "durability-reader"
+
+
+class Load:
+    """Runs until `stop`, or until sends fail because the broker is gone.
+
+    Every decision comes from *seed*; how they interleave does not.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        namesrv: str,
+        seed: object,
+        *,
+        world: World | None = None,
+        new_topics: tuple[str, ...] = (),
+        unwaited: float = 0.0,
+        on_acknowledged: Callable[[], object] = lambda: None,
+    ) -> None:
+        """*new_topics* are made by sending to them; *unwaited* is the share of single sends with WAIT=false."""
+        self.ledger = ledger
+        self.ending = False  # sends may fail from now on
+        self._namesrv, self._seed, self._world = namesrv, seed, world
+        self._topics = (*TOPICS, *new_topics)
+        self._unwaited = unwaited
+        self._on_acknowledged = on_acknowledged
+
+    def stop(self) -> None:
+        """Let every task end after the send it is at."""
+        self.ending = True
+
+    async def run(self) -> None:
+        """Send until told to stop."""
+        async with AsyncExitStack() as stack:
+            tasks = []
+            for number in range(PRODUCERS):
+                compress_over = 4096 if number == 0 else 1 << 30
+                producer = Producer(
+                    f"load-{number}", self._namesrv, world=self._world, retries=0, compress_over=compress_over
+                )
+                await stack.enter_async_context(producer)
+                tasks += [self._send(producer, f"{self._seed}/{number}/{task}") for task in range(TASKS)]
+            await asyncio.gather(*tasks)
+
+    async def _send(self, producer: Producer, seed: str) -> None:
+        rng = random.Random(seed)
+        ledger = self.ledger
+        while not self.ending:
+            topic = rng.choice(self._topics)
+            try:
+                queues = await producer.queues(topic)
+                queue = rng.choice(queues) if rng.random() < 0.5 else None
+                if rng.random() < 0.3:
+                    pairs = [ledger.write(topic, rng) for _ in range(rng.randint(2, BATCH))]
+                    result = await producer.send_batch([message for _, message in pairs], queue)
+                else:
+                    pairs = [ledger.write(topic, rng, wait_stored=rng.random() >= self._unwaited)]
+                    result = await producer.send(pairs[0][1], queue)
+            except GantryError as error:
+                self._refused(f"sending to {topic}: {error}")
+                return
+            if result.status is SendStatus.SEND_OK:
+                ledger.acknowledge(seed, [number for number, _ in pairs], result)
+                self._on_acknowledged()
+
+    async def follow(self, topic: str) -> None:
+        """Read *topic* as it grows, and note what was seen."""
+        try:
+            async with PullConsumer(READER, self._namesrv, world=self._world) as consumer:
+                offsets = dict.fromkeys(await consumer.queues(topic), 0)
+                while not self.ending:
+                    for queue in offsets:
+                        result = await consumer.pull(queue, offsets[queue], suspend_ms=20)
+                        offsets[queue] = result.next_offset
+                        for message in result.messages:
+                            place = Place(topic, message.queue_id, message.queue_offset)
+                            self.ledger.seen[place] = number_of(message)
+        except GantryError as error:
+            self._refused(f"reading {topic}: {error}")
+
+    async def make_topics(self, names: tuple[str, ...], turns: asyncio.Semaphore) -> None:
+        """Create *names* one after the other, each at its turn; note those that were acknowledged."""
+        try:
+            async with Admin(self._namesrv, world=self._world) as admin:
+                (broker,) = await admin.masters()
+                for number, name in enumerate(names, 1):
+                    await turns.acquire()
+                    await admin.create_topic(broker, TopicConfig(name, read_queues=number, write_queues=number))
+                    self.ledger.topics[name] = number
+        except GantryError as error:
+            self._refused(f"creating topics: {error}")
+
+    def _refused(self, sentence: str) -> None:
+        """Something failed: expected once the end has come, and the end of everything before."""
+        if not self.ending:
+            self.ledger.refusals.append(sentence)
+            self.stop()
+
+
+async def make_load_topics(namesrv: str, ledger: Ledger, world: World | None = None) -> None:
+    """Create the topics that the load is sent to."""
+    async with Admin(namesrv, world=world) as admin:
+        (broker,) = await admin.masters()
+        for topic in TOPICS:
+            await admin.create_topic(broker, TopicConfig(topic, read_queues=QUEUES, write_queues=QUEUES))
+            ledger.topics[topic] = QUEUES
+
+
+async def read_everything(
+    namesrv: str, world: World | None = None
+) -> tuple[dict[tuple[str, int], QueueContent], dict[str, int]]:
+    """Every queue of the broker's topics that clients made, and these topics with their numbers of queues."""
+    content: dict[tuple[str, int], QueueContent] = {}
+    topics: dict[str, int] = {}
+    async with (
+        Admin(namesrv, world=world) as admin,
+        PullConsumer(READER, namesrv, world=world) as consumer,
+    ):
+        for topic in await admin.topics():
+            if topic.startswith(("Load", "Made", "Auto")):
+                queues = await consumer.queues(topic)
+                topics[topic] = len(queues)
+                for queue in queues:
+                    content[topic, queue.queue_id] = await _read_queue(consumer, queue)
+    return content, topics
+
+
+async def _read_queue(consumer: PullConsumer, queue: MessageQueue) -> QueueContent:
+    low, high = await consumer.min_offset(queue), await consumer.max_offset(queue)
+    messages = []
+    offset = low
+    while offset < high:
+        result = await consumer.pull(queue, offset)
+        assert result.status is PullStatus.FOUND, f"{queue} at {offset} of {high}: {result.status.name}"
+        messages += result.messages
+        offset = result.next_offset
+    return QueueContent(low, high, messages)
