@@ -6,6 +6,7 @@ import pytest
 from fake_store import FakeStore, entry
 
 from gantrymq.broker.longpoll import HeldPulls
+from gantrymq.errors import FilterFailed
 from gantrymq.model.queue import Queue
 
 QUEUE = Queue("T", 0)
@@ -73,6 +74,16 @@ def test_a_filter_that_needs_the_message_is_asked_with_it(bench):
     assert bench.woken == []
     bench.held.arrived([entry(log_offset=200)])
     assert bench.woken == ["blue"]
+
+
+def test_a_filter_that_fails_wakes_its_own_hold_to_be_told_and_harms_no_other(bench):
+    def fail(record):
+        raise FilterFailed("KeyError: 1")
+
+    bench.hold("failing", match=Match(0, fail))
+    bench.hold("other")
+    bench.held.arrived([entry()])
+    assert bench.woken == ["failing", "other"]
 
 
 def test_several_arrivals_wake_a_hold_once(bench):

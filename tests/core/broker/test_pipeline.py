@@ -257,3 +257,19 @@ def test_a_listener_hears_of_entries_only_when_there_are_some(bench):
         assert bench.names() == ["put", "a"]
 
     bench(main, gated=False)
+
+
+def test_a_listener_that_raises_harms_neither_the_next_one_nor_the_sender(bench, caplog):
+    async def main(bench):
+        heard = []
+        bench.pipeline.on_published(lambda entries: 1 / 0)
+        bench.pipeline.on_published(heard.append)
+        bench.submit("a", message())
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[-1] == ("a", ["OK"])
+        assert len(heard) == 1
+        assert "a listener failed on 1 new messages" in caplog.text
+
+    bench(main)

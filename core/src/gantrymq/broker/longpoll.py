@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gantrymq.errors import FilterFailed
 from gantrymq.interfaces import Connection, DispatchEntry, MessageFilter, MessageStore
 from gantrymq.model.queue import Queue
 from gantrymq.world import Clock, Timer
@@ -92,12 +93,15 @@ class HeldPulls:
         match = hold.match
         if match.accepts_all:
             return True
-        if not match.match_entry(entry.tags_code, None):
-            return False
-        if not match.needs_message:
-            return True
-        record = self._store.read(entry.log_offset)
-        return record is None or match.match_message(record)
+        try:
+            if not match.match_entry(entry.tags_code, None):
+                return False
+            if not match.needs_message:
+                return True
+            record = self._store.read(entry.log_offset)
+            return record is None or match.match_message(record)
+        except FilterFailed:
+            return True  # the pull meets the failure again, and is told
 
     def _release(self, hold: Hold) -> None:
         if hold.connection is not None:

@@ -70,7 +70,10 @@ class Pipeline:
         self._closed = False
 
     def on_published(self, listener: Published) -> None:
-        """Call *listener* with the new entries after each publication, before the senders are answered."""
+        """Call *listener* with the new entries after each publication, before the senders are answered.
+
+        What a listener raises is logged; the messages are stored, and their senders are told so.
+        """
         self._listeners.append(listener)
 
     def submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
@@ -218,4 +221,7 @@ class Pipeline:
         self._published = up_to
         if entries:
             for listener in self._listeners:
-                listener(entries)
+                try:
+                    listener(entries)
+                except Exception:
+                    log.exception("a listener failed on %d new messages", len(entries))
