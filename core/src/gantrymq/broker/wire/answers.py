@@ -5,6 +5,8 @@ Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gantrymq import loose_json
@@ -53,10 +55,34 @@ def object_body_of(request: Command) -> dict[str, Any]:
     """
     body = body_of(request)
     if not isinstance(body, dict):
-        raise RefusedWith(
-            1, f"{request_name(request.code)}: the body is a {type(body).__name__}, an object was expected"
-        )
+        raise RefusedWith(1, f"{request_name(request.code)}: the body is {str(body)[:40]}, a JSON object was expected")
     return body
+
+
+def objects_in(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The list of objects that is the member *name*; empty where it is missing or null.
+
+    Raises:
+        RefusedWith: code 1, it is something else.
+    """
+    found = members.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise RefusedWith(1, f"{name} is {str(found)[:40]}, a list of JSON objects was expected")
+    for each in found:
+        if not isinstance(each, dict):
+            raise RefusedWith(1, f"{name} holds {str(each)[:40]}, where a JSON object was expected")
+    return found
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn what a member of the wrong type makes a reader raise into RefusedWith, code 1."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        raise RefusedWith(1, f"{what}: a member has the wrong type: {error}") from error
 
 
 def queue_key(queue: MessageQueue) -> ObjectKey:

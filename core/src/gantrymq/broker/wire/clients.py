@@ -13,7 +13,15 @@ from gantrymq.broker.filters import Filters
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.locks import QueueLocks
 from gantrymq.broker.topics import TopicTable
-from gantrymq.broker.wire.answers import object_body_of, ok, queue_from, queue_json, with_json
+from gantrymq.broker.wire.answers import (
+    object_body_of,
+    objects_in,
+    ok,
+    queue_from,
+    queue_json,
+    reading,
+    with_json,
+)
 from gantrymq.config import Settings
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, Handler
@@ -53,6 +61,14 @@ def language_name(code: int) -> str:
     return LanguageCode(code).name if code in LanguageCode._value2member_map_ else LanguageCode.OTHER.name
 
 
+def _subscriptions(data: dict[str, Any]) -> list[Subscription]:
+    """What one consumer group of a heartbeat subscribes to."""
+    group = str(data.get("groupName") or "")
+    wanted = objects_in(data, "subscriptionDataSet")
+    with reading(f"subscriptionDataSet of group {group}"):
+        return [Subscription.from_json(each, group) for each in wanted]
+
+
 class ClientRequests:
     """Serves what clients say of themselves."""
 
@@ -90,12 +106,17 @@ class ClientRequests:
         """34: who is there, in which groups, with which subscriptions."""
         body = object_body_of(asked)
         client_id = str(body.get("clientID") or "")
-        fingerprint = int(body.get("heartbeatFingerprint") or 0)
+        with reading("heartbeatFingerprint"):
+            fingerprint = int(body.get("heartbeatFingerprint") or 0)
+        consumers = [
+            (str(data.get("groupName") or ""), data, _subscriptions(data))
+            for data in objects_in(body, "consumerDataSet")
+        ]
+        producers = [str(data.get("groupName") or "") for data in objects_in(body, "producerDataSet")]
         without_subscriptions = bool(body.get("withoutSub") or body.get("isWithoutSub"))
         member = Member(connection, client_id, language_name(asked.language), asked.version, self._clock.now_ms())
         changed = fingerprint == 0
-        for data in body.get("consumerDataSet") or ():
-            group = str(data.get("groupName") or "")
+        for group, data, subscriptions in consumers:
             config = self._groups.find(group)
             if config is None:
                 continue
@@ -105,22 +126,19 @@ class ClientRequests:
             online = self._clients.consumer_group(group)
             if fingerprint and (online is None or online.fingerprint != fingerprint):
                 changed = True
-            subscriptions = None
-            if not without_subscriptions:
-                subscriptions = [Subscription.from_json(each, group) for each in data.get("subscriptionDataSet") or ()]
             self._clients.register_consumer(
                 group,
                 member,
                 consume_type=enum_name(data.get("consumeType"), _CONSUME_TYPES, "CONSUME_PASSIVELY"),
                 message_model=enum_name(data.get("messageModel"), _MESSAGE_MODELS, "CLUSTERING"),
                 consume_from_where=enum_name(data.get("consumeFromWhere"), _FROM_WHERE, _FROM_WHERE[0]),
-                subscriptions=subscriptions,
+                subscriptions=None if without_subscriptions else subscriptions,
             )
             online = self._clients.consumer_group(group)
             if online is not None and not without_subscriptions:
                 online.fingerprint = fingerprint
-        for data in body.get("producerDataSet") or ():
-            self._clients.register_producer(str(data.get("groupName") or ""), member)
+        for group in producers:
+            self._clients.register_producer(group, member)
         return ok(asked, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 
     def unregister(self, asked: Command, connection: Connection) -> Command:
@@ -142,7 +160,8 @@ class ClientRequests:
         body = object_body_of(asked)
         data = body.get("subscriptionData")
         if isinstance(data, dict):
-            subscription = Subscription.from_json(data, str(body.get("group") or ""))
+            with reading("subscriptionData"):
+                subscription = Subscription.from_json(data, str(body.get("group") or ""))
             if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
                 raise RefusedWith(
                     1,
@@ -158,7 +177,7 @@ class ClientRequests:
         granted = self._locks.lock(
             str(body.get("consumerGroup") or ""),
             str(body.get("clientId") or ""),
-            [queue_from(each) for each in body.get("mqSet") or ()],
+            [queue_from(each) for each in objects_in(body, "mqSet")],
         )
         return with_json(asked, {"lockOKMQSet": [queue_json(queue) for queue in granted]})
 
@@ -168,7 +187,7 @@ class ClientRequests:
         self._locks.unlock(
             str(body.get("consumerGroup") or ""),
             str(body.get("clientId") or ""),
-            [queue_from(each) for each in body.get("mqSet") or ()],
+            [queue_from(each) for each in objects_in(body, "mqSet")],
         )
         return ok(asked)
 

@@ -112,7 +112,8 @@ def _unknown(asked: Command) -> Command:
     if what is not None:
         sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
         return refusal(asked, RequestNotSupported(sentence))
-    return refusal(asked, RequestNotSupported(f" request type {asked.code} not supported"))
+    known = f" ({request_name(asked.code)})" if asked.code in RequestCode._value2member_map_ else ""
+    return refusal(asked, RequestNotSupported(f" request type {asked.code}{known} not supported"))
 
 
 def _bug(asked: Command, error: Exception) -> Command:

@@ -11,10 +11,11 @@ from typing import Any
 from gantrymq.broker.clients import ClientTable, Member
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.wire.answers import object_body_of, ok, with_json
+from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, with_json
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith
 from gantrymq.interfaces import Connection, Handler
+from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
 from gantrymq.remoting.codes import RequestCode
@@ -67,9 +68,12 @@ class GroupRequests:
         return ok(asked)
 
     async def create_many(self, asked: Command, connection: Connection) -> Command:
-        """225: create or change several."""
-        for each in object_body_of(asked).get("groupConfigList") or ():
-            self._groups.put(_group(each))
+        """225: create or change several; all names are checked before the first is applied."""
+        groups = [_group(each) for each in objects_in(object_body_of(asked), "groupConfigList")]
+        for group in groups:
+            names.check_group(group.name)
+        for group in groups:
+            self._groups.put(group)
         await self._saved()
         return ok(asked)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.topics import TopicTable
-from gantrymq.broker.wire.answers import object_body_of, ok, queue_key, with_json
+from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, queue_key, reading, with_json
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import InvalidParameter, TopicNotExist
@@ -100,7 +100,8 @@ class TopicRequests:
 
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """18: create or change several; all names are checked before the first is applied."""
-        topics = [TopicConfig.from_json(each) for each in object_body_of(asked).get("topicConfigList") or ()]
+        with reading("topicConfigList"):
+            topics = [TopicConfig.from_json(each) for each in objects_in(object_body_of(asked), "topicConfigList")]
         for topic in topics:
             names.check_topic(topic.name)
             if names.is_system_topic(topic.name):
