@@ -85,7 +85,7 @@ def test_a_negative_queue_is_chosen_among_the_write_queues(broker):
 
 def test_a_message_without_a_body_is_refused(broker):
     code, remark = refusal_of(broker, body=None)
-    assert code == 1
+    assert code == 13
     assert "no body" in remark
 
 

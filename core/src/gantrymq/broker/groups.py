@@ -84,6 +84,10 @@ class GroupTable:
         """
         group = self.find(name)
         if group is None:
+            try:
+                names.check_group(name)
+            except InvalidParameter as error:
+                raise GroupNotExist(f"{error}; a consumer group of that name cannot exist") from None
             raise GroupNotExist(
                 f"consumer group {name!r} does not exist on this broker and is not created by itself; "
                 "set autoCreateSubscriptionGroup=true or create it with mqadmin updateSubGroup"

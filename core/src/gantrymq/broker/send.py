@@ -104,7 +104,7 @@ class Sender:
             RequestError: with RocketMQ's code for the first check that fails.
         """
         if request.body is None:
-            raise RefusedWith(1, f"the message from {request.peer} has no body; a body of 1 byte or more is needed")
+            raise MessageIllegal(f"the message from {request.peer} has no body; a body of 1 byte or more is needed")
         topic = self._topic_of(request)
         queue_id = request.queue_id
         if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
@@ -115,6 +115,12 @@ class Sender:
         if queue_id < 0:
             queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
         own = props.decode_text(request.properties)
+        if request.sys_flag & sys_flag.TRANSACTION_PREPARED and own.get(props.TRAN_MSG) != "true":
+            # A Java broker acknowledges it and never shows it to a consumer.
+            raise MessageIllegal(
+                f"sysFlag {request.sys_flag} marks a half or a rolled-back message and TRAN_MSG is not true; send it "
+                "without the transaction bits (4 and 8)"
+            )
         own[props.MSG_REGION] = self._region
         own[props.TRACE_ON] = "true" if self._settings.flag("traceOn") else "false"
         own.pop(props.POP_CK, None)

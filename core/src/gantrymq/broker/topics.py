@@ -98,6 +98,7 @@ class TopicTable:
 
         Raises:
             TopicNotExist: unknown and cannot be created; says why and what to do.
+            InvalidParameter: to be created with less than one queue.
         """
         known = self._topics.get(name)
         if known is not None:
@@ -111,7 +112,12 @@ class TopicTable:
                 f"topic {name} does not exist on this broker and {default_topic or 'no topic'} does not allow to create"
                 f" it for {peer}; create it with: gantrymq topic create -t {name}"
             )
-        queues = max(0, min(queues_wanted, model.write_queues))
+        queues = min(queues_wanted, model.write_queues)
+        if queues < 1:  # a Java broker makes a topic without queues, which then refuses every message
+            raise InvalidParameter(
+                f"topic {name} does not exist and cannot be made with {queues_wanted} queues (defaultTopicQueueNums); "
+                "ask for 1 or more"
+            )
         topic = TopicConfig(
             name=name,
             read_queues=queues,
@@ -187,7 +193,7 @@ def changed_attributes(topic: str, kept: dict[str, str], changes: Mapping[str, s
         choices = _CHOICES[name]
         if choices is not None and value not in choices:
             raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not one of {', '.join(choices)}")
-        if choices is None and not value.lstrip("-").isdigit():
+        if choices is None and not value.removeprefix("-").isdecimal():
             raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds")
         if (name, value) in _NOT_BUILT:
             raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not built in this version")

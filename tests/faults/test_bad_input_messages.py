@@ -1,0 +1,163 @@
+"""Messages that cannot be stored, and topics that cannot be made."""
+
+import pytest
+
+from gantrymq.remoting.codes import RequestCode
+
+MIB = 1024 * 1024
+HEAD = {"a": "PG", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+
+
+@pytest.fixture
+def refuses(broker, row):
+    """Send to the broker; compare code and sentence with the row."""
+
+    def check(topic, body=b"x", properties="", /, letters=(), **values):
+        with broker.peer() as peer:
+            answer = peer.send(topic, body, properties, **dict(letters))
+            row.check(answer.remark, answer.code, **values)
+            return peer.name
+
+    return check
+
+
+@pytest.fixture
+def refuses_batch(broker, row):
+    def check(topic, body, /, **values):
+        with broker.peer() as peer:
+            answer = peer.ask(RequestCode.SEND_BATCH_MESSAGE, {**HEAD, "b": topic, "m": "true"}, body)
+            row.check(answer.remark, answer.code, **values)
+
+    return check
+
+
+@pytest.mark.parametrize("topic", ["a/b", "..", "../../etc/passwd", "a b", "a.b", "Ä", "a\0b"])
+def test_bi26_a_topic_name_with_a_slash_or_dots(refuses, topic):
+    refuses(topic, topic=repr(topic))
+
+
+@pytest.mark.parametrize("topic", ["", "   "])
+def test_bi27_a_blank_topic_name(refuses, topic):
+    refuses(topic)
+
+
+def test_bi28_a_topic_name_that_is_too_long(refuses):
+    refuses("T" * 128, beginning=repr("T" * 40), length=128)
+
+
+def test_bi29_a_topic_of_the_broker_itself(refuses):
+    for topic in ("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"):
+        refuses(topic, topic=topic)
+
+
+def test_bi30_an_unknown_topic_that_may_not_be_made(broker_with, row):
+    broker = broker_with(autoCreateTopicEnable=False)
+    with broker.peer() as peer:
+        answer = peer.send("Nope")
+        row.check(answer.remark, answer.code, topic="Nope", model="TBW102", peer=peer.name)
+        assert peer.pull("Nope").code == 17
+
+
+@pytest.mark.parametrize("queues", [0, -1])
+def test_bi31_a_new_topic_without_queues(broker, refuses, queues):
+    refuses("Hollow", letters={"d": queues}, topic="Hollow", queues=queues)
+    with broker.peer() as peer:
+        assert peer.send("Hollow", d=4).code == 0  # the refused message left nothing behind
+        assert peer.create_topic("Hollow").code == 0
+        assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Hollow"}).code == 0
+
+
+def test_bi32_a_queue_that_the_topic_does_not_have(broker, row):
+    with broker.peer() as peer:
+        answer = peer.send("Narrow", e=4)
+        row.check(answer.remark, answer.code, queue=4, topic="Narrow", write=4, read=4, peer=peer.name)
+
+
+def test_bi33_an_empty_body(broker, row):
+    with broker.peer() as peer:
+        answer = peer.send("T", None)
+        row.check(answer.remark, answer.code, peer=peer.name)
+
+
+def test_bi34_a_body_over_4_mib(refuses):
+    refuses("T", b"x" * (4 * MIB + 1), size=4 * MIB + 1, limit=4 * MIB)
+
+
+def test_bi35_properties_over_32767_bytes(broker, row):
+    with broker.peer() as peer:
+        answer = peer.send("T", b"x", "K\1" + "v" * 32767 + "\2UNIQ_KEY\1u\2")
+        ours = len("MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2")
+        row.check(answer.remark, answer.code, size=3 + 32767 + len("UNIQ_KEY\1u\2") + ours)
+
+
+def test_bi36_a_delay_level(refuses):
+    refuses("T", b"x", "DELAY\0013\2", level=3)
+
+
+def test_bi37_a_timer(refuses):
+    refuses("T", b"x", "TIMER_DELAY_SEC\0017\2", name="TIMER_DELAY_SEC", value=7)
+
+
+def test_bi38_a_transactional_message(refuses):
+    refuses("T", b"x", "TRAN_MSG\1true\2", letters={"f": 4})
+
+
+@pytest.mark.parametrize("bits", [4, 12])
+def test_bi39_transaction_bits_without_a_transaction(refuses, bits):
+    refuses("T", letters={"f": bits}, bits=bits)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"junk", "batch entry 0 at 0: 4 bytes are left, the shortest entry has 22"),
+        (bytes(200), "batch entry 0 at 0: total size 0 where 22 to 200 is possible"),
+        (b"\0\0\0\x17" + bytes(19), "batch entry 0 at 0: properties length 0 where 1 makes up the size"),
+    ],
+)
+def test_bi40_a_batch_that_cannot_be_read(refuses_batch, body, why):
+    refuses_batch("T", body, topic="T", why=why)
+
+
+def test_bi41_a_batch_over_4_mib(refuses_batch):
+    refuses_batch("T", bytes(4 * MIB + 1), size=4 * MIB + 1, limit=4 * MIB)
+
+
+def test_bi42_the_retry_topic_of_an_unknown_group(refuses):
+    refuses("%RETRY%Nobody", topic="%RETRY%Nobody")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name"), [("+queue.type=BatchCQ", "queue.type=BatchCQ"), ("+cleanup.policy=COMPACTION",) * 2]
+)
+def test_bi43_a_topic_attribute_that_is_not_built(broker, row, attribute, name):
+    with broker.peer() as peer:
+        answer = peer.create_topic("Special", attributes=attribute)
+        row.check(answer.remark, answer.code, topic="Special", attribute=name.lstrip("+"))
+        assert peer.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Special"}).code == 17
+
+
+def test_bi44_a_topic_attribute_that_does_not_exist(broker, row):
+    with broker.peer() as peer:
+        answer = peer.create_topic("Special", attributes="+colour=red")
+        row.check(answer.remark, answer.code, topic="Special", attribute="'+colour'")
+
+
+@pytest.mark.parametrize("topic", ["TBW102", "SCHEDULE_TOPIC_XXXX", "rmq_sys_own"])
+def test_bi45_a_change_of_a_topic_of_the_broker_itself(broker, row, topic):
+    with broker.peer() as peer:
+        answer = peer.create_topic(topic)
+        row.check(answer.remark, answer.code, topic=topic)
+
+
+def test_bi46_a_topic_with_a_permission_that_does_not_exist(broker, row):
+    with broker.peer() as peer:
+        answer = peer.create_topic("Special", perm=9)
+        row.check(answer.remark, answer.code, topic="Special", perm=9)
+
+
+@pytest.mark.parametrize("count", [-1, 65537])
+def test_bi47_a_topic_with_an_impossible_number_of_queues(broker, row, count):
+    with broker.peer() as peer:
+        answer = peer.create_topic("Special", readQueueNums=count)
+        row.check(answer.remark, answer.code, topic="Special", field="readQueueNums", count=count)
