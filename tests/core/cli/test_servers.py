@@ -289,3 +289,14 @@ def test_a_second_broker_on_one_store_is_refused_with_a_sentence(run, tmp_path):
     assert str(tmp_path / "store") in errors
     assert "Traceback" not in errors
     assert time.monotonic() - began < DEADLINE_S
+
+
+@needs_store
+def test_start_takes_settings_of_the_name_server_too(run, tmp_path):
+    server = start(run, tmp_path / "store", "--set", "enableTopicList=false", "--set", "traceOn=false")
+    server.ready()
+    assert "no effect" not in server.stop()[1]
+    server = start(run, tmp_path / "store", "--set", "waitSecondsForService=-1")
+    code, errors = server.end()
+    assert code == 1
+    assert "waitSecondsForService=-1 is below" in errors

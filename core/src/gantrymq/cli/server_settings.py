@@ -91,6 +91,14 @@ def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
     return NameServerSettings(settings, notes)
 
 
+def name_server_keys() -> frozenset[str]:
+    """Keys that a name server has and a broker has not."""
+    from gantrymq.broker.settings import SCHEMA
+    from gantrymq.nameserver.settings import name_server_settings as declared
+
+    return frozenset(setting.key for setting in declared()).difference(setting.key for setting in SCHEMA)
+
+
 def store_root(settings: Settings) -> Path:
     """Folder of the broker's store, absolute."""
     return Path(settings.text("storePathRootDir")).expanduser().absolute()

@@ -69,9 +69,17 @@ def start(
 ) -> None:
     """Run a name server and a broker in one process.
 
-    Without -c both listen on 127.0.0.1 only; with it they follow bindAddress.
+    Without -c both listen on 127.0.0.1 only; with it they follow bindAddress. The file is the broker's; --set takes
+    keys of the name server as well.
     """
-    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, options, store_root
+    from gantrymq.cli.server_settings import (
+        Asked,
+        broker_settings,
+        name_server_keys,
+        name_server_settings,
+        options,
+        store_root,
+    )
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
 
@@ -79,12 +87,15 @@ def start(
     world = real_world()
     given = options(storePathRootDir=("--store", store), listenPort=("--broker-port", broker_port))
     defaults = {} if file is not None else {"bindAddress": LOOPBACK}
-    of_broker = broker_settings(world, Asked("gantrymq start", file, pairs, given, defaults))
+    names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in name_server_keys())
+    broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
+    of_broker = broker_settings(world, Asked("gantrymq start", file, broker_pairs, given, defaults))
     folder = store_root(of_broker.settings) / "namesrv"
     of_name_server = name_server_settings(
         world,
         Asked(
             "gantrymq start",
+            pairs=names_pairs,
             options=options(
                 listenPort=("--namesrv-port", namesrv_port),
                 bindAddress=("the broker's bindAddress", of_broker.settings.text("bindAddress")),
