@@ -31,10 +31,11 @@ class Peer:
     """One connection to the broker, and what the broker asked over it."""
 
     def __init__(self, world: World) -> None:
-        self.client = RemotingClient(world, handler=self._asked)
+        self.client = RemotingClient(world, handler=self)
         self.asked: list[Command] = []
 
-    def _asked(self, connection: Connection, commands: Sequence[Command]) -> None:
+    def requests(self, connection: Connection, commands: Sequence[Command]) -> None:
+        """Keep what the broker asks."""
         self.asked.extend(commands)
 
     async def ask(

@@ -1,0 +1,118 @@
+"""The table of who is online."""
+
+from __future__ import annotations
+
+import pytest
+
+from gantrymq.broker.clients import ClientTable, Member
+from gantrymq.model.subscription import Subscription
+
+
+class FakeConnection:
+    """Only its identity counts."""
+
+
+@pytest.fixture
+def clients(clock):
+    return ClientTable(clock.now_ms)
+
+
+@pytest.fixture
+def told(clients):
+    names = []
+    clients.on_change(lambda group: names.append(group.name))
+    return names
+
+
+@pytest.fixture
+def join(clients, clock):
+    def join(group, connection, client_id="c1", subscriptions=(("T", 1),)):
+        wanted = None
+        if subscriptions is not None:
+            wanted = [Subscription(topic, "*", "TAG", version, group) for topic, version in subscriptions]
+        return clients.register_consumer(
+            group,
+            Member(connection, client_id, "JAVA", 479, clock.now_ms()),
+            consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
+            subscriptions=wanted,
+        )
+
+    return join
+
+
+def test_listeners_hear_of_joining_and_leaving_not_of_each_heartbeat(clients, join, told):
+    connection = FakeConnection()
+    assert join("CG", connection)
+    assert not join("CG", connection)
+    assert told == ["CG"]
+    clients.connection_lost(connection)
+    assert told == ["CG", "CG"]
+    assert clients.consumer_group("CG") is None
+
+
+def test_listeners_hear_of_topics_that_come_and_go_not_of_new_versions(join, told):
+    connection = FakeConnection()
+    join("CG", connection, subscriptions=[("T", 1)])
+    join("CG", connection, subscriptions=[("T", 2)])
+    assert told == ["CG"]
+    join("CG", connection, subscriptions=[("T", 2), ("U", 1)])
+    join("CG", connection, subscriptions=[("U", 1)])
+    assert told == ["CG"] * 3
+
+
+def test_a_subscription_is_replaced_by_a_newer_one_only(clients, join):
+    connection = FakeConnection()
+    for version in (5, 3, 6):
+        join("CG", connection, subscriptions=[("T", version)])
+        assert clients.consumer_group("CG").subscriptions["T"].version == max(5, version)
+
+
+def test_none_leaves_the_subscriptions_as_they_are(clients, join):
+    connection = FakeConnection()
+    join("CG", connection)
+    join("CG", connection, subscriptions=None)
+    assert set(clients.consumer_group("CG").subscriptions) == {"T"}
+
+
+def test_one_client_on_two_connections_counts_twice(clients, join):
+    join("CG", FakeConnection(), "c1")
+    join("CG", FakeConnection(), "c1")
+    assert clients.consumer_group("CG").client_ids() == ["c1", "c1"]
+
+
+def test_leaving_names_its_groups(clients, join, told, clock):
+    connection = FakeConnection()
+    join("A", connection)
+    join("B", connection)
+    clients.register_producer("PG", Member(connection, "c1", "JAVA", 479, clock.now_ms()))
+    clients.unregister(connection, None, "A")
+    assert clients.consumer_group("A") is None
+    assert clients.connections("B") == clients.connections("PG") == [connection]
+    clients.unregister(connection, "PG", "B")
+    assert clients.producers("PG") == []
+    clients.unregister(connection, "PG", "B")
+    assert told == ["A", "B", "A", "B"]
+
+
+def test_a_member_that_leaves_does_not_take_the_others_along(clients, join):
+    first, second = FakeConnection(), FakeConnection()
+    join("CG", first, "c1")
+    join("CG", second, "c2")
+    clients.connection_lost(first)
+    assert clients.consumer_group("CG").client_ids() == ["c2"]
+
+
+def test_who_is_silent_for_too_long_is_named_once(clients, join, clock):
+    old, new = FakeConnection(), FakeConnection()
+    join("A", old)
+    join("B", old)
+    clock.advance(100)
+    join("A", new)
+    clock.advance(20)
+    assert clients.silent(120_000) == []
+    clock.advance(0.001)
+    assert clients.silent(120_000) == [old]
+    clients.register_producer("PG", Member(old, "c1", "JAVA", 479, clock.now_ms()))
+    assert clients.silent(120_000) == []  # its producer was heard
