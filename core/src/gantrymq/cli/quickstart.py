@@ -174,6 +174,6 @@ class Demonstration:
         self._tell(f"     export NAMESRV_ADDR={address}")
         self._tell("     gantrymq topic list")
         self._tell(f"     gantrymq message send -t {TOPIC} --body hello")
-        self._tell(f"     gantrymq message tail -t {TOPIC}")
+        self._tell(f"     gantrymq message pull -t {TOPIC} -e {TAG}")
         self._tell("     gantrymq status")
         self._tell("Ctrl-C stops it.")
