@@ -11,13 +11,17 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gantrymq.cli.output import output_option, print_json
 from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_logs
 
+if TYPE_CHECKING:
+    from gantrymq.cli.serving import Servers
+
+LOOPBACK = "127.0.0.1"
 TOPIC = "QuickstartTopic"
 TAG = "TagA"
 LOG_FILE_BYTES = 4 * 1024 * 1024
@@ -30,54 +34,56 @@ CONSUME_S = 10.0
 @click.command()
 @click.option("--exit", "leave", is_flag=True, help="Stop after the demonstration instead of serving on.")
 @click.option("--store", metavar="DIR", help="Keep the store in this folder; otherwise it is temporary.")
-@log_options
+@log_options("warning")
 @output_option
 def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:
     """Start on free loopback ports, show what a broker does, and serve on until Ctrl-C."""
     from gantrymq.cli.output import warn
-    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
-    from gantrymq.cli.serving import Servers, serve_while
-    from gantrymq.world.real import real_world
+    from gantrymq.cli.serving import serve_while
 
-    set_up_logs("warning" if log_level == "info" and log_file is None else log_level, log_file)
+    set_up_logs(log_level, log_file)
     tell: Callable[[str], object] = click.echo if output == "text" else lambda sentence: None
-    world = real_world()
     temporary = tempfile.TemporaryDirectory(prefix="gantrymq-quickstart-") if store is None else nullcontext(store)
     with temporary as folder:
-        root = Path(folder).absolute()
-        pairs = {
-            "storePathRootDir": str(root),
-            "bindAddress": "127.0.0.1",
-            "brokerIP1": "127.0.0.1",
-            "brokerName": "broker-a",
-            "listenPort": "0",
-            "namesrvAddr": "",
-            "mappedFileSizeCommitLog": str(LOG_FILE_BYTES),
-            "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
-        }
-        of_broker = broker_settings(world, Asked("quickstart", pairs=_pairs(pairs)))
-        of_name_server = name_server_settings(
-            world,
-            Asked(
-                "quickstart",
-                pairs=_pairs(
-                    {
-                        "bindAddress": "127.0.0.1",
-                        "listenPort": "0",
-                        "kvConfigPath": str(root / "namesrv" / "kvConfig.json"),
-                        "configStorePath": str(root / "namesrv" / "namesrv.properties"),
-                    }
-                ),
-            ),
-        )
-        for note in (*of_broker.notes, *of_name_server.notes):
+        servers = _servers(Path(folder).absolute())
+        for note in servers.notes:
             warn(note)
         raise_descriptor_limit()
         show = Demonstration(tell, output == "json", leave, temporary=store is None)
-        run(serve_while(Servers(world, of_name_server, of_broker), show.announce, show.run))
+        run(serve_while(servers, show.announce, show.run))
 
 
-def _pairs(values: dict[str, str]) -> tuple[str, ...]:
+def _servers(root: Path) -> Servers:
+    """Both servers on free loopback ports, with everything they keep below *root*."""
+    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
+    from gantrymq.cli.serving import Servers
+    from gantrymq.world.real import real_world
+
+    world = real_world()
+    of_broker = _pairs(
+        storePathRootDir=root,
+        bindAddress=LOOPBACK,
+        brokerIP1=LOOPBACK,
+        brokerName="broker-a",
+        listenPort=0,
+        namesrvAddr="",
+        mappedFileSizeCommitLog=LOG_FILE_BYTES,
+        mappedFileSizeConsumeQueue=QUEUE_FILE_BYTES,
+    )
+    of_name_server = _pairs(
+        bindAddress=LOOPBACK,
+        listenPort=0,
+        kvConfigPath=root / "namesrv" / "kvConfig.json",
+        configStorePath=root / "namesrv" / "namesrv.properties",
+    )
+    return Servers(
+        world,
+        name_server_settings(world, Asked("quickstart", pairs=of_name_server)),
+        broker_settings(world, Asked("quickstart", pairs=of_broker)),
+    )
+
+
+def _pairs(**values: object) -> tuple[str, ...]:
     return tuple(f"{key}={value}" for key, value in values.items())
 
 
@@ -90,7 +96,7 @@ class Demonstration:
         self._leave = leave
         self._temporary = temporary
 
-    def announce(self, servers: Any) -> None:
+    def announce(self, servers: Servers) -> None:
         """Say what runs where."""
         line = servers.ready_line()
         if self._as_json:
@@ -102,7 +108,7 @@ class Demonstration:
         self._tell(f"     store        {line['store']} ({kept}; log files of {LOG_FILE_BYTES >> 20} MiB, not 1 GiB)")
         self._tell(f"     durability   {line['flush']}: a message is acknowledged when it is on disk")
 
-    async def run(self, servers: Any) -> None:
+    async def run(self, servers: Servers) -> None:
         """Show, then leave or wait for ever (a signal ends that)."""
         address = servers.name_server_address
         await self._create_topic(servers)
@@ -114,7 +120,7 @@ class Demonstration:
         if not self._leave:
             await asyncio.Event().wait()
 
-    async def _create_topic(self, servers: Any) -> None:
+    async def _create_topic(self, servers: Servers) -> None:
         from gantrymq.client import Admin
         from gantrymq.errors import NoRoute
         from gantrymq.model.topic import TopicConfig

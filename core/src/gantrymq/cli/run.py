@@ -55,16 +55,22 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def log_options(command: F) -> F:
-    """Add ``--log-level`` and ``--log-file``; the command passes both to `set_up_logs`."""
-    command = click.option("--log-file", metavar="PATH", help="Append logs to this file instead of stderr.")(command)
-    return click.option(
-        "--log-level",
-        type=click.Choice(["debug", "info", "warning", "error"]),
-        default="info",
-        show_default=True,
-        help="How much to log.",
-    )(command)
+def log_options(level: str = "info") -> Callable[[F], F]:
+    """Add ``--log-level``, *level* by default, and ``--log-file``; the command passes both to `set_up_logs`."""
+
+    def add(command: F) -> F:
+        command = click.option("--log-file", metavar="PATH", help="Append logs to this file instead of stderr.")(
+            command
+        )
+        return click.option(
+            "--log-level",
+            type=click.Choice(["debug", "info", "warning", "error"]),
+            default=level,
+            show_default=True,
+            help="How much to log.",
+        )(command)
+
+    return add
 
 
 def set_up_logs(level: str, file: str | None) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gantrymq.cli.output import output_option
 from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_logs
+
+if TYPE_CHECKING:
+    from gantrymq.cli.serving import Servers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +58,7 @@ def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[st
     "--namesrv-port", type=PORT, default=9876, show_default=True, help="Port of the name server, 0: a free one."
 )
 @click.option("--broker-port", type=PORT, help="Port of the broker, 0: a free one; 10911 when not set anywhere.")
-@log_options
+@log_options()
 @output_option
 def start(
     file: Path | None,
@@ -112,7 +115,7 @@ def start(
 @click.command()
 @settings_options("namesrv.conf")
 @click.option("--port", type=PORT, help="Port to listen on, 0: a free one; 9876 when not set anywhere.")
-@log_options
+@log_options()
 @output_option
 def nameserver(
     file: Path | None, pairs: tuple[str, ...], port: int | None, log_level: str, log_file: str | None, output: str
@@ -133,7 +136,7 @@ def nameserver(
 @click.option("--store", metavar="DIR", help="Folder of the store; ~/store when not set anywhere.")
 @click.option("--port", type=PORT, help="Port to listen on, 0: a free one; 10911 when not set anywhere.")
 @click.option("-n", "--namesrv", metavar="ADDR", help="Name servers to register with; else namesrvAddr, $NAMESRV_ADDR.")
-@log_options
+@log_options()
 @output_option
 def broker(
     file: Path | None,
@@ -161,19 +164,18 @@ def broker(
     )
 
 
-def _serve(servers: Any, output: str) -> None:
+def _serve(servers: Servers, output: str) -> None:
     """Run *servers* until a signal; says on stderr what the settings made worth saying."""
     from gantrymq.cli.output import warn
     from gantrymq.cli.serving import announce_json, serve
 
-    for part in (servers.name_server, servers.broker):
-        for note in part.notes if part is not None else ():
-            warn(note)
+    for note in servers.notes:
+        warn(note)
     raise_descriptor_limit()
     run(serve(servers, announce_json if output == "json" else _announce))
 
 
-def _announce(servers: Any) -> None:
+def _announce(servers: Servers) -> None:
     """The ready line for people."""
     line = servers.ready_line()
     words = []

@@ -39,6 +39,12 @@ class Servers:
     recovery: RecoveryReport | None = None
     _running: list[NameServer | BrokerServer] = attrs.field(factory=list)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the settings made worth saying, one sentence each."""
+        parts = (self.name_server, self.broker)
+        return tuple(note for part in parts if part is not None for note in part.notes)
+
     async def start(self) -> None:
         """Start the name server, then the broker with the name server's address in front of its list.
 
