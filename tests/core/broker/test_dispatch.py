@@ -1,0 +1,161 @@
+"""From a read of the socket to the handlers, and how a broker turns clients away."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from broker_desk import pull_ext
+
+from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.wire.dispatch import NOT_BUILT, Dispatch
+from gantrymq.errors import NoPermission
+from gantrymq.remoting.codes import FLAG_ONEWAY
+from gantrymq.remoting.command import Command
+
+
+class FakeConnection:
+    def __init__(self):
+        self.closed = False
+        self.answers = []
+        self.closing = []
+
+    def reply(self, asked, answer):
+        self.answers.append((asked.opaque, answer.code, answer.remark))
+
+    def on_close(self, callback):
+        self.closing.append(callback)
+
+
+def asked(code, opaque=1, *, flag=0, version=479):
+    return Command(code, opaque=opaque, flag=flag, version=version)
+
+
+async def later(command, connection):
+    await asyncio.sleep(0)
+    if command.opaque == 9:
+        raise NoPermission("not today")
+    return ok(command)
+
+
+def broken(command, connection):
+    raise ZeroDivisionError("a bug")
+
+
+def refused(command, connection):
+    raise NoPermission("not here")
+
+
+@pytest.fixture
+def dispatch():
+    dispatch = Dispatch()
+    dispatch.add({1: lambda command, connection: ok(command), 2: refused, 3: broken, 4: later})
+    dispatch.add({5: lambda command, connection: None})
+    return dispatch
+
+
+def answers_of(dispatch, *commands):
+    async def run():
+        connection = FakeConnection()
+        dispatch.requests(connection, commands)
+        await dispatch.close()
+        return connection.answers
+
+    return asyncio.run(run())
+
+
+def test_requests_of_one_read_are_answered_in_order(dispatch):
+    assert [opaque for opaque, _, _ in answers_of(dispatch, *(asked(1, number) for number in range(5)))] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_an_error_is_an_answer_and_the_next_request_is_served(dispatch):
+    assert answers_of(dispatch, asked(2, 1), asked(1, 2)) == [(1, 16, "not here"), (2, 0, None)]
+
+
+def test_a_bug_is_told_as_system_error_and_logged_with_its_place(dispatch, caplog):
+    ((_, code, remark), good) = answers_of(dispatch, asked(3, 1), asked(1, 2))
+    assert code == 1
+    assert "ZeroDivisionError: a bug" in remark
+    assert good == (2, 0, None)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_an_answer_that_takes_time_holds_up_no_other(dispatch):
+    assert answers_of(dispatch, asked(4, 1), asked(1, 2), asked(4, 9)) == [
+        (2, 0, None),
+        (1, 0, None),
+        (9, 16, "not today"),
+    ]
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 9999])
+def test_oneway_requests_are_never_answered(dispatch, code):
+    assert answers_of(dispatch, asked(code, flag=FLAG_ONEWAY)) == []
+
+
+def test_a_handler_that_answers_later_by_itself_is_left_to_it(dispatch):
+    assert answers_of(dispatch, asked(5)) == []
+
+
+def test_an_unknown_code_is_told_so(dispatch):
+    assert answers_of(dispatch, asked(9999)) == [(1, 3, " request type 9999 not supported")]
+
+
+@pytest.mark.parametrize("code", sorted(NOT_BUILT))
+def test_what_is_not_built_is_named(dispatch, code):
+    ((_, answered, remark),) = answers_of(dispatch, asked(code))
+    assert answered == 3
+    assert "not built in this version" in remark
+
+
+def test_a_later_handler_replaces_an_earlier_one(dispatch):
+    dispatch.add({2: lambda command, connection: ok(command)})
+    assert answers_of(dispatch, asked(2)) == [(1, 0, None)]
+
+
+def test_a_lost_connection_is_told_once_to_who_wants_to_know(dispatch):
+    lost = []
+    dispatch.on_connection_lost(lost.append)
+    connection = FakeConnection()
+    dispatch.requests(connection, [asked(1)])
+    dispatch.requests(connection, [asked(1)])
+    (callback,) = connection.closing
+    callback(connection)
+    assert lost == [connection]
+
+
+def test_a_stopping_broker_turns_away_clients_that_understand_it(dispatch):
+    dispatch.turn_away()
+    new, old = answers_of(dispatch, asked(1, 1, version=476), asked(1, 2, version=475))
+    assert new[1] == 1500
+    assert old == (2, 0, None)
+
+
+# --- a whole broker that stops --------------------------------------------------------------------------------------
+
+
+def test_a_pull_that_waits_is_answered_when_the_broker_stops(broker):
+    async def main(desk):
+        await desk.send("T")
+        held = desk.later(11, pull_ext("T", 1, wait_s=15))
+        await desk.clock.sleep(1)
+        before = desk.clock.monotonic()
+        await desk.server.stop()
+        assert (await held).code == 19
+        assert desk.clock.monotonic() - before < 2
+
+    broker(main)
+
+
+def test_stopping_twice_is_stopping_once(broker):
+    async def main(desk):
+        await desk.server.stop()
+        await desk.server.stop()
+
+    broker(main)
