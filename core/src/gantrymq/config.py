@@ -72,6 +72,7 @@ class Settings:
         self._schema = {setting.key: setting for setting in schema}
         self._values: dict[str, Value] = {key: setting.default for key, setting in self._schema.items()}
         self._sources: dict[str, str] = {}
+        self.revision = 0  # grows with every change, so that hot paths may keep what they read
         for key, value in (values or {}).items():
             self.set(key, value, "given in code")
 
@@ -108,6 +109,7 @@ class Settings:
         setting = self._schema[key]
         self._values[key] = setting.parse(str(value).lower() if isinstance(value, bool) else str(value), source)
         self._sources[key] = source
+        self.revision += 1
 
     def source(self, key: str) -> str:
         """Where the value in force came from."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.stored_properties import StoredProperties, ordered_text
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -30,8 +31,8 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Interceptor, StoreMessage, TransactionService
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
+from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
-from gantrymq.model.property_order import java_map_order
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
@@ -56,7 +57,7 @@ class SendRequest(NamedTuple):
     batch: bool
     body: bytes | memoryview | None
     born_host: bytes  # packed, see model.hosts
-    peer: str  # for sentences
+    peer: tuple[str, int]  # for sentences
     client_version: int
 
 
@@ -90,12 +91,25 @@ class Sender:
         self._transactions = transactions
         self._unique_ids = unique_ids
         self._cluster = identity.cluster
-        self._region = settings.text("regionId")
         self._accept_from_ms = settings.number("startAcceptSendRequestTimeStamp")
         self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
         self.order_topics: frozenset[str] = frozenset()  # topics with an order configuration at the name server
+        self._read_settings()
+
+    def _read_settings(self) -> None:
+        """Take over what may change while the broker runs."""
+        settings = self._settings
+        self._revision = settings.revision
+        self._writable = bool(settings.number("brokerPermission") & PERM_WRITE)
+        self._properties = StoredProperties(
+            {
+                props.MSG_REGION: settings.text("regionId"),
+                props.TRACE_ON: "true" if settings.flag("traceOn") else "false",
+                props.CLUSTER: self._cluster,
+            }
+        )
 
     def prepare(self, request: SendRequest) -> Prepared:
         """Check a send and build what is to be stored. Budget: 8 us for a single message.
@@ -104,57 +118,55 @@ class Sender:
             RequestError: with RocketMQ's code for the first check that fails.
         """
         if request.body is None:
-            raise MessageIllegal(f"the message from {request.peer} has no body; a body of 1 byte or more is needed")
+            raise MessageIllegal(
+                f"the message from {format_address(*request.peer)} has no body; a body of 1 byte or more is needed"
+            )
+        if self._settings.revision != self._revision:
+            self._read_settings()
         topic = self._topic_of(request)
         queue_id = request.queue_id
         if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
             raise InvalidParameter(
                 f"queueId {queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
-                f"{topic.read_queues} read queues (sent by {request.peer})"
+                f"{topic.read_queues} read queues (sent by {format_address(*request.peer)})"
             )
         if queue_id < 0:
             queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
-        own = props.decode_text(request.properties)
-        if request.sys_flag & sys_flag.TRANSACTION_PREPARED and own.get(props.TRAN_MSG) != "true":
-            # A Java broker acknowledges it and never shows it to a consumer.
-            raise MessageIllegal(
-                f"sysFlag {request.sys_flag} marks a half or a rolled-back message and TRAN_MSG is not true; send it "
-                "without the transaction bits (4 and 8)"
-            )
-        own[props.MSG_REGION] = self._region
-        own[props.TRACE_ON] = "true" if self._settings.flag("traceOn") else "false"
-        own.pop(props.POP_CK, None)
-        own[props.CLUSTER] = self._cluster
-        unique_id = own.get(props.UNIQ_KEY)
         if request.batch:
-            return Prepared(self._batch(request, topic, queue_id, own), queue_id, unique_id)
-        if unique_id is None:
-            unique_id = own[props.UNIQ_KEY] = self._unique_ids.next()
+            envelope = self._properties.envelope(request.properties)
+            _refuse_half(request, envelope)
+            return Prepared(self._batch(request, topic, queue_id, envelope), queue_id, envelope.get(props.UNIQ_KEY))
+        stored = self._properties.rewrite(request.properties)
+        if not stored.unique_id:
+            stored = self._properties.rewrite(request.properties, self._unique_ids.next())
         flags = request.sys_flag
+        if flags & sys_flag.TRANSACTION_PREPARED:
+            _refuse_half(request, stored.special or {})
         if topic.filter_type == "MULTI_TAG":
             flags |= sys_flag.MULTI_TAGS
         message = StoreMessage(
             topic.name,
             queue_id,
             request.body,
-            _text(own),
-            tags_code=tags_code(own.get(props.TAGS)),
+            stored.text,
+            tags_code=stored.tags_code,
             flag=request.flag,
             sys_flag=flags,
             born_timestamp=request.born_timestamp,
             born_host=request.born_host,
             store_host=self._store_host,
             reconsume_times=request.reconsume_times,
-            wait_stored=own.get(props.WAIT) != "false",
+            wait_stored=stored.wait_stored,
         )
-        if own.get(props.TRAN_MSG) == "true":
+        special = stored.special
+        if special is not None and special.get(props.TRAN_MSG) == "true":
             message = self._half(message)
         else:
             for interceptor in self._interceptors:
                 message = interceptor(message)
-            if message.topic == topic.name:
-                _refuse_delays(own)
-        return Prepared((message,), queue_id, unique_id)
+            if special is not None and message.topic == topic.name:
+                _refuse_delays(special)
+        return Prepared((message,), queue_id, stored.unique_id)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -169,7 +181,7 @@ class Sender:
                 1,
                 f"this broker takes no message before {self._accept_from_ms} ms (startAcceptSendRequestTimeStamp)",
             )
-        if not self._settings.number("brokerPermission") & PERM_WRITE and name in self.order_topics:
+        if not self._writable and name in self.order_topics:
             raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
         if name.startswith(names.RETRY_PREFIX):
             self._check_retry(request)
@@ -184,7 +196,7 @@ class Sender:
             request.default_topic,
             request.default_topic_queues,
             unit=request.unit_mode,
-            peer=request.peer,
+            peer=format_address(*request.peer),
         )
 
     def _check_retry(self, request: SendRequest) -> None:
@@ -236,7 +248,7 @@ class Sender:
             raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
         if not entries:
             raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
-        appended = _text(envelope)
+        appended = ordered_text(envelope)
         wait = envelope.get(props.WAIT) != "false"
         own_tag = envelope.get(props.TAGS)
         messages: list[StoreMessage] = []
@@ -262,10 +274,13 @@ class Sender:
         return messages
 
 
-def _text(own: dict[str, str]) -> bytes:
-    """The stored property text, in the order a Java broker writes it."""
-    text = "".join([f"{name}\x01{own[name]}\x02" for name in java_map_order(own)])
-    return text.encode("utf-8", "surrogatepass")
+def _refuse_half(request: SendRequest, own: dict[str, str]) -> None:
+    """A Java broker acknowledges such a message and never shows it to a consumer."""
+    if request.sys_flag & sys_flag.TRANSACTION_PREPARED and own.get(props.TRAN_MSG) != "true":
+        raise MessageIllegal(
+            f"sysFlag {request.sys_flag} marks a half or a rolled-back message and TRAN_MSG is not true; send it "
+            "without the transaction bits (4 and 8)"
+        )
 
 
 _TIMER_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)

@@ -24,6 +24,17 @@ def offset_id(packed_host: bytes, log_offset: int) -> str:
     return (packed_host + _OFFSET.pack(log_offset)).hex().upper()
 
 
+class OffsetIds:
+    """Offset ids of one host."""
+
+    def __init__(self, packed_host: bytes) -> None:
+        self._head = packed_host.hex().upper()
+
+    def of(self, log_offset: int) -> str:
+        """The id of the message at *log_offset* (0 or more). Budget: 0.2 us."""
+        return f"{self._head}{log_offset:016X}"
+
+
 def parse_offset_id(text: str) -> tuple[str, int, int]:
     """Host, port and log offset of an offset id.
 

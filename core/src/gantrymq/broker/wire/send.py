@@ -16,7 +16,7 @@ from gantrymq.broker.wire.answers import refusal
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError, RefusedWith, StoreError
 from gantrymq.interfaces import Connection, Handler, PutResult, PutStatus
-from gantrymq.model.ids import offset_id
+from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers import read_send_header
@@ -41,7 +41,7 @@ class SendRequests:
         self._state = state
         self._stats = stats
         self._region = settings.text("regionId")
-        self._packed_host = identity.packed_host
+        self._offset_id = OffsetIds(identity.packed_host).of
 
     def handlers(self) -> dict[int, Handler]:
         """Request code to handler."""
@@ -72,7 +72,7 @@ class SendRequests:
                     header.batch or asked.code == RequestCode.SEND_BATCH_MESSAGE,
                     asked.body,
                     connection.peer_packed_host,
-                    connection.address,
+                    connection.peer,
                     asked.version,
                 )
             )
@@ -120,7 +120,7 @@ class SendRequests:
                 encode_send_ok(
                     asked.serialize,
                     asked.opaque,
-                    offset_id(self._packed_host, result.log_offset),
+                    self._offset_id(result.log_offset),
                     prepared.queue_id,
                     result.queue_offset,
                     prepared.unique_id,
@@ -144,7 +144,7 @@ class SendRequests:
         ext = {
             "queueId": str(prepared.queue_id),
             **({} if prepared.unique_id is None else {"transactionId": prepared.unique_id}),
-            "msgId": ",".join(offset_id(self._packed_host, result.log_offset) for result in results),
+            "msgId": ",".join(self._offset_id(result.log_offset) for result in results),
             **self._region_ext(),
             "queueOffset": str(first.queue_offset),
         }
