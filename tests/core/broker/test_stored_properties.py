@@ -1,6 +1,7 @@
 """Rewriting a client's property text: the same bytes with the cache as without."""
 
 import pytest
+
 from gantrymq.broker.stored_properties import KEPT, StoredProperties, ordered_text
 from gantrymq.model import properties as props
 

@@ -1,0 +1,189 @@
+"""A broker's life: what is opened in which order and closed in the reverse one, and starts that fail."""
+
+from __future__ import annotations
+
+import pytest
+from broker_desk import START_MS, Desk, run_broker
+
+from gantrymq.broker import BrokerServer
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, PluginError, StoreError
+from gantrymq.interfaces import GetLimit, StoreMessage
+from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.plugins import Plugins
+from gantrymq.world.simulated import simulate
+
+
+class Watching:
+    """Notes what is done to it, in order."""
+
+    def __init__(self, calls, name):
+        self.calls, self.name = calls, name
+
+    async def start(self, broker):
+        self.broker = broker
+        self.calls.append(f"{self.name} starts")
+
+    async def stop(self):
+        self.calls.append(f"{self.name} stops")
+
+
+def watched_store(store, calls):
+    class WatchedStore(store):
+        async def start(self):
+            calls.append("store starts")
+            return await super().start()
+
+        async def stop(self):
+            calls.append("store stops")
+            await super().stop()
+
+    return WatchedStore
+
+
+def settings_for(plugins, **values):
+    settings = Settings([*SCHEMA, *plugins.schema])
+    for key, value in {"bindAddress": "10.0.0.1", "storePathRootDir": "/store", "store": "memory", **values}.items():
+        settings.set(key, value, "the test")
+    return settings
+
+
+def test_services_live_inside_the_store_s_life_and_stop_last_first(plugins):
+    calls = []
+    stores = {"memory": watched_store(plugins.stores["memory"], calls)}
+    services = (Watching(calls, "one"), Watching(calls, "two"))
+
+    async def main(desk):
+        assert calls == ["store starts", "one starts", "two starts"]
+        await desk.send("T")
+
+    run_broker(Plugins(stores=stores, services=services), main)
+    assert calls[3:] == ["two stops", "one stops", "store stops"]
+
+
+def test_a_service_that_fails_to_start_ends_the_start_and_closes_what_was_opened(plugins):
+    calls = []
+    stores = {"memory": watched_store(plugins.stores["memory"], calls)}
+    bad = Watching(calls, "bad")
+
+    async def fail(broker):
+        raise StoreError("no such thing")
+
+    bad.start = fail
+    with pytest.raises(StoreError, match="no such thing"):
+        run_broker(Plugins(stores=stores, services=(Watching(calls, "good"), bad)), None)
+    assert calls == ["store starts", "good starts", "good stops", "store stops"]
+
+
+def test_a_step_of_stopping_that_fails_leaves_the_others_alone(plugins, caplog):
+    calls = []
+    stores = {"memory": watched_store(plugins.stores["memory"], calls)}
+    bad = Watching(calls, "bad")
+
+    async def fail():
+        raise ZeroDivisionError("a bug")
+
+    bad.stop = fail
+
+    async def main(desk):
+        pass
+
+    run_broker(Plugins(stores=stores, services=(Watching(calls, "good"), bad)), main)
+    assert calls[-2:] == ["good stops", "store stops"]
+    assert "a step of stopping the broker failed" in caplog.text
+
+
+def test_a_taken_port_is_told_with_the_way_out(plugins):
+    async def main(world):
+        first = BrokerServer(world, settings_for(plugins, storePathRootDir="/one"), plugins)
+        await first.start()
+        second = BrokerServer(world, settings_for(plugins, storePathRootDir="/two"), plugins)
+        with pytest.raises(ConfigError, match=r"port 10911 on 10\.0\.0\.1 is taken .* --set listenPort=PORT"):
+            await second.start()
+        await first.stop()
+        await second.start()
+        await second.stop()
+        await world.workers.close()
+
+    simulate(1, main, start_ms=START_MS)
+
+
+def test_port_0_takes_a_free_one_and_advertises_it(broker):
+    async def main(desk):
+        host, port = desk.server.address
+        assert (host, port > 0) == ("10.0.0.1", True)
+
+    broker(main, listenPort=0)
+
+
+def test_an_advertised_name_is_refused_because_message_ids_carry_addresses(plugins):
+    with pytest.raises(ConfigError, match="brokerIP1=my-host is no IP address"):
+        run_broker(plugins, None, brokerIP1="my-host")
+
+
+@pytest.mark.parametrize("key", ["store", "transaction"])
+def test_a_part_that_no_plugin_offers_is_named_before_anything_opens(plugins, key):
+    with pytest.raises(PluginError, match=f"{key}=nowhere"):
+        run_broker(plugins, None, **{key: "nowhere"})
+
+
+# --- what a plugin sees ---------------------------------------------------------------------------------------------
+
+
+def with_service(plugins, main, **more):
+    service = Watching([], "plugin")
+
+    async def run(desk: Desk):
+        await main(desk, service.broker)
+
+    run_broker(Plugins(stores=plugins.stores, services=(service,), **more), run)
+
+
+def test_a_plugin_stores_and_reads_through_the_broker(plugins):
+    async def main(desk, facade):
+        facade.create_topic(TopicConfig("T", 2, 2))
+        heard = []
+        facade.on_arrival(lambda queue, offset: heard.append((queue, offset)))
+        result = await facade.put(StoreMessage("T", 1, b"body", b"TAGS\x01a\x02"))
+        queue = Queue("T", 1)
+        assert heard == [(queue, 1)]
+        assert facade.bounds(queue) == (0, 1)
+        assert bytes(facade.read(result.log_offset).body) == b"body"
+        assert (await facade.get(queue, 0, GetLimit())).count == 1
+        assert facade.topic("T").write_queues == 2
+        assert "T" in facade.topics()
+        facade.commit("CG", queue, 1)
+        assert facade.committed("CG", queue) == 1
+        assert facade.group("CG") is None
+        folder = facade.state_folder("plugin")
+        assert folder == desk.server.root / "plugins" / "plugin"
+
+    with_service(plugins, main)
+
+
+def test_a_plugin_reaches_the_clients_of_a_group(plugins):
+    async def main(desk, facade):
+        await desk.heartbeat("CG")
+        (connection,) = facade.connections("CG")
+        assert not connection.closed
+        assert facade.connections("Unknown") == []
+
+    with_service(plugins, main)
+
+
+def test_interceptors_change_what_is_stored(plugins):
+    class Moves:
+        order = 1
+
+        def __call__(self, message):
+            message.topic = "TBW102"
+            return message
+
+    async def main(desk, facade):
+        assert (await desk.send("T", properties="DELAY\x013\x02")).code == 0  # somebody else keeps the delay now
+        assert facade.bounds(Queue("T", 0)).max_offset == 0
+        assert facade.bounds(Queue("TBW102", 0)).max_offset == 1
+
+    with_service(plugins, main, interceptors=(Moves(),))

@@ -1,0 +1,94 @@
+"""Requests about groups: 200, 225, 201, 352, 207, 300, 343."""
+
+from __future__ import annotations
+
+import pytest
+from broker_desk import body_of
+
+from gantrymq.loose_json import dumps
+
+
+def test_a_created_group_is_told_member_by_member(broker):
+    async def main(desk):
+        assert (await desk.ask(200, None, dumps({"groupName": "CG", "retryMaxTimes": 3}))).code == 0
+        assert body_of(await desk.ask(352, {"group": "CG"})) == {
+            "attributes": {},
+            "brokerId": 0,
+            "consumeBroadcastEnable": True,
+            "consumeEnable": True,
+            "consumeFromMinEnable": True,
+            "consumeMessageOrderly": False,
+            "consumeTimeoutMinute": 15,
+            "groupName": "CG",
+            "groupRetryPolicy": {"type": "CUSTOMIZED"},
+            "groupSysFlag": 0,
+            "notifyConsumerIdsChangedEnable": True,
+            "retryMaxTimes": 3,
+            "retryQueueNums": 1,
+            "whichBrokerWhenConsumeSlowly": 1,
+        }
+        assert (await desk.ask(352, {"group": "Unknown"})).code == 26
+
+    broker(main)
+
+
+@pytest.mark.parametrize("name", ["a b", "", "g" * 121, None])
+def test_a_group_whose_name_is_illegal_is_refused(broker, name):
+    async def main(desk):
+        assert (await desk.ask(200, None, dumps({"groupName": name}))).code == 29
+
+    broker(main)
+
+
+def test_several_groups_come_at_once_and_the_table_page_by_page(broker):
+    async def main(desk):
+        wanted = [{"groupName": f"G{number}"} for number in range(7)]
+        assert (await desk.ask(225, None, dumps({"groupConfigList": wanted}))).code == 0
+        everything = body_of(await desk.ask(201))
+        assert set(everything) == {"dataVersion", "forbiddenTable", "subscriptionGroupTable"}
+        table = everything["subscriptionGroupTable"]
+        assert {"G0", "G6", "TOOLS_CONSUMER"} <= set(table)
+        paged = {}
+        while len(paged) < len(table):
+            answer = await desk.ask(201, {"groupSeq": str(len(paged)), "maxGroupNum": "4"})
+            assert answer.ext["totalGroupNum"] == str(len(table))
+            paged.update(body_of(answer)["subscriptionGroupTable"])
+        assert paged == table
+
+    broker(main)
+
+
+@pytest.mark.parametrize(("clean", "left"), [("true", {}), ("false", {"T@CG": {0: 1}})])
+def test_a_deleted_group_keeps_its_offsets_unless_asked(broker, clean, left):
+    async def main(desk):
+        await desk.send("T")
+        await desk.ask(200, None, dumps({"groupName": "CG"}))
+        await desk.ask(15, {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        assert (await desk.ask(207, {"groupName": "CG", "cleanOffset": clean})).code == 0
+        assert (await desk.ask(352, {"group": "CG"})).code == 26
+        assert body_of(await desk.ask(43))["offsetTable"] == left
+
+    broker(main)
+
+
+def test_groups_and_topics_find_each_other_online_and_by_offset(broker):
+    async def main(desk):
+        await desk.send("T")
+        await desk.heartbeat("Online", "T")
+        await desk.ask(200, None, dumps({"groupName": "Offline"}))
+        await desk.ask(15, {"consumerGroup": "Offline", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        assert body_of(await desk.ask(300, {"topic": "T"})) == {"groupList": ["Online", "Offline"]}
+        assert body_of(await desk.ask(343, {"group": "Offline"}))["topicList"] == ["T"]
+        assert body_of(await desk.ask(343, {"group": "Online"}))["topicList"] == ["T"]
+        assert body_of(await desk.ask(300, {"topic": "Unknown"})) == {"groupList": []}
+
+    broker(main)
+
+
+def test_created_groups_are_there_after_a_restart(broker):
+    async def main(desk):
+        await desk.ask(200, None, dumps({"groupName": "CG", "retryQueueNums": 4}))
+        stored = desk.world.files.read(desk.server.root / "config" / "subscriptionGroup.json")
+        assert b'"retryQueueNums":4' in stored
+
+    broker(main)
