@@ -26,6 +26,7 @@ from gantrymq.world.real import real_world
 
 DEADLINE_S = 30.0
 LOG_FILE_BYTES = 16 * 1024 * 1024
+START = ("start", "--namesrv-port", 0, "--broker-port", 0)
 FAST = {"listenPort": 0, "bindAddress": "127.0.0.1", "plugins": "filter_tag,storage_mmap"}
 
 

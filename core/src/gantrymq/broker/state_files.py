@@ -12,11 +12,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.topics import TopicTable
-from gantrymq.errors import StoreError
+from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.config import (
     CONSUMER_OFFSETS,
     GROUPS,
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 
+Kept = TypeVar("Kept")
 Saved = Callable[[StoreError | None], None]
 
 
@@ -63,18 +65,28 @@ class StateFiles:
         """Read the files into the tables and follow the tables from now on.
 
         Raises:
-            FormatError: a file and its backup cannot be read.
+            FormatError: a file and its backup are not JSON, or a file holds members of the wrong type.
+            StoreError: a file cannot be read.
         """
-        files = self._world.files
-        self._topics_file = TopicsFile.from_json(load(files, self._folder / TOPICS, log.warning) or {})
-        self._groups_file = GroupsFile.from_json(load(files, self._folder / GROUPS, log.warning) or {})
-        stored = load(files, self._folder / CONSUMER_OFFSETS, log.warning)
-        self._offsets_file = ConsumerOffsetsFile.from_json(stored or {})
+        self._topics_file = self._read(TOPICS, TopicsFile.from_json)
+        self._groups_file = self._read(GROUPS, GroupsFile.from_json)
+        self._offsets_file = self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
         self._topics.load(self._topics_file.topics, self._topics_file.version)
         self._groups.load(self._groups_file.groups, self._groups_file.forbidden, self._groups_file.version)
         self._offsets.load(self._offsets_file.offsets, self._offsets_file.version)
         self._topics.on_change(lambda topic: self.topics_changed(topic.name))
         self._groups.on_change(self.groups_changed)
+
+    def _read(self, name: str, from_json: Callable[[dict[Any, Any]], Kept]) -> Kept:
+        path = self._folder / name
+        try:
+            return from_json(load(self._world.files, path, log.warning) or {})
+        except FormatError as error:
+            if str(self._folder) in str(error):
+                raise
+            raise FormatError(f"{self._folder}: {error}; repair the file, or put {name}.bak in its place") from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}; repair it or move it away") from error
 
     def topics_changed(self, name: str) -> None:
         """A topic came, changed or went."""

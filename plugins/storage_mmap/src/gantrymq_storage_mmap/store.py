@@ -135,7 +135,10 @@ class MmapStore:
             self._files.make_dirs(self._options.log_folder)
             lock = self._files.lock(self._root / "lock", b"lock")
         except OSError as error:
-            raise StoreReadOnly(f"the store's folder {self._root} cannot be written: {error}") from error
+            raise StoreReadOnly(
+                f"the store's folder {self._root} cannot be written: {error.strerror or error}; make it a folder that "
+                "this user may write, or choose another with storePathRootDir"
+            ) from error
         if lock is None:
             raise StoreLocked(
                 f"the store {self._root} is in use by another broker; stop that one, or give this one a folder of its "

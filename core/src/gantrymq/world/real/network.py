@@ -86,13 +86,21 @@ class RealNetwork:
 
 async def _addresses(host: str) -> list[str]:
     """Numeric addresses of *host* that can be listened on, in the resolver's order, each once."""
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except UnicodeError as error:
+        raise socket.gaierror(socket.EAI_NONAME, "this is no host name") from error
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
 async def _serve(factory: ProtocolFactory, addresses: list[str], port: int) -> asyncio.Server:
-    return await asyncio.get_running_loop().create_server(
-        factory, addresses, port, backlog=BACKLOG, reuse_address=os.name == "posix"
-    )
+    try:
+        return await asyncio.get_running_loop().create_server(
+            factory, addresses, port, backlog=BACKLOG, reuse_address=os.name == "posix"
+        )
+    except OSError as error:  # the loops put the address into the text, as a tuple
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno)) from error

@@ -1,0 +1,182 @@
+"""Settings, plugins and addresses that a server cannot start with: one sentence on stderr and exit code 1."""
+
+import json
+import signal
+import socket
+
+import pytest
+from faulty_broker import DEADLINE_S, start_broker
+
+from gantrymq.plugins import find_candidates, load_plugins
+
+
+@pytest.fixture
+def refuses(program, row):
+    """Start the program; it ends with nothing but the row's sentence."""
+
+    def check(*words, environ=(), **values):
+        row.check(*program.refusal(*words, **dict(environ)), **values)
+
+    return check
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """Write a settings file."""
+
+    def write(text):
+        path = tmp_path / "broker.conf"
+        path.write_text(f"bindAddress=127.0.0.1\n{text}\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def starts(program, row):
+    """Start the program, stop it, and return what it wrote to stderr."""
+
+    def check(*words):
+        process = program.begin(*words)
+        assert json.loads(process.stdout.readline())["ready"] is True
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0
+        return errors.splitlines()
+
+    return check
+
+
+def test_bi59_a_settings_file_that_is_not_there(refuses, tmp_path):
+    refuses("-c", tmp_path / "no.conf", file=tmp_path / "no.conf", why="No such file or directory")
+
+
+def test_bi60_a_settings_file_that_cannot_be_read(refuses, tmp_path):
+    (tmp_path / "loop.conf").symlink_to("loop.conf")
+    refuses("-c", tmp_path / "loop.conf", file=tmp_path / "loop.conf", why="Too many levels of symbolic links")
+
+
+def test_bi61_a_settings_file_with_a_broken_escape(refuses, conf):
+    file = conf("brokerName=\\u12zz")
+    refuses("-c", file, file=file, line=2, escape="\\u12zz")
+
+
+def test_bi62_a_slave(refuses, conf):
+    file = conf("brokerRole=SLAVE")
+    refuses("-c", file, where=f"{file} line 2", value="SLAVE")
+
+
+def test_bi63_dledger(refuses, conf):
+    file = conf("enableDLegerCommitLog=true")
+    refuses("-c", file, where=f"{file} line 2")
+
+
+def test_bi64_the_rocksdb_store(refuses):
+    refuses("--set", "storeType=defaultRocksDB", where="--set storeType", value="defaultRocksDB")
+
+
+@pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
+def test_bi65_access_control(refuses, key):
+    refuses("--set", f"{key}=true", where=f"--set {key}", key=key)
+
+
+def test_bi66_tls(refuses, conf):
+    file = conf("tls.server.mode=enforcing")
+    refuses("-c", file, where=f"{file} line 2", key="tls.server.mode", value="enforcing")
+
+
+def test_bi67_a_text_where_a_number_belongs(refuses):
+    environ = {"flushConsumerOffsetInterval": "soon"}
+    key = "flushConsumerOffsetInterval"
+    refuses(environ=environ, where=f"environment variable {key}", key=key, value="soon")
+
+
+def test_bi68_a_flag_that_is_neither_true_nor_false(refuses, conf):
+    file = conf("autoCreateTopicEnable=yes")
+    refuses("-c", file, where=f"{file} line 2", key="autoCreateTopicEnable", value="yes")
+
+
+def test_bi69_a_number_out_of_bounds(refuses):
+    refuses("--set", "maxMessageSize=1", where="--set maxMessageSize", key="maxMessageSize", value=1, least=1024)
+
+
+def test_bi70_a_text_that_is_none_of_the_choices(refuses):
+    where = "--set flushDiskType"
+    refuses("--set", "flushDiskType=LATER", where=where, key="flushDiskType", value="LATER")
+
+
+def test_bi71_an_unknown_setting(starts, row):
+    errors = starts("--set", "listenPrt=1")
+    (warning,) = [line for line in errors if "listenPrt" in line]
+    row.check(warning, "starts", where="--set listenPrt", key="listenPrt", nearest="listenPort")
+
+
+def test_bi72_a_setting_of_rocketmq_that_has_no_use_here(starts, row):
+    errors = starts("--set", "sendMessageThreadPoolNums=4")
+    (warning,) = [line for line in errors if "sendMessageThreadPoolNums" in line]
+    row.check(warning, "starts", keys="sendMessageThreadPoolNums")
+
+
+def test_bi73_a_set_without_an_equals_sign(program, row):
+    code, errors = program.ends("--set", "listenPort")
+    row.check(errors.splitlines()[-1], code, text="'listenPort'")
+
+
+def test_bi74_no_store_plugin(refuses):
+    others = [candidate.name for candidate in find_candidates()[0] if candidate.name != "filter_tag"]
+    refuses("--set", "plugins=filter_tag", left_out=", ".join(others))
+
+
+def test_bi75_a_store_that_no_plugin_offers(refuses):
+    refuses("--set", "store=cloud", name="cloud", stores=", ".join(load_plugins().stores))
+
+
+def test_bi76_a_plugin_that_is_not_installed(refuses):
+    refuses(
+        "--set",
+        "plugins=filter_tga,storage_mmap",
+        name="filter_tga",
+        plugins="filter_tga,storage_mmap",
+        nearest="filter_tag",
+    )
+
+
+def test_bi77_a_broken_plugin(refuses, tmp_path):
+    info = tmp_path / "site" / "broken-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text("[gantrymq]\nbroken = gone_for_good\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    environ = {"PYTHONPATH": str(info.parent)}
+    why = "ModuleNotFoundError: No module named 'gone_for_good'"
+    refuses(environ=environ, plugin="broken", distribution="broken", version="1.0", why=why)
+
+
+def test_bi78_a_port_that_is_taken(refuses, tmp_path):
+    holder = start_broker(tmp_path / "holder")
+    try:
+        port = holder.address[1]
+        refuses("--broker-port", port, "--store", tmp_path / "store", port=port, host="127.0.0.1")
+        assert holder.serves()
+        assert not (tmp_path / "store" / "abort").exists()
+    finally:
+        holder.close()
+
+
+def test_bi79_the_name_servers_port_is_taken(refuses, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        refuses("--namesrv-port", port, host="127.0.0.1", port=port, why="Address already in use")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("host", "why"), [("192.0.2.1", "Cannot assign requested address"), ("no..host", "this is no host name")]
+)
+def test_bi80_an_address_that_is_not_of_this_host(program, row, tmp_path, host, why):
+    words = ("--set", f"bindAddress={host}", "--store", tmp_path / "store")
+    row.check(*program.refusal(*words, command=("broker", "--port", 0)), host=host, port=0, why=why)
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_bi81_an_advertised_address_that_is_a_name(refuses):
+    refuses("--set", "brokerIP1=broker.example.org", host="broker.example.org")
