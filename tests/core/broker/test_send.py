@@ -110,10 +110,18 @@ def test_a_queue_beyond_both_numbers_is_refused(broker):
     assert refusal_of(broker, queue_id=3)[0] == 0
 
 
-def test_nothing_is_taken_before_the_set_time(broker):
-    code, remark = refusal_of(broker, settings={"startAcceptSendRequestTimeStamp": START_MS + 60_000})
-    assert code == 1
-    assert "startAcceptSendRequestTimeStamp" in remark
+@pytest.mark.parametrize("topic", ["T", "no good!", "SCHEDULE_TOPIC_XXXX"])
+def test_before_the_set_time_nothing_is_taken_and_no_topic_made(broker, topic):
+    async def main(desk):
+        before = dict(desk.tables.topics.view)
+        answer = await desk.send(topic)
+        assert answer.code == 1
+        assert "startAcceptSendRequestTimeStamp" in answer.remark
+        assert dict(desk.tables.topics.view) == before
+        await desk.clock.sleep(60)
+        assert (await desk.send("T")).code == 0
+
+    broker(main, startAcceptSendRequestTimeStamp=START_MS + 60_000)
 
 
 def test_a_broker_without_write_permission_refuses_ordered_topics_only(broker):

@@ -172,10 +172,6 @@ class Sender:
 
     def _topic_of(self, request: SendRequest) -> TopicConfig:
         name = request.topic
-        known = self._topics.get(name)
-        if known is None or name not in self._name_passed:
-            known = self._checked_topic(request)
-            self._name_passed.add(name)
         if self._accept_from_ms and self._world.clock.now_ms() < self._accept_from_ms:
             raise RefusedWith(
                 1,
@@ -183,6 +179,10 @@ class Sender:
             )
         if not self._writable and name in self.order_topics:
             raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
+        known = self._topics.get(name)
+        if known is None or name not in self._name_passed:
+            known = self._checked_topic(request)
+            self._name_passed.add(name)
         if name.startswith(names.RETRY_PREFIX):
             self._check_retry(request)
         return known
