@@ -172,6 +172,24 @@ def test_while_a_save_fails_nobody_is_told_that_it_did_not(room):
     room(main)
 
 
+def test_offsets_that_are_saved_do_not_stand_in_for_topics_that_are_not(room):
+    async def main(room):
+        room.files.refused = {"topics.json"}
+        room.topics.put(TopicConfig("T"))
+        with pytest.raises(StoreError):
+            await room.state.saved()
+        room.offsets.commit("CG", Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.clock.sleep(RETRY_S / 10)  # before the next try is due
+        assert "consumerOffset.json" in room.files.replaced
+        assert not room.state.is_saved("T")
+        room.files.refused = set()
+        await room.state.saved()
+        assert room.state.is_saved("T")
+
+    room(main)
+
+
 def test_offsets_are_saved_when_due_and_only_if_they_changed(room):
     async def main(room):
         room.state.offsets_due()

@@ -181,7 +181,7 @@ class StateFiles:
                 problem = StoreError(f"{path} cannot be written: {error.strerror or error}; make room or fix it")
                 log.error("%s", problem)
                 self._dirty_later(name)
-        if problem is None:
+        if TOPICS not in self._unwritten:
             self._unsaved_topics -= topics
         for done in waiting:
             done(problem)
