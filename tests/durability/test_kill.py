@@ -41,7 +41,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 @pytest.mark.parametrize(
     "kills", [pytest.param(SOME, id="some"), pytest.param(MANY, id="many", marks=pytest.mark.long)]
 )
-def test_every_acknowledged_message_survives_kills(kills: int, tmp_path: Path, record_property) -> None:
+def test_every_acknowledged_message_survives_kills(
+    kills: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     kills = int(os.environ.get("GANTRYMQ_KILLS", kills))
     record_property("seed", SEED)
     print(f"seed {SEED}, {kills} kills")

@@ -92,10 +92,13 @@ class Ledger:
         self._last: dict[tuple[str, str, int], int] = {}  # newest offset by sender and queue
         self._used: dict[Place, int] = {}
 
-    def write(self, topic: str, rng: random.Random, *, wait_stored: bool = True) -> tuple[int, Message]:
-        """A new message and its number; sizes from 10 B to 20 KB, every order of magnitude alike."""
+    def write(
+        self, topic: str, rng: random.Random, *, size: int | None = None, wait_stored: bool = True
+    ) -> tuple[int, Message]:
+        """A new message and its number; by default from 10 B to 20 KB, every order of magnitude alike."""
         number = len(self.messages)
-        size = round(SHORTEST * (LONGEST / SHORTEST) ** rng.random())
+        if size is None:
+            size = round(SHORTEST * (LONGEST / SHORTEST) ** rng.random())
         body = f"{number:0{NUMBER_DIGITS}d}".encode() + rng.randbytes(size - NUMBER_DIGITS)
         self.messages.append(Sent(topic, digest(body)))
         return number, Message(topic, body, tags=f"Tag{number % 3}", keys=str(number), wait_stored=wait_stored)

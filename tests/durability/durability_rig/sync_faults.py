@@ -1,0 +1,89 @@
+"""Files that leave syncs out, or hold them back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gantrymq.world.recording import RecordingFiles
+
+HELD_S = 30.0
+
+
+class Unsynced:
+    """Hands everything on but ``datasync`` and ``sync_dir`` of some paths, which do nothing and are not recorded."""
+
+    def __init__(self, inner: RecordingFiles, left_out: Callable[[Path], bool] | None = None) -> None:
+        """*left_out*: for which paths; None leaves out ``datasync`` of every file, and no folder."""
+        self._inner = inner
+        self._left_out = left_out
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> Any:
+        file = self._inner.open(path, create=create, read_only=read_only)
+        left_out = self._left_out is None or self._left_out(path)
+        return _File(file, lambda: None) if left_out else file
+
+    def sync_dir(self, path: Path) -> None:
+        if self._left_out is None or not self._left_out(path):
+            self._inner.sync_dir(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class HeldSyncs:
+    """Syncs of the commit log wait while `holding`; nothing else does."""
+
+    def __init__(self) -> None:
+        self._free = threading.Event()
+        self._free.set()
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """No sync of the commit log begins meanwhile."""
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._free.set()
+
+    def around(self, inner: RecordingFiles) -> HeldFiles:
+        """The files for the broker."""
+        return HeldFiles(inner, self._free)
+
+
+class HeldFiles:
+    """Hands everything on, syncs of the commit log when they are let go."""
+
+    def __init__(self, inner: RecordingFiles, free: threading.Event) -> None:
+        self._inner = inner
+        self._free = free
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> Any:
+        file = self._inner.open(path, create=create, read_only=read_only)
+        if path.parent.name != "commitlog":
+            return file
+
+        def datasync() -> None:
+            if not self._free.wait(HELD_S):
+                raise TimeoutError(f"a sync of {path} was held for {HELD_S:g} s")
+            file.datasync()
+
+        return _File(file, datasync)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _File:
+    """A file with another ``datasync``."""
+
+    def __init__(self, inner: Any, datasync: Callable[[], None]) -> None:
+        self._inner = inner
+        self.datasync = datasync
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
