@@ -1,0 +1,141 @@
+"""Start to ready on an empty store, and what `gantrymq start` costs in memory when nobody asks it anything.
+
+    python benchmarks/bench_start.py [--runs N] [--idle SECONDS] [--set KEY=VALUE]... [--store DIR] [--imports N]
+
+Wall time runs from before the process is made to its ready line; ``start_ms`` is the line's own, from the import of the
+command on. The first run warms byte code and page cache and is not counted. Memory is that of name server and broker in
+one process, as the kernel tells it: RSS counts pages that are shared with other processes in full, PSS in part. The
+empty store has one log file of the default size; the pages of its mapping count when they are touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+GOAL_MS = 500
+GOAL_MB = 90
+READY_S = 60.0
+MB = 1e6
+
+
+class Start(NamedTuple):
+    """One start."""
+
+    wall_ms: float
+    start_ms: float
+    rss_mb: float = 0.0
+    pss_mb: float = 0.0
+    threads: int = 0
+
+
+def main() -> int:
+    """Measure and print; 0 when the goals are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--idle", type=float, default=5.0, metavar="SECONDS")
+    parser.add_argument("--set", dest="pairs", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="where the stores are made; the temporary folder")
+    parser.add_argument("--imports", type=int, default=0, metavar="N", help="list the N slowest imports as well")
+    options = parser.parse_args()
+    starts = [start_once(options, options.idle if run == options.runs else 0.0) for run in range(options.runs + 1)][1:]
+    wall = statistics.median(each.wall_ms for each in starts)
+    own = statistics.median(each.start_ms for each in starts)
+    last = starts[-1]
+    print(f"load of this machine      {os.getloadavg()[0]:8.2f}     over the last minute, {os.cpu_count()} cores")
+    print(f"exec to ready             {wall:8.0f} ms  {verdict(wall, GOAL_MS)} (goal {GOAL_MS} ms, {spread(starts)})")
+    print(f"start_ms                  {own:8.0f} ms  {verdict(own, GOAL_MS)} (goal {GOAL_MS} ms)")
+    print(f"idle resident memory, RSS {last.rss_mb:8.1f} MB  {verdict(last.rss_mb, GOAL_MB)} (goal {GOAL_MB} MB)")
+    print(f"idle resident memory, PSS {last.pss_mb:8.1f} MB  {verdict(last.pss_mb, GOAL_MB)} (goal {GOAL_MB} MB)")
+    print(f"threads                   {last.threads:8}")
+    if options.imports:
+        show_imports(options)
+    return 0 if wall < GOAL_MS and last.rss_mb < GOAL_MB else 1
+
+
+def start_once(
+    options: argparse.Namespace, idle_s: float, python: tuple[str, ...] = (), err: int | None = None
+) -> Start:
+    """Start on an empty store, wait *idle_s* seconds, look, stop."""
+    with tempfile.TemporaryDirectory(prefix="gantrymq-start-", dir=options.store) as folder:
+        pairs = [word for pair in options.pairs for word in ("--set", pair)]
+        words = ["start", "--store", f"{folder}/store", "--namesrv-port", "0", "--broker-port", "0", *pairs]
+        program = Path(sys.executable).parent / "gantrymq"
+        began = time.perf_counter()
+        child = subprocess.Popen(
+            [sys.executable, *python, program, *words, "--output", "json", "--log-level", "warning"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            env={"PATH": os.environ["PATH"], "HOME": folder},
+        )
+        try:
+            assert child.stdout is not None
+            line = child.stdout.readline()
+            wall_ms = (time.perf_counter() - began) * 1000
+            if not line:
+                raise SystemExit(f"gantrymq start ended with {child.wait(READY_S)}")
+            found = Start(wall_ms, float(json.loads(line)["start_ms"]))
+            if idle_s:
+                time.sleep(idle_s)
+                found = found._replace(**memory(child.pid))
+            child.send_signal(signal.SIGTERM)
+            if child.wait(READY_S) != 0:
+                raise SystemExit(f"gantrymq start ended with {child.returncode} at SIGTERM")
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.communicate()
+        return found
+
+
+def memory(pid: int) -> dict[str, float]:
+    """RSS and PSS in MB, and the number of threads; zeros where there is no /proc."""
+    folder = Path("/proc") / str(pid)
+    if not folder.exists():
+        return {}
+    rollup = kilobytes((folder / "smaps_rollup").read_text())
+    status = (folder / "status").read_text()
+    threads = next(line.split()[1] for line in status.splitlines() if line.startswith("Threads:"))
+    return {"rss_mb": rollup["Rss"] * 1024 / MB, "pss_mb": rollup["Pss"] * 1024 / MB, "threads": int(threads)}
+
+
+def kilobytes(text: str) -> dict[str, int]:
+    """The fields of a smaps file."""
+    rows = (line.split() for line in text.splitlines() if line.endswith(" kB"))
+    return {row[0].rstrip(":"): int(row[1]) for row in rows}
+
+
+def show_imports(options: argparse.Namespace) -> None:
+    """The modules that took longest to import by themselves, and whose tree did."""
+    with tempfile.TemporaryFile("w+") as err:
+        start_once(options, 0.0, ("-X", "importtime"), err.fileno())
+        err.seek(0)
+        rows = [line.removeprefix("import time:").split("|") for line in err if line.startswith("import time:")][1:]
+    times = [(int(own), int(tree), name.strip()) for own, tree, name in rows]
+    print(f"\n{len(times)} modules, {sum(own for own, _, _ in times) / 1000:.0f} ms with the clock on; own, tree in ms")
+    for own, tree, name in sorted(times, reverse=True)[: options.imports]:
+        print(f"  {own / 1000:6.1f} {tree / 1000:7.1f}  {name}")
+
+
+def spread(starts: list[Start]) -> str:
+    """Fastest and slowest of how many."""
+    return f"{min(s.wall_ms for s in starts):.0f} to {max(s.wall_ms for s in starts):.0f} in {len(starts)} runs"
+
+
+def verdict(value: float, goal: float) -> str:
+    """Beside the goal."""
+    return "good" if value < goal else "ABOVE THE GOAL"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
