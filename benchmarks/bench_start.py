@@ -87,7 +87,7 @@ def start_once(
             found = Start(wall_ms, float(json.loads(line)["start_ms"]))
             if idle_s:
                 time.sleep(idle_s)
-                found = found._replace(**memory(child.pid))
+                found = Start(wall_ms, found.start_ms, *memory(child.pid))
             child.send_signal(signal.SIGTERM)
             if child.wait(READY_S) != 0:
                 raise SystemExit(f"gantrymq start ended with {child.returncode} at SIGTERM")
@@ -98,15 +98,15 @@ def start_once(
         return found
 
 
-def memory(pid: int) -> dict[str, float]:
+def memory(pid: int) -> tuple[float, float, int]:
     """RSS and PSS in MB, and the number of threads; zeros where there is no /proc."""
     folder = Path("/proc") / str(pid)
     if not folder.exists():
-        return {}
+        return 0.0, 0.0, 0
     rollup = kilobytes((folder / "smaps_rollup").read_text())
     status = (folder / "status").read_text()
     threads = next(line.split()[1] for line in status.splitlines() if line.startswith("Threads:"))
-    return {"rss_mb": rollup["Rss"] * 1024 / MB, "pss_mb": rollup["Pss"] * 1024 / MB, "threads": int(threads)}
+    return rollup["Rss"] * 1024 / MB, rollup["Pss"] * 1024 / MB, int(threads)
 
 
 def kilobytes(text: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 from durability_rig.ledger import Ledger, Place, QueueContent, number_of
 from gantrymq.client import Admin, Producer, PullConsumer, PullStatus, SendStatus
 from gantrymq.errors import GantryError
+from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
@@ -153,7 +154,7 @@ async def read_everything(
 
 async def _read_queue(consumer: PullConsumer, queue: MessageQueue) -> QueueContent:
     low, high = await consumer.min_offset(queue), await consumer.max_offset(queue)
-    messages = []
+    messages: list[ReceivedMessage] = []
     offset = low
     while offset < high:
         result = await consumer.pull(queue, offset)
