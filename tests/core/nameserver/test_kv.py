@@ -67,6 +67,9 @@ def test_a_bad_file_is_tolerated_with_a_line(world, path, text, caplog):
         kv.load()
     assert "kvConfig.json cannot be read" in caplog.text
     assert kv.namespace("N") is None
+    asyncio.run(kv.put("N", "k", "v"))  # the next change does not write over the bad text
+    broken = path.with_name("kvConfig.json.broken")
+    assert broken.read_bytes() == text.encode("utf-8", "surrogateescape")
 
 
 def test_a_change_that_cannot_be_written_is_not_made(world, tmp_path):

@@ -36,14 +36,27 @@ class KvConfig:
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
-        """Read the file. A missing one means an empty table; so does a bad one, which is logged and left alone."""
+        """Read the file. A missing one means an empty table; so does a bad one, which is kept as ``.broken``.
+
+        RocketMQ writes the next change over a bad file.
+        """
         try:
             self._table = _read(self._world.files.read(self._path))
         except FileNotFoundError:
             self._table = {}
         except (OSError, FormatError) as error:
-            log.warning("%s cannot be read, starting without key-value configuration: %s", self._path, error)
+            kept = self._set_aside() if isinstance(error, FormatError) else ""
+            log.warning("%s cannot be read, starting without key-value configuration: %s%s", self._path, error, kept)
             self._table = {}
+
+    def _set_aside(self) -> str:
+        """Rename a bad file; what to say about it."""
+        broken = self._path.with_name(self._path.name + ".broken")
+        try:
+            self._world.files.rename(self._path, broken)
+        except OSError:
+            return ""
+        return f"; kept as {broken.name}"
 
     def get(self, namespace: str, key: str) -> str | None:
         """The value, None where there is none."""

@@ -1,0 +1,51 @@
+"""Consumer groups that cannot be made, and a name server's table that cannot be read."""
+
+import pytest
+from faulty_broker import start_name_server
+
+from gantrymq.remoting.codes import RequestCode
+
+
+@pytest.fixture
+def refuses(broker, row):
+    """Ask for a group; compare code and sentence with the row, and see that none came up."""
+
+    def check(body, name, /, **values):
+        with broker.peer() as peer:
+            answer = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+            row.check(answer.remark, answer.code, **values)
+            assert peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": name}).code == 26
+
+    return check
+
+
+def test_bi94_a_group_name_that_is_not_allowed(refuses):
+    refuses(b'{"groupName":"a/b"}', "a/b", group="'a/b'")
+
+
+@pytest.mark.parametrize(
+    ("member", "why"),
+    [
+        (b'"retryMaxTimes":"x"', "invalid literal for int() with base 10: 'x'"),
+        (b'"attributes":[1]', "'list' object has no attribute 'items'"),
+    ],
+)
+def test_bi95_a_group_with_a_member_of_the_wrong_type(refuses, member, why):
+    refuses(b'{"groupName":"G",' + member + b"}", "G", group="G", why=why)
+
+
+def test_bi96_a_key_value_table_that_is_cut_short(tmp_path, logged, row):
+    path = tmp_path / "namesrv" / "kvConfig.json"
+    path.parent.mkdir()
+    path.write_text('{"configTable":{"N"')
+    running = start_name_server(tmp_path)
+    try:
+        seen = logged.wait_for(str(path))
+        row.check(seen, "starts", file=path, why="JSON at 19: expected :, got the end")
+        with running.peer() as peer:
+            ext = {"namespace": "N", "key": "k", "value": "v"}
+            assert peer.ask(RequestCode.PUT_KV_CONFIG, ext).code == 0
+        assert path.with_name("kvConfig.json.broken").read_text() == '{"configTable":{"N"'
+        assert running.serves()
+    finally:
+        running.close()

@@ -1,0 +1,87 @@
+"""Requests made of odd values, the same ones in every run: whatever is answered, nothing fails as a bug would.
+
+The broker is opened again afterwards, as what it took has to be readable too.
+"""
+
+import json
+import random
+
+import pytest
+from faulty_broker import start_broker
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers import REQUEST_HEADERS
+from gantrymq.remoting.headers.base import _fields
+
+REQUESTS = 1500
+TEXTS = [
+    "",
+    "x",
+    "-1",
+    "0",
+    "1",
+    "2147483647",
+    "-2147483648",
+    "9223372036854775807",
+    "9" * 20,
+    "true",
+    "T",
+    "a/b",
+    "CG",
+]
+TEXTS += ["%RETRY%CG", "TBW102", "\0", "ü", "1.5", "nan", "{}", "*", "||", "SQL92", "+a=b", "null"]
+VALUES = [None, True, 0, -1, 7, 1.5, 2**70, "", "x", "T", "CG", [], {}, [1], [None], [[]], {"a": 1}, "ü"]
+NAMES = ["clientID", "consumerDataSet", "producerDataSet", "groupName", "subscriptionDataSet", "topic", "subString"]
+NAMES += ["subVersion", "tagsSet", "codeSet", "expressionType", "mqSet", "queueId", "brokerName", "consumerGroup"]
+NAMES += ["topicConfigList", "topicName", "perm", "attributes", "groupConfigList", "retryMaxTimes", "subscriptionData"]
+NAMES += ["heartbeatFingerprint", "withoutSub", "consumeType", "messageModel", "groupRetryPolicy", "offsetTable"]
+ODD_IN_BODY = (18, 34, 41, 42, 46, 200, 225)  # requests whose body is JSON
+
+
+def odd_value(rng, depth):
+    if depth > 3 or rng.random() < 0.35:
+        return rng.choice(VALUES)
+    if rng.random() < 0.7:
+        return {rng.choice(NAMES): odd_value(rng, depth + 1) for _ in range(rng.randint(0, 5))}
+    return [odd_value(rng, depth + 1) for _ in range(rng.randint(0, 3))]
+
+
+def odd_header(rng, code):
+    ext = {}
+    for field in _fields(REQUEST_HEADERS[code]) if code in REQUEST_HEADERS else ():
+        if rng.random() < 0.85:
+            usual = field.kind != "string" and rng.random() < 0.7
+            ext[field.wire] = rng.choice("012") if usual else rng.choice(TEXTS)
+    if code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE):
+        ext["suspendTimeoutMillis"] = "0"
+    return ext
+
+
+def odd_body(rng, code):
+    if code not in ODD_IN_BODY and rng.random() < 0.3:
+        return rng.choice([None, b"junk", bytes(50)])
+    return json.dumps({rng.choice(NAMES): odd_value(rng, 1) for _ in range(4)}).encode()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_request_fails_as_a_bug_would(tmp_path, logged, seed):
+    rng = random.Random(seed)
+    codes = [int(code) for code in RequestCode]
+    running = start_broker(tmp_path / "store")
+    try:
+        with running.peer() as peer:
+            for _ in range(REQUESTS):
+                code = rng.choice(codes)
+                answer = peer.ask(code, odd_header(rng, code), odd_body(rng, code))
+                if answer.code == 3:
+                    codes.remove(code)
+                assert answer.code < 2000
+        assert logged.errors() == []
+        assert running.serves()
+    finally:
+        running.close()
+    again = start_broker(tmp_path / "store")
+    try:
+        assert again.serves()
+    finally:
+        again.close()
