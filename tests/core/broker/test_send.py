@@ -6,6 +6,7 @@ import pytest
 from broker_desk import ADDRESS, START_MS, records, send_header
 
 from gantrymq.formats.batch_body import encode_batch
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
 
 
@@ -219,6 +220,17 @@ def test_entries_keep_their_own_ids_when_the_envelope_has_none(broker):
             assert answer.code == 0
             assert "transactionId" not in answer.ext
         assert [record.properties["UNIQ_KEY"] for record in records(await desk.pull("T"))] == ["U1", "U2", "U1"]
+
+    broker(main)
+
+
+@pytest.mark.parametrize(("filter_type", "bits"), [("SINGLE_TAG", 1), ("MULTI_TAG", 3)])
+def test_messages_of_a_topic_with_many_tags_are_marked_in_batches_too(broker, filter_type, bits):
+    async def main(desk):
+        desk.tables.topics.put(TopicConfig("T", 1, 1, filter_type=filter_type))
+        await desk.send("T", sys_flag=1)
+        await desk.send_batch("T", [(b"one", b""), (b"two", b"")], sys_flag=1)
+        assert [record.sys_flag for record in records(await desk.pull("T"))] == [bits] * 3
 
     broker(main)
 

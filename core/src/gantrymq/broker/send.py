@@ -132,18 +132,19 @@ class Sender:
             )
         if queue_id < 0:
             queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
+        flags = request.sys_flag
+        if topic.filter_type == "MULTI_TAG":
+            flags |= sys_flag.MULTI_TAGS
         if request.batch:
             envelope = self._properties.envelope(request.properties)
             _refuse_half(request, envelope)
-            return Prepared(self._batch(request, topic, queue_id, envelope), queue_id, envelope.get(props.UNIQ_KEY))
+            messages = self._batch(request, topic, queue_id, flags, envelope)
+            return Prepared(messages, queue_id, envelope.get(props.UNIQ_KEY))
         stored = self._properties.rewrite(request.properties)
         if not stored.unique_id:
             stored = self._properties.rewrite(request.properties, self._unique_ids.next())
-        flags = request.sys_flag
         if flags & sys_flag.TRANSACTION_PREPARED:
             _refuse_half(request, stored.special or {})
-        if topic.filter_type == "MULTI_TAG":
-            flags |= sys_flag.MULTI_TAGS
         message = StoreMessage(
             topic.name,
             queue_id,
@@ -228,7 +229,7 @@ class Sender:
     # --- batches ----------------------------------------------------------------------------------------------------
 
     def _batch(
-        self, request: SendRequest, topic: TopicConfig, queue_id: int, envelope: dict[str, str]
+        self, request: SendRequest, topic: TopicConfig, queue_id: int, flags: int, envelope: dict[str, str]
     ) -> list[StoreMessage]:
         if len(topic.name) > names.MAX_TOPIC_CHARS:
             raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
@@ -262,7 +263,7 @@ class Sender:
                     text + appended,
                     tags_code=tags_code(own_tag or (props.decode(own).get(props.TAGS) if own else None)),
                     flag=flag,
-                    sys_flag=request.sys_flag,
+                    sys_flag=flags,
                     born_timestamp=request.born_timestamp,
                     born_host=request.born_host,
                     store_host=self._store_host,
