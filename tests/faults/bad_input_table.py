@@ -12,7 +12,10 @@ _PLACE = re.compile(r"<(\w+)>")
 
 
 class Row(NamedTuple):
-    """One row. ``sentence`` has places such as ``<topic>``; ``code`` is a response code, ``exit 1``, ``closed`` or ``starts``."""
+    """One row.
+
+    ``sentence`` has places such as ``<topic>``; ``code`` is a response code, ``exit 1``, ``closed`` or ``starts``.
+    """
 
     number: str
     comes_in: str

@@ -1,5 +1,7 @@
 """Messages that cannot be stored, and topics that cannot be made."""
 
+import json
+
 import pytest
 
 from gantrymq.remoting.codes import RequestCode
@@ -161,3 +163,13 @@ def test_bi47_a_topic_with_an_impossible_number_of_queues(broker, row, count):
     with broker.peer() as peer:
         answer = peer.create_topic("Special", readQueueNums=count)
         row.check(answer.remark, answer.code, topic="Special", field="readQueueNums", count=count)
+
+
+def test_a_refused_oneway_send_is_not_answered_but_counted(broker):
+    def failed(figures):
+        return int(json.loads(figures.payload)["table"]["putMessageFailedTimes"])
+
+    with broker.peer() as peer:
+        before = failed(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO))
+        after = failed(peer.ask(RequestCode.SEND_MESSAGE_V2, {**HEAD, "b": "a/b"}, b"x", oneway=True))
+    assert after == before + 1
