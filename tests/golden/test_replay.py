@@ -17,6 +17,8 @@ from replay_recording import recordings
 from replay_run import SETTINGS_LEFT_OUT, Outcome, broker_parts, replay
 
 from gantrymq.errors import ConfigError
+from gantrymq.formats.record import iter_records
+from gantrymq.remoting.codes import RequestCode
 
 RECORDED = recordings()
 STORES = {"cleaned": "cleaned/cleaned", "crash": "crash/killed", "ha": "ha/master"}  # whose settings a scenario has
@@ -99,6 +101,19 @@ def test_clients_are_told_what_java_told_them(outcomes: dict[str, Outcome]) -> N
         if java.get(key, 0) != ours.get(key, 0)
     }
     assert different == {key: (theirs, own) for key, (theirs, own, _) in PUSHED.items()}
+
+
+@pytest.mark.parametrize("name", ["batch", "binary", "broadcast", "normal", "orderly", "v550"])
+def test_messages_are_stored_when_java_stored_them(outcomes: dict[str, Outcome], name: str) -> None:
+    """On the recorded clock; a Java process that is still warming up takes a while."""
+    late_ms = [
+        theirs.store_timestamp - own.store_timestamp
+        for exchange in outcomes[name].exchanges
+        if exchange.asked.command.code == RequestCode.PULL_MESSAGE and exchange.java and exchange.ours
+        for theirs, own in zip(iter_records(exchange.java.payload), iter_records(exchange.ours.payload), strict=True)
+    ]
+    assert late_ms
+    assert 0 <= min(late_ms) <= max(late_ms) < 200
 
 
 def test_a_memory_store_answers_alike(golden: Callable[[str], Scenario]) -> None:
