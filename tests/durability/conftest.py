@@ -1,6 +1,7 @@
 """Fixtures of the durability tests. See README.md beside this file."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
-pytest.importorskip("gantrymq_storage_mmap", reason="needs gantrymq-storage-mmap")
-pytest.importorskip("gantrymq_filter_tag", reason="needs gantrymq-filter-tag")
 pytest.register_assert_rewrite("durability_rig")
+
+# Without the store there is nothing to ask.
+collect_ignore_glob = [] if find_spec("gantrymq_storage_mmap") and find_spec("gantrymq_filter_tag") else ["test_*.py"]

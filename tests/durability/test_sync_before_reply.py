@@ -10,10 +10,11 @@ to fail.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from durability_rig.sync_faults import HeldSyncs, Unsynced
+from durability_rig.sync_faults import Held, Unsynced
 from durability_rig.watched_broker import LOG_FILE_BYTES, Case, Watched, load_case, run_watched
 
 from gantrymq.client import Producer, PullConsumer
@@ -60,7 +61,7 @@ def test_unwaited_sends_may_be_answered_early_but_are_not_shown(seed: int | None
 
 
 def test_a_sync_that_does_not_end_holds_back_replies_and_messages(tmp_path: Path) -> None:
-    held = HeldSyncs()
+    held = Held(lambda path: path.parent.name == "commitlog")
 
     async def case(watched: Watched) -> None:
         topic, world = "AutoHeld", watched.world
@@ -91,20 +92,23 @@ def test_a_sync_that_does_not_end_holds_back_replies_and_messages(tmp_path: Path
     assert (verdict.sends, verdict.unwaited, verdict.unwaited_early, verdict.pulled) == (2, 1, 1, 2)
 
 
-def test_the_reply_to_a_send_that_makes_its_topic_waits_for_the_topics_file(seed: int | None, tmp_path: Path) -> None:
-    begun = 0
+def test_the_reply_to_a_send_that_makes_its_topic_waits_for_the_topics_file(tmp_path: Path) -> None:
+    held = Held(lambda path: path.name == "topics.json")
 
     async def case(watched: Watched) -> None:
-        nonlocal begun
         async with Producer("producers", watched.namesrv, world=watched.world, retries=0) as producer:
-            await producer.queues("AutoNew")
-            begun = watched.record.note("the send begins", Path("test"))
-            await producer.send(Message("AutoNew", b"first"))
+            await producer.send(Message("AutoOld", b"first"))
+            with held.holding():
+                sends = [producer.send_async(Message("AutoNew", b"new"), timeout_s=60) for _ in range(3)]
+                for _ in range(20):  # each of them passes a sync that would cover the others
+                    await producer.send(Message("AutoOld", b"again"))
+                assert not any(send.done() for send in sends)
+            offsets = [(result.queue, result.queue_offset) for result in await asyncio.gather(*sends)]
+            assert len(set(offsets)) == len(sends)
 
-    watched = run_watched(case, seed=seed, folder=tmp_path)
-    (replied,) = [answer.number for answer in watched.network.answers if "msgId" in (answer.command.ext or {})]
-    between = watched.record.calls[begun:replied]
-    assert "topics.json" in [call.path.name for call in between if call.name == "replace"]
+    verdict = run_watched(case, folder=tmp_path, wrap=held.around).verdict()
+    assert verdict.violations == []
+    assert verdict.sends == 1 + 20 + 3
 
 
 # --- the other way round ------------------------------------------------------------------------------------------

@@ -34,16 +34,18 @@ class Unsynced:
         return getattr(self._inner, name)
 
 
-class HeldSyncs:
-    """Syncs of the commit log wait while `holding`; nothing else does."""
+class Held:
+    """Files of which some can be held: ``datasync`` and ``replace`` of their paths wait while `holding`."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Callable[[Path], bool]) -> None:
+        """*held*: for which paths."""
+        self._held = held
         self._free = threading.Event()
         self._free.set()
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """No sync of the commit log begins meanwhile."""
+        """None of those calls begins meanwhile."""
         self._free.clear()
         try:
             yield
@@ -52,27 +54,33 @@ class HeldSyncs:
 
     def around(self, inner: RecordingFiles) -> HeldFiles:
         """The files for the broker."""
-        return HeldFiles(inner, self._free)
+        return HeldFiles(inner, self)
+
+    def wait(self, path: Path) -> None:
+        """Return at once, or when the path is let go."""
+        if self._held(path) and not self._free.wait(HELD_S):
+            raise TimeoutError(f"{path} was held for {HELD_S:g} s")
 
 
 class HeldFiles:
-    """Hands everything on, syncs of the commit log when they are let go."""
+    """Hands everything on, some of it when it is let go."""
 
-    def __init__(self, inner: RecordingFiles, free: threading.Event) -> None:
+    def __init__(self, inner: RecordingFiles, held: Held) -> None:
         self._inner = inner
-        self._free = free
+        self._held = held
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> Any:
         file = self._inner.open(path, create=create, read_only=read_only)
-        if path.parent.name != "commitlog":
-            return file
 
         def datasync() -> None:
-            if not self._free.wait(HELD_S):
-                raise TimeoutError(f"a sync of {path} was held for {HELD_S:g} s")
+            self._held.wait(path)
             file.datasync()
 
         return _File(file, datasync)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self._held.wait(path)
+        self._inner.replace(path, data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
