@@ -178,7 +178,7 @@ class Appender:
         """Write the records of *batch* to ``[start, end)``; a sentence when that failed and nothing changed."""
         assert file is not None
         try:
-            file.mapping().write(start - file.start, b"".join(batch.parts))
+            file.write(start, b"".join(batch.parts))
         except OSError as error:
             self.refusal = f"the commit log cannot be written: {error}; restart the broker once the disk is well"
             for entry, queue in zip(reversed(batch.entries), reversed(batch.targets), strict=True):

@@ -92,7 +92,7 @@ class CommitLog:
         new = self.ahead.take(start)
         new.mapping()
         if old is not None:
-            old.mapping().write(offset - old.start, encode_blank(old.end - offset))
+            old.write(offset, encode_blank(old.end - offset))
         self.files.append(new)
         self._starts.append(start)
         self.end = start

@@ -50,6 +50,17 @@ class LogFile:
         """Whether the file is in memory."""
         return self._mapping is not None
 
+    def write(self, start: int, data: bytes) -> None:
+        """Copy *data* to byte *start* of the log, through the descriptor; the mapping shows it at once.
+
+        A write through the mapping faults on each new page: measured beside a running sync, 70 KB took 100 to 200 us
+        and at worst 20 to 37 ms that way, and 60 us, at worst 0.3 ms, this way.
+
+        Raises:
+            OSError: the disk refused it.
+        """
+        self.file.pwrite(data, start - self.start)
+
     def slice(self, start: int, end: int) -> memoryview:
         """Bytes ``[start, end)`` of the log, through the mapping; it must lie within this file."""
         mapping = self._mapping if self._mapping is not None else self.mapping()
