@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gantrymq.testing.allocation_contract import AllocationContract
     from gantrymq.testing.cluster import Cluster
     from gantrymq.testing.dispatcher_contract import DispatcherContract
     from gantrymq.testing.failing_files import FailingFiles
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gantrymq.testing.store_contract import StoreContract
 
 __all__ = [
+    "AllocationContract",
     "Cluster",
     "DispatcherContract",
     "FailingFiles",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AllocationContract": "gantrymq.testing.allocation_contract",
     "Cluster": "gantrymq.testing.cluster",
     "DispatcherContract": "gantrymq.testing.dispatcher_contract",
     "FailingFiles": "gantrymq.testing.failing_files",

@@ -1,0 +1,46 @@
+"""MACHINE_ROOM: consume only from brokers in named rooms; brokers are called ``<room>@<name>``.
+
+Queues of other rooms, and of brokers whose name has no room, belong to nobody. What divides evenly is given out in
+runs, the rest one by one from the end: with 4 queues and 3 members the first has queues 0 and 3.
+
+Source: apache/rocketmq client/.../consumer/rebalance/AllocateMessageQueueByMachineRoom.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from gantrymq.model.queue import MessageQueue
+
+ROOM_MARK = "@"
+
+
+class MachineRoom:
+    """Shares out the queues of some rooms."""
+
+    name = "MACHINE_ROOM"
+
+    def __init__(self, rooms: Collection[str]) -> None:
+        """*rooms*: names of the rooms to consume from."""
+        self._rooms = frozenset(rooms)
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        """The share of *client_id* in the queues of the rooms, in their order."""
+        if client_id not in client_ids:
+            return []
+        here = [queue for queue in queues if room_of(queue.broker_name) in self._rooms]
+        index = client_ids.index(client_id)
+        size, more = divmod(len(here), len(client_ids))
+        share = here[index * size : (index + 1) * size]
+        return [*share, here[size * len(client_ids) + index]] if index < more else share
+
+
+def room_of(broker_name: str) -> str | None:
+    """The room in a broker's name; None where the name is not of two parts.
+
+    Marks at the very end do not count, as Java's ``String.split`` leaves empty parts at the end out.
+    """
+    parts = broker_name.rstrip(ROOM_MARK).split(ROOM_MARK)
+    return parts[0] if len(parts) == 2 else None

@@ -1,0 +1,19 @@
+"""Where GantryMQ finds the allocation strategies."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import AllocationRegistry
+from gantrymq_allocate.catalog import PLAIN, SHARING, nearby
+
+
+@hookimpl
+def gantry_register_allocations(registry: AllocationRegistry) -> None:
+    """Offer every strategy by RocketMQ's name, and MACHINE_ROOM_NEARBY both with the inner name and without."""
+    for name, factory in PLAIN.items():
+        registry.add(name, factory)
+    registry.add("MACHINE_ROOM_NEARBY", nearby)
+    for inner in SHARING:
+        registry.add(f"MACHINE_ROOM_NEARBY-{inner}", partial(nearby, inner=inner))

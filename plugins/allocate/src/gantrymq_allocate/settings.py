@@ -1,0 +1,79 @@
+"""Reading a strategy's settings: each value is taken once, and what nobody took is unknown."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
+
+from gantrymq.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Given:
+    """The settings that one strategy was given, as texts by name. Ask for each, then call `finish` or `rest`."""
+
+    def __init__(self, strategy: str, settings: Mapping[str, str]) -> None:
+        """*strategy*: its name, for sentences."""
+        self._strategy = strategy
+        self._left = dict(settings)
+        self._known: list[str] = []
+
+    def text(self, key: str, default: str) -> str:
+        """A text that is not empty. Raises ConfigError: it is."""
+        value = self._take(key, default)
+        if not value:
+            raise self._wrong(key, value, f"a text that is not empty, such as {key}={default}")
+        return value
+
+    def number(self, key: str, default: int, least: int, most: int) -> int:
+        """A whole number. Raises ConfigError: it is none, or outside *least* to *most*."""
+        value = self._take(key, str(default))
+        digits = value.removeprefix("-")
+        number = int(value) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
+        if number is None or not least <= number <= most:
+            raise self._wrong(key, value, f"a whole number from {least} to {most}")
+        return number
+
+    def names(self, key: str, purpose: str) -> list[str]:
+        """One or more names separated by commas. Raises ConfigError: there is none; *purpose* says what to give."""
+        value = self._take(key, "")
+        found = [name.strip() for name in value.split(",") if name.strip()]
+        if not found:
+            raise self._wrong(key, value, purpose)
+        return found
+
+    def choice(self, key: str, default: str, allowed: Collection[str]) -> str:
+        """One of *allowed*. Raises ConfigError: it is not."""
+        value = self._take(key, default)
+        if value not in allowed:
+            raise self._wrong(key, value, f"one of {', '.join(allowed)}")
+        return value
+
+    def parsed(self, key: str, parse: Callable[[str], T]) -> T:
+        """What *parse* makes of the text, empty when not given. Raises ConfigError: *parse* raises ValueError."""
+        value = self._take(key, "")
+        try:
+            return parse(value)
+        except ValueError as problem:
+            raise self._wrong(key, value, str(problem)) from None
+
+    def rest(self) -> dict[str, str]:
+        """What nobody asked for yet."""
+        return dict(self._left)
+
+    def finish(self) -> None:
+        """Make sure that nothing is left. Raises ConfigError: something is."""
+        for key in sorted(self._left):
+            near = difflib.get_close_matches(key, self._known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            known = f"it knows {', '.join(self._known)}" if self._known else "it has none"
+            raise ConfigError(f"allocation strategy {self._strategy} has no setting {key} ({known}){hint}")
+
+    def _take(self, key: str, default: str) -> str:
+        self._known.append(key)
+        return self._left.pop(key, default).strip()
+
+    def _wrong(self, key: str, value: str, expected: str) -> ConfigError:
+        return ConfigError(f"allocation strategy {self._strategy}: {key}={value} should be {expected}")
