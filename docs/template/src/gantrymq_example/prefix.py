@@ -1,0 +1,70 @@
+"""The filter type PREFIX: messages of which one property begins with a given text.
+
+colour=bl      property colour is there and begins with "bl"
+colour=        property colour is there
+*              every message
+"""
+
+from __future__ import annotations
+
+from gantrymq.errors import SubscriptionParseFailed
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import ExtUnit, MessageFilter
+from gantrymq.model.subscription import ALL, Subscription
+
+
+class EveryMessage:
+    """The compiled form of ``*``; the store asks it nothing."""
+
+    accepts_all = True
+    needs_message = False
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """Always True."""
+        return True
+
+    def match_message(self, record: RecordView) -> bool:
+        """Always True."""
+        return True
+
+
+class BeginsWith:
+    """The compiled form of ``name=prefix``."""
+
+    accepts_all = False
+    needs_message = True  # properties are in the record, a queue entry knows nothing of them
+
+    def __init__(self, name: str, prefix: str) -> None:
+        self._name = name
+        self._prefix = prefix
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """True: unsure."""
+        return True
+
+    def match_message(self, record: RecordView) -> bool:
+        """Whether the property is there and begins with the prefix."""
+        value = record.properties.get(self._name)
+        return value is not None and value.startswith(self._prefix)
+
+
+class PrefixFilter:
+    """Compiles expressions; keeps no state."""
+
+    name = "PREFIX"
+
+    def compile(self, subscription: Subscription) -> MessageFilter:
+        """Prepare an expression.
+
+        Raises:
+            SubscriptionParseFailed: no ``=``, or no name before it.
+        """
+        expression = subscription.expression
+        if expression == ALL:
+            return EveryMessage()
+        name, mark, prefix = expression.partition("=")
+        if not mark or not name.strip():
+            raise SubscriptionParseFailed(
+                f"{expression!r} is no prefix expression; write name=prefix, such as colour=bl"
+            )
+        return BeginsWith(name.strip(), prefix)
