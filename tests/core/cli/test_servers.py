@@ -164,6 +164,16 @@ def test_a_broker_that_finds_no_name_server_is_not_ready_and_still_stops(run, tm
 
 
 @needs_store
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:9876;nowhere", "host:99999"])
+def test_a_name_server_that_is_no_address_is_one_sentence(run, tmp_path, address):
+    broker = run("broker", "-n", address, "--store", tmp_path / "store", "--port", 0, "--set", "store=memory")
+    code, errors = broker.end()
+    assert code == 1
+    assert errors.startswith("gantrymq: --namesrv: namesrvAddr: ")
+    assert errors.endswith("write host:port, several separated by ;\n")
+
+
+@needs_store
 def test_text_output_says_it_in_a_sentence(run, tmp_path):
     server = run(
         *("start", "--namesrv-port", 0, "--broker-port", 0, "--store", tmp_path / "store", "--set", "store=memory")

@@ -19,8 +19,10 @@ from gantrymq.cli import LOADED_AT
 from gantrymq.cli.output import print_json, warn
 from gantrymq.cli.run import stop_requested
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError
 from gantrymq.interfaces import RecoveryReport
-from gantrymq.model.hosts import format_address
+from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.nameserver.server import NameServer
 from gantrymq.world import World
 
@@ -85,10 +87,10 @@ class Servers:
 
     async def _start_broker(self, given: BrokerSettings) -> None:
         settings = given.settings
+        others = name_servers(settings)
         if self.name_server_address:
-            others = settings.text("namesrvAddr").split(";")
-            known = [self.name_server_address, *(a.strip() for a in others if a.strip())]
-            settings.set("namesrvAddr", ";".join(dict.fromkeys(known)), "the name server of this process")
+            known = dict.fromkeys([self.name_server_address, *others])
+            settings.set("namesrvAddr", ";".join(known), "the name server of this process")
         settings.set("storePathRootDir", str(store_root(settings)), settings.source("storePathRootDir"))
         server = BrokerServer(self.world, settings, given.plugins)
         self._running.append(server)
@@ -99,6 +101,23 @@ class Servers:
                 f"the broker listens on {settings.text('bindAddress')} but tells clients to come to "
                 f"{self.broker_address}, which only this machine can reach; set brokerIP1 to an address of this host"
             )
+
+
+def name_servers(settings: Settings) -> list[str]:
+    """Addresses of ``namesrvAddr``.
+
+    Raises:
+        ConfigError: one of them is not host:port.
+    """
+    addresses = [address.strip() for address in settings.text("namesrvAddr").split(";") if address.strip()]
+    for address in addresses:
+        try:
+            parse_address(address)
+        except ValueError as problem:
+            raise ConfigError(
+                f"{settings.source('namesrvAddr')}: namesrvAddr: {problem}; write host:port, several separated by ;"
+            ) from None
+    return addresses
 
 
 def advertises_loopback(advertised: str, bound: str) -> bool:
