@@ -72,7 +72,7 @@ def expected_environments() -> list[str]:
     pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
     here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
     names = [f"py{version.replace('.', '')}-{word}" for version in here for word in words]
-    return [*WITHOUT_TESTS, *names, *(["interop"] if java_is_here() or node_is_here() else [])]
+    return [*WITHOUT_TESTS, *names, "kit", *(["interop"] if java_is_here() or node_is_here() else [])]
 
 
 def java_is_here() -> bool:

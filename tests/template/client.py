@@ -1,0 +1,36 @@
+"""Talks to a broker from inside the fresh environment, and prints one JSON document.
+
+client.py NAMESRV send TOPIC COLOUR...              a message for each colour, which is body and property
+client.py NAMESRV pull TOPIC EXPRESSION TYPE        sorted bodies of what such a subscription gets
+"""
+
+import asyncio
+import json
+import sys
+
+from gantrymq.client import Producer, PullConsumer, PullStatus
+from gantrymq.model.message import Message
+
+
+async def send(namesrv, topic, *colours):
+    async with Producer("kit_producer", namesrv) as producer:
+        for colour in colours:
+            await producer.send(Message(topic, colour.encode(), properties={"colour": colour}))
+    return len(colours)
+
+
+async def pull(namesrv, topic, expression, kind):
+    found = []
+    async with PullConsumer("kit_consumer", namesrv) as consumer:
+        for queue in await consumer.queues(topic):
+            offset, end = 0, await consumer.max_offset(queue)
+            while offset < end:
+                result = await consumer.pull(queue, offset, expression=expression, expression_type=kind)
+                if result.status is PullStatus.FOUND:
+                    found += [message.body.decode() for message in result.messages]
+                offset = result.next_offset
+    return sorted(found)
+
+
+namesrv, action, *words = sys.argv[1:]
+print(json.dumps(asyncio.run({"send": send, "pull": pull}[action](namesrv, *words))))

@@ -1,0 +1,127 @@
+"""A fresh virtual environment with wheels of core, of one store and of the plugin template, and nothing else of ours.
+
+The wheels are built from a copy of just these three folders: whatever else lies in the tree cannot help.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TREES = ("core", "plugins/storage_mmap", "docs/template")
+CLIENT = Path(__file__).with_name("client.py")
+DEADLINE_S = 60
+LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")
+
+
+class Kit:
+    """The virtual environment."""
+
+    def __init__(self, folder, trees):
+        self.folder = folder
+        self.trees = trees
+        self.programs = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin")
+        self.environ = {key: value for key, value in os.environ.items() if key not in LEFT_OUT}
+        self.environ["HOME"] = str(folder)
+
+    def run(self, program, *words, cwd=None):
+        """Run a program of the environment to its end; its output, which must not be an error's."""
+        done = subprocess.run(
+            [self.programs / program, *map(str, words)],
+            capture_output=True,
+            text=True,
+            env=self.environ,
+            cwd=cwd or self.folder,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def client(self, namesrv, *words):
+        """Ask a broker through the client script; its answer."""
+        return json.loads(self.run("python", CLIENT, namesrv, *words))
+
+
+class Server:
+    """``gantrymq start`` of the environment, killed when it outlives the deadline."""
+
+    def __init__(self, kit, store):
+        words = ["start", "--store", store, "--namesrv-port", 0, "--broker-port", 0, "--output", "json"]
+        words += ["--log-level", "warning", "--set", "mappedFileSizeCommitLog=1048576"]
+        self.process = subprocess.Popen(
+            [kit.programs / "gantrymq", *map(str, words)], stdout=subprocess.PIPE, text=True, env=kit.environ
+        )
+        self.timer = threading.Timer(DEADLINE_S, self.process.kill)
+        self.timer.start()
+        line = self.process.stdout.readline()
+        assert line, "the server did not start"
+        self.namesrv = json.loads(line)["namesrv"]
+
+    def end(self, number=signal.SIGTERM):
+        """Send a signal and wait; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.communicate(timeout=DEADLINE_S)
+        self.timer.cancel()
+        return self.process.returncode
+
+
+@pytest.fixture(scope="session")
+def kit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kit")
+    trees = [folder / "tree" / tree for tree in TREES]
+    for tree, copy in zip(TREES, trees, strict=True):
+        shutil.copytree(ROOT / tree, copy, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    into = ["--python", str(folder / "venv")]
+    built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
+    needs = sorted({need for tree in trees for need in needs_of(tree)} | {"pytest>=8"})
+    missing = pip(*into, "install", *needs)
+    if missing:
+        pytest.skip(f"pip cannot get what core needs: {missing}")
+    problem = pip("wheel", "--no-deps", *built_here, "--wheel-dir", folder / "wheels", *trees)
+    if problem and not built_here:
+        pytest.skip(f"pip cannot get hatchling, which builds the wheels: {problem}")
+    assert not problem, problem
+    problem = pip(*into, "install", "--no-index", *sorted((folder / "wheels").glob("*.whl")))
+    assert not problem, problem
+    return Kit(folder, dict(zip(TREES, trees, strict=True)))
+
+
+@pytest.fixture
+def serve(kit, tmp_path):
+    """Start a server on the test's store; call it again after the last one has ended."""
+    started = []
+
+    def start():
+        started.append(Server(kit, tmp_path / "store"))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.end(signal.SIGKILL)
+
+
+def needs_of(tree):
+    """Requirements of a distribution that are not ours."""
+    listed = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["dependencies"]
+    return [need for need in listed if not need.startswith("gantrymq")]
+
+
+def pip(*words):
+    """Run pip; empty, or its last words where it failed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, words)],
+        capture_output=True,
+        text=True,
+    )
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no reason given"])[-1]

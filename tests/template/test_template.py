@@ -1,0 +1,64 @@
+"""The plugin template of docs/template, installed with pip from wheels and at work in a running broker."""
+
+import json
+import signal
+import sys
+
+import pytest
+
+pytestmark = [
+    pytest.mark.kit,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX"),
+]
+
+TOPIC = "Paint"
+
+
+def counts(tmp_path):
+    path = tmp_path / "store" / "plugins" / "topic_counts" / "counts.json"
+    return json.loads(path.read_text())["counts"]
+
+
+def test_only_what_was_asked_for_is_installed(kit):
+    code = "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions() if 'gantrymq' in d.name))"
+    assert kit.run("python", "-c", code).split() == ["gantrymq", "gantrymq-example", "gantrymq-storage-mmap"]
+
+
+def test_its_own_tests_pass(kit):
+    said = kit.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=kit.trees["docs/template"])
+    assert " passed" in said
+    assert " skipped" not in said
+
+
+def test_gantrymq_plugins_lists_what_it_registers(kit):
+    plugins = json.loads(kit.run("gantrymq", "plugins", "--output", "json"))["plugins"]
+    (example,) = [plugin for plugin in plugins if plugin["name"] == "example"]
+    assert (example["distribution"], example["state"]) == ("gantrymq-example", "loaded")
+    assert sorted(example["registers"]) == ["allocation rendezvous", "dispatcher topic_counts", "filter PREFIX"]
+
+
+def test_a_running_broker_filters_with_its_type(kit, serve):
+    server = serve()
+    kit.client(server.namesrv, "send", TOPIC, "blue", "red", "black", "green", "blank")
+    assert kit.client(server.namesrv, "pull", TOPIC, "colour=bl", "PREFIX") == ["black", "blank", "blue"]
+    assert len(kit.client(server.namesrv, "pull", TOPIC, "*", "PREFIX")) == 5
+    assert kit.client(server.namesrv, "pull", TOPIC, "colour=x", "PREFIX") == []
+    assert server.end() == 0
+
+
+def test_the_counts_are_right_over_a_restart_and_a_kill(kit, serve, tmp_path):
+    server = serve()
+    kit.client(server.namesrv, "send", TOPIC, *["red"] * 30)
+    kit.client(server.namesrv, "send", "Other", *["red"] * 4)
+    assert server.end() == 0
+    assert counts(tmp_path) == {"Other": 4, TOPIC: 30}
+    server = serve()
+    kit.client(server.namesrv, "send", TOPIC, *["blue"] * 20)
+    server.end(signal.SIGKILL)
+    assert 30 <= counts(tmp_path)[TOPIC] <= 50  # as of some position; the log has the rest
+    server = serve()
+    kit.client(server.namesrv, "send", TOPIC, "green")
+    assert server.end() == 0
+    assert counts(tmp_path) == {"Other": 4, TOPIC: 51}
+    assert serve().end() == 0  # a start that finds nothing new counts nothing
+    assert counts(tmp_path) == {"Other": 4, TOPIC: 51}
