@@ -43,7 +43,7 @@ def test_bi11_an_unknown_request_code(refuses):
 
 
 def test_bi12_a_request_that_nobody_serves(refuses):
-    refuses(RequestCode.UPDATE_BROKER_CONFIG, code=25, name="UPDATE_BROKER_CONFIG")
+    refuses(RequestCode.QUERY_BROKER_OFFSET, code=13, name="QUERY_BROKER_OFFSET")
 
 
 def test_bi13_a_request_that_needs_what_is_not_built(refuses):

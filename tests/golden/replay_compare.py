@@ -21,7 +21,17 @@ ABSENT = "(absent)"
 STATUS_CODES = {0, 19, 20, 21}  # here the remark is a name that tools print; of a refusal only the meaning counts
 
 # Members whose value is a time, a counter of changes or a host; only their type is compared.
-VARYING = {"timestamp", "counter", "lastUpdateTimestamp", "clientAddr", "topicPutTps"}
+VARYING = {
+    "clientAddr",
+    "consumeTps",
+    "counter",
+    "lastTimestamp",
+    "lastUpdateTimestamp",
+    "remoteIP",
+    "timestamp",
+    "topicPutTps",
+    "tps",
+}
 # The same among the runtime figures (28), where every value is a text.
 VARYING_FIGURES = {
     "bootTimestamp",

@@ -117,6 +117,19 @@ class GroupTable:
         bits = self.forbidden.get(group, {}).get(topic, 0)
         return not bits >> FORBID_READ_BIT & 1
 
+    def set_readable(self, group: str, topic: str, *, readable: bool) -> None:
+        """Let *group* read *topic*, or forbid it. Raises GroupNotExist."""
+        if group not in self._groups:
+            raise GroupNotExist(f"consumer group {group} does not exist on this broker; see: gantrymq group list")
+        topics = self.forbidden.setdefault(group, {})
+        bits = topics.get(topic, 0)
+        topics[topic] = bits & ~(1 << FORBID_READ_BIT) if readable else bits | 1 << FORBID_READ_BIT
+        if not topics[topic]:
+            del topics[topic]
+        if not topics:
+            del self.forbidden[group]
+        self._changed()
+
     def _changed(self) -> None:
         self.version.next(self._now_ms())
         for listener in self._listeners:

@@ -46,6 +46,7 @@ FOUND = 0
 PULL_NOT_FOUND = 19
 PULL_RETRY_IMMEDIATELY = 20
 PULL_OFFSET_MOVED = 21
+OFFSET_RESET = "OFFSET_RESET"  # the remark that says why
 
 _CODES = {
     GetStatus.FOUND: FOUND,
@@ -159,6 +160,12 @@ class Puller:
         queue = Queue(request.topic, request.queue_id)
         if may_hold and request.sys_flag & FLAG_COMMIT:
             self._offsets.commit(request.group, queue, request.commit_offset)
+        reset = self._offsets.take_reset(request.group, queue)
+        if reset is not None:
+            bounds = self._store.bounds(queue)
+            answer = (PULL_OFFSET_MOVED, OFFSET_RESET, reset, *bounds, (), 0, 0, topic.sys_flag, group.sys_flag)
+            respond(PullAnswer(*answer))
+            return
         try:
             found = self._store.get(queue, request.queue_offset, GetLimit(request.max_count), match)
         except FilterFailed as error:
@@ -201,6 +208,7 @@ class Puller:
         code = _CODES.get(found.status)
         if code is None:  # no such queue, or an empty one
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
+        self._offsets.pulled(request.group, Queue(request.topic, request.queue_id), found.next_offset)
         held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & FLAG_SUSPEND
         if held and self._hold(request, connection, respond, match):
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gantrymq.broker.clients import ClientTable
+from gantrymq.broker.cluster_queues import ClusterQueues
 from gantrymq.broker.filters import Filters
 from gantrymq.broker.followers import Followers, SyncFlush
 from gantrymq.broker.groups import GroupTable
@@ -18,11 +19,19 @@ from gantrymq.broker.send import Sender
 from gantrymq.broker.state_files import StateFiles
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.assignment import AssignmentRequests
 from gantrymq.broker.wire.clients import ClientRequests
+from gantrymq.broker.wire.config import ConfigRequests
+from gantrymq.broker.wire.counters import CounterRequests
 from gantrymq.broker.wire.dispatch import Dispatch
 from gantrymq.broker.wire.groups import GroupRequests
+from gantrymq.broker.wire.maintenance import MaintenanceRequests
+from gantrymq.broker.wire.members import MemberRequests
 from gantrymq.broker.wire.offsets import OffsetRequests
+from gantrymq.broker.wire.progress import ProgressRequests
 from gantrymq.broker.wire.pull import PullRequests
+from gantrymq.broker.wire.queue_entries import QueueEntryRequests
+from gantrymq.broker.wire.reset import ResetRequests
 from gantrymq.broker.wire.runtime import RuntimeRequests
 from gantrymq.broker.wire.send import SendRequests
 from gantrymq.broker.wire.topics import TopicRequests
@@ -79,6 +88,7 @@ class Rooms:
         )
         self.sender = Sender(world, settings, topics, groups, plugins.interceptors, transactions, unique_ids, identity)
         self.puller = Puller(settings, store, topics, groups, clients, tables.offsets, self.filters, self.held)
+        self.cluster_queues = ClusterQueues(identity, topics)
         self.dispatch = dispatch
         for family in (
             SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats),
@@ -88,6 +98,14 @@ class Rooms:
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
             GroupRequests(groups, clients, tables.offsets, state.saved),
             RuntimeRequests(clock, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
+            ConfigRequests(identity, settings, clock),
+            ProgressRequests(identity, clock, store, topics, groups, clients, tables.offsets, tables.stats),
+            ResetRequests(identity, settings, store, topics, groups, clients, tables.offsets),
+            MemberRequests(identity, store, topics, groups, clients),
+            CounterRequests(identity, tables.stats),
+            QueueEntryRequests(store, topics, clients),
+            AssignmentRequests(clients, plugins.allocations, self.cluster_queues.readable),
+            MaintenanceRequests(store, topics),
         ):
             self.dispatch.add(family.handlers())
         self.dispatch.add(plugins.handlers)

@@ -146,6 +146,7 @@ class BrokerServer:
             return
         client = RemotingClient(self.world)
         self._closing.append(client.close)
+        rooms.cluster_queues.ask(client, name_servers)
 
         def ordered(topics: frozenset[str]) -> None:
             rooms.sender.order_topics = topics

@@ -72,6 +72,13 @@ SCHEMA: tuple[Setting, ...] = (
     _flag("litePullMessageEnable", True, "Serve lite pull (361).", runtime=True),
     _number("channelExpiredTimeout", 120000, "Forget a client without heartbeat for so long, ms.", at_least=1000),
     _number("flushConsumerOffsetInterval", 5000, "Save committed offsets this often, ms.", at_least=100),
+    _flag(
+        "useServerSideResetOffset",
+        True,
+        "Keep reset offsets here and tell them to pulls; false tells the group's members.",
+        runtime=True,
+    ),
+    _text("configBlackList", "configBlackList;brokerConfigPath", "Keys that no request may change, by semicolons."),
     _number("consumerOffsetUpdateVersionStep", 500, "Commits between two steps of the data version.", at_least=1),
     _number(
         "registerNameServerPeriod",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from gantrymq.broker.tally import MINUTE, Tally
 from gantrymq.interfaces import DispatchEntry
 
 SAMPLE_S = 1.0
@@ -51,25 +52,34 @@ class Stats:
         self.missed = Meter()
         self.put_bytes = 0
         self.put_failed = 0
-        self._by_topic: dict[str, int] = {}
-        self._topic_samples: deque[tuple[float, dict[str, int]]] = deque(maxlen=7)  # one minute in steps of ten seconds
+        self.puts = Tally()  # by topic
+        self.gets = Tally()  # by topic@group
+        self.totals = Tally()  # by "put" and "get"
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
         """Count new messages. Budget: 0.3 us a message."""
-        by_topic = self._by_topic
+        now = self.puts.now
         size = 0
         for entry in entries:
             size += entry.size
-            topic = entry.topic
-            by_topic[topic] = by_topic.get(topic, 0) + 1
+            cell = now.get(entry.topic)
+            if cell is None:
+                now[entry.topic] = [1, entry.size, 1]
+            else:
+                cell[0] += 1
+                cell[1] += entry.size
+                cell[2] += 1
+        self.totals.add("put", len(entries), size, len(entries))
         self.put.total += len(entries)
         self.put_bytes += size
 
-    def pulled(self, count: int) -> None:
-        """Count one pull that found *count* messages."""
+    def pulled(self, count: int, key: str = "", size: int = 0) -> None:
+        """Count one pull that found *count* messages of *size* bytes; *key* is topic@group."""
         if count:
             self.got.total += count
             self.found.total += 1
+            self.gets.add(key, count, size)
+            self.totals.add("get", count, size)
         else:
             self.missed.total += 1
 
@@ -77,16 +87,20 @@ class Stats:
         """Take a sample; called every SAMPLE_S."""
         for meter in (self.put, self.got, self.found, self.missed):
             meter.sample(now)
-        if not self._topic_samples or now - self._topic_samples[-1][0] >= 10:
-            self._topic_samples.append((now, dict(self._by_topic)))
+        for tally in (self.puts, self.gets, self.totals):
+            tally.tick(now)
 
     def topic_put_tps(self, topic: str) -> float:
         """Messages a second into *topic* over the last minute."""
-        if len(self._topic_samples) < 2:
-            return 0.0
-        (first_at, first), (last_at, last) = self._topic_samples[0], self._topic_samples[-1]
-        return (last.get(topic, 0) - first.get(topic, 0)) / (last_at - first_at) if last_at > first_at else 0.0
+        return self.puts.over(topic, MINUTE).tps
+
+    def group_get_tps(self, topic: str, group: str) -> float:
+        """Messages a second of *topic* handed to *group* over the last minute."""
+        return self.gets.over(f"{topic}@{group}", MINUTE).tps
 
     def forget(self, topic: str) -> None:
-        """Drop the count of a deleted topic."""
-        self._by_topic.pop(topic, None)
+        """Drop the counts of a deleted topic."""
+        self.puts.forget(topic)
+        for key in self.gets.known():
+            if key.partition("@")[0] == topic:
+                self.gets.forget(key)

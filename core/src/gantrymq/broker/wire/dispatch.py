@@ -35,6 +35,15 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.QUERY_MESSAGE: "the message index is",
     RequestCode.VIEW_MESSAGE_BY_ID: "looking messages up by id is",
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: "transactional messages are",
+    RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
+    RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: "RocksDB is",
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
+    RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
+    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: "the control of cold data is",
+    RequestCode.SET_COMMITLOG_READ_MODE: "choosing how the log is read ahead is",
+    RequestCode.GET_BROKER_EPOCH_CACHE: "the controller is",
+    **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
 

@@ -1,4 +1,5 @@
-"""Groups for operators: 200, 225 (create), 201, 352 (read), 207 (delete), 203, 204 (who is online), 300, 343.
+"""Groups for operators: 200, 225 (create), 201, 352 (read), 207 (delete), 353 (forbid), 203, 204, 328 (who is online),
+300, 343, 345 (who reads what).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 """
@@ -26,8 +27,10 @@ from gantrymq.remoting.headers import (
     GetConsumerConnectionListRequest,
     GetProducerConnectionListRequest,
     GetSubscriptionGroupConfigRequest,
+    QuerySubscriptionByConsumerRequest,
     QueryTopicConsumeByWhoRequest,
     QueryTopicsByConsumerRequest,
+    UpdateGroupForbiddenRequest,
 )
 
 
@@ -57,6 +60,9 @@ class GroupRequests:
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbid,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self.subscription,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,
             RequestCode.QUERY_TOPICS_BY_CONSUMER: self.topics_of_group,
         }
@@ -134,6 +140,32 @@ class GroupRequests:
             raise RefusedWith(1, f"the producer group[{name}] not exist")
         return with_json(asked, {"connectionSet": [_connection(member) for member in members]})
 
+    def all_producers(self, asked: Command, connection: Connection) -> Command:
+        """328: members of every producer group."""
+        groups = self._clients.producer_groups()
+        return with_json(
+            asked, {"data": {group: [_producer(each) for each in members] for group, members in groups.items()}}
+        )
+
+    async def forbid(self, asked: Command, connection: Connection) -> Command:
+        """353: let a group read a topic, or not, when asked; answers whether it may."""
+        header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
+        if header.readable is not None:
+            self._groups.set_readable(header.group, header.topic, readable=header.readable)
+            await self._saved()
+        readable = self._groups.may_read(header.group, header.topic)
+        return with_json(asked, {"group": header.group, "readable": readable, "topic": header.topic})
+
+    def subscription(self, asked: Command, connection: Connection) -> Command:
+        """345: what a group that is online wants of a topic; no subscriptionData when it does not."""
+        header = QuerySubscriptionByConsumerRequest.from_ext(asked.ext)
+        online = self._clients.consumer_group(header.group)
+        found = online.subscriptions.get(header.topic or "") if online is not None else None
+        body: dict[str, Any] = {"group": header.group, "topic": header.topic}
+        if found is not None:
+            body["subscriptionData"] = found.to_json()
+        return with_json(asked, body)
+
     def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
         """300: groups that are subscribed to a topic or committed offsets for it."""
         topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
@@ -162,5 +194,15 @@ def _connection(member: Member) -> dict[str, Any]:
         "clientAddr": format_address(*member.connection.peer),
         "clientId": member.client_id,
         "language": member.language,
+        "version": member.version,
+    }
+
+
+def _producer(member: Member) -> dict[str, Any]:
+    return {
+        "clientId": member.client_id,
+        "language": member.language,
+        "lastUpdateTimestamp": member.heard_ms,
+        "remoteIP": f"/{format_address(*member.connection.peer)}",  # as Java prints an address
         "version": member.version,
     }

@@ -54,7 +54,7 @@ class PullRequests:
             if isinstance(answer, GantryError):
                 connection.reply(asked, _refused(asked, answer))
             else:
-                self._send(asked, connection, answer)
+                self._send(asked, connection, answer, request)
 
         try:
             self._puller.serve(request, connection, respond)
@@ -62,8 +62,8 @@ class PullRequests:
             return _refused(asked, error)
         return None
 
-    def _send(self, asked: Command, connection: Connection, answer: PullAnswer) -> None:
-        self._stats.pulled(answer.messages)
+    def _send(self, asked: Command, connection: Connection, answer: PullAnswer, request: PullRequest) -> None:
+        self._stats.pulled(answer.messages, f"{request.topic}@{request.group}", answer.size)
         head = encode_pull_head(
             asked.serialize,
             asked.opaque,

@@ -20,6 +20,14 @@ from gantrymq.world import Clock
 
 _POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities
 
+_NO_TIMERS = {  # as of a Java broker with timerWheelEnable=false
+    "timerReadBehind": "0",
+    "timerOffsetBehind": "0",
+    "timerCongestNum": "0",
+    "timerEnqueueTps": "0.0",
+    "timerDequeueTps": "0.0",
+}
+
 
 class RuntimeRequests:
     """Serves figures."""
@@ -93,6 +101,9 @@ class RuntimeRequests:
             "earliestMessageTimeStamp": str(self._earliest_ms(state.min_log_offset)),
             "startAcceptSendRequestTimeStamp": str(self._settings.number("startAcceptSendRequestTimeStamp")),
             "pageCacheLockTimeMills": "0",
+            "dispatchMaxBuffer": "0",  # a constant in Java too
+            "remainTransientStoreBufferNumbs": "2147483647",  # what Java says without that pool
+            **_NO_TIMERS,
             **idle_pools(),
             **state.details,
         }

@@ -1,0 +1,85 @@
+"""The broker's settings over the wire: 25 (change), 26 (show).
+
+A change holds until the broker stops: what shall stay belongs in broker.conf as well (a Java broker writes it there).
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (updateBrokerConfig, getBrokerConfig),
+common/.../Configuration.java.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.wire.answers import ok
+from gantrymq.config import Settings, Value
+from gantrymq.errors import ConfigError, NoPermission, RefusedWith
+from gantrymq.interfaces import Connection, Handler
+from gantrymq.loose_json import dumps
+from gantrymq.model.data_version import DataVersion
+from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.command import Command
+from gantrymq.settings_file import parse_properties
+from gantrymq.world import Clock
+
+log = logging.getLogger(__name__)
+
+ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "brokerConfigPath", "rocketmqHome"})
+
+
+class ConfigRequests:
+    """Serves the settings."""
+
+    def __init__(self, identity: Identity, settings: Settings, clock: Clock) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._clock = clock
+        self._version = DataVersion(timestamp=clock.now_ms())
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {RequestCode.UPDATE_BROKER_CONFIG: self.update, RequestCode.GET_BROKER_CONFIG: self.show}
+
+    def update(self, asked: Command, connection: Connection) -> Command:
+        """25: change settings that may change while the broker runs; all are checked before the first is set."""
+        where = request_name(asked.code)
+        try:
+            given = {line.key: line.value for line in parse_properties(asked.payload.decode(), where)}
+        except UnicodeDecodeError as error:
+            raise RefusedWith(1, f"{where}: the properties text is not UTF-8 at byte {error.start}") from error
+        black = ALWAYS_BLACK_LISTED.union(self._settings.text("configBlackList").split(";"))
+        refused = sorted(black & given.keys())
+        if refused:
+            raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
+        for key, value in given.items():
+            self._check(key, value, where)
+        for key, value in given.items():
+            self._settings.set(key, value, f"{where} of {connection.address}")
+            log.warning("%s set %s=%s until this broker stops; to keep it, put it in broker.conf", where, key, value)
+        if given:
+            self._version.next(self._clock.now_ms())
+        return ok(asked)
+
+    def show(self, asked: Command, connection: Connection) -> Command:
+        """26: every setting of this broker as properties, sorted by name; what was empty as it came out."""
+        identity = self._identity
+        values: dict[str, Value] = {
+            **self._settings.as_dict(),
+            "brokerIP1": identity.host,
+            "brokerName": identity.broker_name,
+            "listenPort": identity.port,
+        }
+        text = "".join(f"{key}={_text(value)}\n" for key, value in values.items())
+        return ok(asked, {"version": dumps(self._version.to_json()).decode()}, text.encode())
+
+    def _check(self, key: str, value: str, where: str) -> None:
+        setting = self._settings.schema.get(key)
+        if setting is None:
+            raise ConfigError(f"{key} is no setting of this broker; gantrymq config lists those there are")
+        if not setting.runtime:
+            raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
+        setting.parse(value, where)
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,63 @@
+"""Counters by name: 315.
+
+Kept are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE by topic, GROUP_GET_NUMS and GROUP_GET_SIZE by topic@group, BROKER_PUT_NUMS
+and BROKER_GET_NUMS by cluster. The other names RocketMQ has are refused with a sentence.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (viewBrokerStatsData),
+store/.../stats/BrokerStatsManager.java.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.stats import Stats
+from gantrymq.broker.tally import BYTES, DAY, HOUR, MESSAGES, MINUTE, Tally
+from gantrymq.broker.wire.answers import with_json
+from gantrymq.errors import RefusedWith
+from gantrymq.interfaces import Connection, Handler
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import ViewBrokerStatsDataRequest
+
+
+class CounterRequests:
+    """Serves counters."""
+
+    def __init__(self, identity: Identity, stats: Stats) -> None:
+        self._cluster = identity.cluster
+        self._totals = stats.totals
+        self._by_name = {
+            "TOPIC_PUT_NUMS": (stats.puts, MESSAGES),
+            "TOPIC_PUT_SIZE": (stats.puts, BYTES),
+            "GROUP_GET_NUMS": (stats.gets, MESSAGES),
+            "GROUP_GET_SIZE": (stats.gets, BYTES),
+        }
+        self._of_broker = {"BROKER_PUT_NUMS": "put", "BROKER_GET_NUMS": "get"}
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
+
+    def view(self, asked: Command, connection: Connection) -> Command:
+        """315: sum, rate and average of one counter over the last minute, hour and day."""
+        header = ViewBrokerStatsDataRequest.from_ext(asked.ext)
+        name, key = header.stats_name, header.stats_key
+        if name in self._of_broker and key == self._cluster:
+            return with_json(asked, _windows(self._totals, self._of_broker[name], MESSAGES))
+        if name not in self._by_name and name not in self._of_broker:
+            kept = ", ".join([*self._by_name, *self._of_broker])
+            raise RefusedWith(1, f"the counter {name} is not kept by this broker; it keeps {kept}")
+        tally, what = self._by_name.get(name, (self._totals, MESSAGES))
+        if name in self._of_broker or not tally.knows(key):
+            raise RefusedWith(1, f"The stats <{name}> <{key}> not exist")
+        return with_json(asked, _windows(tally, key, what))
+
+
+def _windows(tally: Tally, key: str, what: int) -> dict[str, Any]:
+    shown = {}
+    for name, window in (("statsDay", DAY), ("statsHour", HOUR), ("statsMinute", MINUTE)):
+        found = tally.over(key, window, what)
+        shown[name] = {"avgpt": found.per_time, "sum": found.sum, "tps": found.tps}
+    return shown

@@ -1,0 +1,99 @@
+"""Cleaning on demand, and the state of parts that a lone master without timers has nothing to say of.
+
+    306  queues without messages     nothing can be expired while the log begins at 0
+    316  queues without a topic      forgotten by the store
+    329  expired log files           refused: retention is not built
+    45   delay offsets               the empty table of a broker without delay levels
+    60, 61  timers                   refused, as a Java broker with timerWheelEnable=false does
+    907, 908  replication            what a Java master without slaves answers
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java, store/.../DefaultMessageStore.java
+(cleanUnusedTopic), store/.../ha/DefaultHAService.java (getRuntimeInfo).
+"""
+
+from __future__ import annotations
+
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import ok, with_json
+from gantrymq.errors import RefusedWith
+from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.model import names
+from gantrymq.model.data_version import DataVersion
+from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import ResetMasterFlushOffsetRequest
+
+
+class MaintenanceRequests:
+    """Serves operators who clean up or look after a cluster."""
+
+    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
+        self._store = store
+        self._topics = topics
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_log,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
+            RequestCode.GET_TIMER_CHECK_POINT: self.no_timers,
+            RequestCode.GET_TIMER_METRICS: self.no_timers,
+            RequestCode.GET_BROKER_HA_STATUS: self.replication,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
+        }
+
+    def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
+        """306: done when no file of the log was ever deleted, so that every entry has its message."""
+        if self._store.state().min_log_offset > 0:
+            raise RefusedWith(
+                1,
+                "the log of this store no longer begins at 0, and finding the queue entries before its begin is not "
+                "built in this version",
+            )
+        return ok(asked)
+
+    def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
+        """316: forget the queues of topics that do not exist; the broker's own stay."""
+        for topic in dict.fromkeys(queue.topic for queue in self._store.queues()):
+            if self._topics.get(topic) is None and not names.is_system_topic(topic):
+                self._store.drop(topic)
+        return ok(asked)
+
+    def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
+        """329: nothing here deletes files of the log."""
+        raise RefusedWith(
+            1, f"{request_name(asked.code)}: deleting files of the log by age is not built in this version"
+        )
+
+    def delay_offsets(self, asked: Command, connection: Connection) -> Command:
+        """45: no delay level has delivered anything."""
+        return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})
+
+    def no_timers(self, asked: Command, connection: Connection) -> Command:
+        """60, 61: there is no timer store."""
+        raise RefusedWith(1, f"{request_name(asked.code)}: timer messages are not built in this version")
+
+    def replication(self, asked: Command, connection: Connection) -> Command:
+        """907: a master without slaves, and how long its log is."""
+        client = {
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterFlushOffset": 0,
+            "maxOffset": 0,
+            "transferredByteInSecond": 0,
+        }
+        body = {
+            "haClientRuntimeInfo": client,
+            "haConnectionInfo": [],
+            "inSyncSlaveNums": 0,
+            "master": True,
+            "masterCommitLogMaxOffset": self._store.state().max_log_offset,
+        }
+        return with_json(asked, body)
+
+    def reset_master_flush_offset(self, asked: Command, connection: Connection) -> Command:
+        """908: only a slave has such an offset; a master agrees and does nothing."""
+        ResetMasterFlushOffsetRequest.from_ext(asked.ext)
+        return ok(asked)

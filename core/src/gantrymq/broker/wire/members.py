@@ -1,0 +1,126 @@
+"""Questions that the members of a consumer group answer: 307 (what they do), 309 (consume this now), 223 (offsets).
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (callConsumer, consumeMessageDirectly),
+broker/.../client/net/Broker2Client.java (getConsumeStatus).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantrymq import loose_json
+from gantrymq.broker.clients import ClientTable, Member
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import with_json
+from gantrymq.errors import CallTimeout, ConnectionLost, FormatError, InvalidParameter, RefusedWith
+from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.model.ids import parse_offset_id
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, request, response_to
+from gantrymq.remoting.headers import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+    GetConsumerStatusRequest,
+)
+
+ANSWER_S = 10.0
+STATUS_S = 5.0
+CONSUME_MSG_TIMEOUT = 207
+
+
+class MemberRequests:
+    """Passes questions on."""
+
+    def __init__(
+        self, identity: Identity, store: MessageStore, topics: TopicTable, groups: GroupTable, clients: ClientTable
+    ) -> None:
+        self._identity = identity
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.status,
+        }
+
+    async def running_info(self, asked: Command, connection: Connection) -> Command:
+        """307: what one member is doing, in its own words."""
+        header = GetConsumerRunningInfoRequest.from_ext(asked.ext)
+        return await self._pass_on(asked, header.consumer_group, header.client_id, asked.ext or {}, asked.body)
+
+    async def consume(self, asked: Command, connection: Connection) -> Command:
+        """309: one member consumes a stored message now, and says how that went."""
+        header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
+        ext = {**(asked.ext or {}), "brokerName": self._identity.broker_name}
+        topic = self._topics.get(header.topic) if header.topic else None
+        if topic is not None:
+            ext["topicSysFlag"] = str(topic.sys_flag)
+        group = self._groups.known(header.consumer_group)
+        if group is not None:
+            ext["groupSysFlag"] = str(group.sys_flag)
+        body: bytes | memoryview | None = asked.body
+        if header.msg_id:
+            try:
+                _, _, log_offset = parse_offset_id(header.msg_id)
+            except ValueError as error:
+                raise InvalidParameter(f"msgId: {error}") from error
+            record = self._store.read(log_offset)
+            if record is None:
+                raise RefusedWith(1, f"no message lies at {header.msg_id} (log offset {log_offset}) on this broker")
+            body = bytes(record.raw)
+        return await self._pass_on(asked, header.consumer_group, header.client_id or "", ext, body)
+
+    async def status(self, asked: Command, connection: Connection) -> Command:
+        """223: the offsets that members have in memory; one member when clientAddr names it."""
+        header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
+        online = self._clients.consumer_group(header.group)
+        if online is None or not online.members:
+            raise RefusedWith(1, f"No Any Consumer online in the consumer group: [{header.group}]")
+        table: dict[str, Any] = {}
+        for member in list(online.members.values()):
+            if header.client_addr and header.client_addr != member.client_id:
+                continue
+            ext = {"topic": header.topic, "group": header.group}
+            question = request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext)
+            answer = await self._answer(header.group, member, question, STATUS_S)
+            if answer.code == 0 and answer.payload:
+                table[member.client_id] = _offsets(answer, member)
+            if header.client_addr:
+                break
+        return with_json(asked, {"consumerTable": table, "messageQueueTable": {}})
+
+    async def _pass_on(
+        self, asked: Command, group: str, client_id: str, ext: dict[str, str], body: bytes | memoryview | None
+    ) -> Command:
+        online = self._clients.consumer_group(group)
+        members = online.members.values() if online is not None else ()
+        member = next((each for each in members if each.client_id == client_id), None)
+        if member is None:
+            raise RefusedWith(1, f"The Consumer <{group}> <{client_id}> not online")
+        answer = await self._answer(group, member, request(asked.code, ext, body), ANSWER_S)
+        return response_to(asked, answer.code, answer.remark, answer.ext, answer.body)
+
+    async def _answer(self, group: str, member: Member, question: Command, timeout_s: float) -> Command:
+        try:
+            return await member.connection.call(question, timeout_s)
+        except CallTimeout as error:
+            raise RefusedWith(
+                CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{member.client_id}> Timeout: {error}"
+            ) from error
+        except ConnectionLost as error:
+            raise RefusedWith(1, f"consumer <{group}> <{member.client_id}> left: {error}") from error
+
+
+def _offsets(answer: Command, member: Member) -> Any:
+    try:
+        body = loose_json.loads(answer.payload)
+    except FormatError as error:
+        raise RefusedWith(1, f"{member.client_id} answered what is not JSON: {error}") from error
+    return body.get("messageQueueTable") or {} if isinstance(body, dict) else {}

@@ -1,0 +1,192 @@
+"""How far groups are: 208, 317 (statistics), 303 (in time), 308 (lowest offsets), 314 (copy to another group).
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsumeStats, fetchAllConsumeStatsInBroker,
+queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offset/ConsumerOffsetManager.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from gantrymq.broker.clients import ClientTable
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.stats import Stats
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import ok, queue_json, queue_key, with_json
+from gantrymq.broker.wire.offsets import first_store_time, store_time_at
+from gantrymq.errors import TopicNotExist
+from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import (
+    CloneGroupOffsetRequest,
+    GetBrokerConsumeStatsRequest,
+    GetConsumeStatsRequest,
+    QueryConsumeTimeSpanRequest,
+    QueryCorrectionOffsetRequest,
+)
+from gantrymq.world import Clock
+
+_NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind every other
+
+
+class ProgressRequests:
+    """Serves what the offsets of groups tell."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        clock: Clock,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: ClientTable,
+        offsets: ConsumerOffsets,
+        stats: Stats,
+    ) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+        self._stats = stats
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {
+            RequestCode.GET_CONSUME_STATS: self.of_group,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.of_all,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.correction,
+            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+        }
+
+    async def of_group(self, asked: Command, connection: Connection) -> Command:
+        """208: one group, on the topics named or on all it committed offsets for."""
+        header = GetConsumeStatsRequest.from_ext(asked.ext)
+        group = header.consumer_group
+        named = [header.topic, *(header.topic_list or "").split(";")]
+        table: dict[Any, Any] = {}
+        tps = 0.0
+        for name in [each for each in named if each] or self._offsets.topics_of(group):
+            topic = self._followed(group, name)
+            if topic is not None:
+                table |= await self._queues(group, topic, topic.read_queues, pulled=True)
+                tps += self._stats.group_get_tps(name, group)
+        return with_json(asked, {"consumeTps": tps, "offsetTable": table})
+
+    async def of_all(self, asked: Command, connection: Connection) -> Command:
+        """317: every group, topic by topic; isOrder leaves out topics that are not ordered.
+
+        As in Java the pull offsets are left at 0, which makes totalInflightDiff minus the sum of all consumer offsets.
+        """
+        only_ordered = GetBrokerConsumeStatsRequest.from_ext(asked.ext).is_order
+        groups: list[dict[str, Any]] = []
+        behind = in_flight = 0
+        for group in list(self._groups.view):
+            found = []
+            for name in self._offsets.topics_of(group):
+                topic = self._followed(group, name)
+                if topic is None or (only_ordered and not topic.order):
+                    continue
+                table = await self._queues(group, topic, topic.write_queues, pulled=False)
+                found.append({"consumeTps": self._stats.group_get_tps(name, group), "offsetTable": table})
+                behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in table.values())
+                in_flight += sum(each["pullOffset"] - each["consumerOffset"] for each in table.values())
+            groups.append({group: found})
+            await asyncio.sleep(0)  # others have their turn between two groups
+        body = {
+            "brokerAddr": self._identity.address,
+            "consumeStatsList": groups,
+            "totalDiff": behind,
+            "totalInflightDiff": in_flight,
+        }
+        return with_json(asked, body)
+
+    async def time_span(self, asked: Command, connection: Connection) -> Command:
+        """303: when the oldest, the newest and the next message of each queue were stored, and how late that is."""
+        header = QueryConsumeTimeSpanRequest.from_ext(asked.ext)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
+        spans = []
+        for queue_id in range(topic.write_queues):
+            queue = Queue(topic.name, queue_id)
+            bounds = self._store.bounds(queue)
+            committed = self._offsets.committed(header.group, queue)
+            earliest = await first_store_time(self._store, queue)
+            consumed = earliest
+            if committed is not None and committed > 0:
+                consumed = await store_time_at(self._store, queue, committed - 1)
+            delay = 0
+            if (committed or 0) < bounds.max_offset:
+                delay = self._clock.now_ms() - await store_time_at(self._store, queue, committed or 0)
+            spans.append(
+                {
+                    "consumeTimeStamp": consumed,
+                    "delayTime": delay,
+                    "maxTimeStamp": await store_time_at(self._store, queue, bounds.max_offset - 1),
+                    "messageQueue": queue_json(self._of_cluster(queue)),
+                    "minTimeStamp": earliest,
+                }
+            )
+        return with_json(asked, {"consumeTimeSpanSet": spans})
+
+    def correction(self, asked: Command, connection: Connection) -> Command:
+        """308: the lowest offsets of all groups but those filtered; the largest number where compareGroup is behind.
+
+        Java also drops what the filtered groups committed, which is left alone here.
+        """
+        header = QueryCorrectionOffsetRequest.from_ext(asked.ext)
+        without = {each.strip() for each in (header.filter_groups or "").split(",")}
+
+        def min_offset(queue_id: int) -> int:
+            return self._store.bounds(Queue(header.topic, queue_id)).min_offset
+
+        lowest = self._offsets.lowest(header.topic, without, min_offset)
+        for queue_id, queue_offset in lowest.items():
+            committed = self._offsets.committed(header.compare_group, Queue(header.topic, queue_id))
+            if committed is not None and queue_offset > committed:
+                lowest[queue_id] = _NO_LONGER_THERE
+        return with_json(asked, {"correctionOffsets": lowest})
+
+    def clone(self, asked: Command, connection: Connection) -> Command:
+        """314: another group starts where one is, on one topic or on all."""
+        header = CloneGroupOffsetRequest.from_ext(asked.ext)
+        for name in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
+            known = self._topics.get(name) is not None
+            if known and (header.offline or self._followed(header.src_group, name) is not None):
+                self._offsets.copy(name, header.src_group, header.dest_group)
+        return ok(asked)
+
+    def _followed(self, group: str, name: str) -> TopicConfig | None:
+        """The topic, unless it is gone or the group is online and does not subscribe to it any more."""
+        online = self._clients.consumer_group(group)
+        if online is not None and online.subscriptions and name not in online.subscriptions:
+            return None
+        return self._topics.get(name)
+
+    def _of_cluster(self, queue: Queue) -> MessageQueue:
+        return MessageQueue(queue.topic, self._identity.broker_name, queue.queue_id)
+
+    async def _queues(self, group: str, topic: TopicConfig, count: int, *, pulled: bool) -> dict[Any, Any]:
+        """Queue to its offsets."""
+        table: dict[Any, Any] = {}
+        for queue_id in range(count):
+            queue = Queue(topic.name, queue_id)
+            consumed = max(0, self._offsets.committed(group, queue) or 0)
+            stored_ms = await store_time_at(self._store, queue, consumed - 1) if consumed else 0
+            table[queue_key(self._of_cluster(queue))] = {
+                "brokerOffset": self._store.bounds(queue).max_offset,
+                "consumerOffset": consumed,
+                "lastTimestamp": max(0, stored_ms),
+                "pullOffset": max(consumed, self._offsets.next_pull(group, queue)) if pulled else 0,
+            }
+        return table

@@ -1,0 +1,80 @@
+"""Entries of a queue, raw: 321.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (queryConsumeQueue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gantrymq.broker.clients import ClientTable
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import with_json
+from gantrymq.errors import InvalidParameter, RefusedWith
+from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
+from gantrymq.interfaces import Connection, GetLimit, GetResult, Handler, MessageStore
+from gantrymq.model.queue import Queue
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers import QueryConsumeQueueRequest
+
+_LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound
+
+
+class QueueEntryRequests:
+    """Serves queue entries."""
+
+    def __init__(self, store: MessageStore, topics: TopicTable, clients: ClientTable) -> None:
+        self._store = store
+        self._topics = topics
+        self._clients = clients
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {RequestCode.QUERY_CONSUME_QUEUE: self.entries}
+
+    async def entries(self, asked: Command, connection: Connection) -> Command:
+        """321: up to *count* entries from *index* on, with the group's subscription where one is named.
+
+        The entries are told from the records they point at: what no record belongs to any more is left out.
+        """
+        header = QueryConsumeQueueRequest.from_ext(asked.ext)
+        topic = self._topics.get(header.topic or "")
+        if topic is None or not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
+            raise RefusedWith(1, f"{header.queue_id}@{header.topic} is not exist!")
+        if header.index < 0 or header.count < 0:
+            raise InvalidParameter(f"index {header.index} and count {header.count} may not be negative")
+        queue = Queue(topic.name, header.queue_id)
+        bounds = self._store.bounds(queue)
+        found = [
+            {
+                "eval": False,
+                "physicOffset": record.log_offset,
+                "physicSize": record.total_size,
+                "tagsCode": tags_code_of(record.topic, record.properties, record.store_timestamp, _LEVELS_MS),
+            }
+            async for record in self._records(queue, header.index, min(header.count, MAX_ENTRIES))
+        ]
+        body: dict[str, Any] = {"maxQueueIndex": bounds.max_offset, "minQueueIndex": bounds.min_offset}
+        if header.consumer_group:
+            online = self._clients.consumer_group(header.consumer_group)
+            subscription = online.subscriptions.get(topic.name) if online is not None else None
+            if subscription is not None:
+                body["subscriptionData"] = subscription.to_json()
+            body["filterData"] = "null"
+        return with_json(asked, {**body, "queueData": found})
+
+    async def _records(self, queue: Queue, queue_offset: int, count: int) -> AsyncIterator[RecordView]:
+        while count > 0:
+            found = self._store.get(queue, queue_offset, GetLimit(count), None)
+            result = found if isinstance(found, GetResult) else await found
+            for buffer in result.buffers:
+                for record in iter_records(buffer):
+                    yield record
+            if not result.count:
+                return
+            count -= result.count
+            queue_offset = result.next_offset

@@ -1,0 +1,131 @@
+"""Setting a group's offsets from outside: 222, and 220 to the group's members.
+
+With ``useServerSideResetOffset`` (the default) the broker keeps the new offsets and tells each of the group's pulls
+once (21, OFFSET_RESET). Without it the members are told, and commit the new offsets themselves.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (resetOffset, resetOffsetInner),
+broker/.../client/net/Broker2Client.java (resetOffset).
+"""
+
+from __future__ import annotations
+
+from gantrymq.broker.clients import ClientTable
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.wire.answers import queue_json, queue_key, with_json
+from gantrymq.config import Settings
+from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
+from gantrymq.interfaces import Connection, Edge, Handler, MessageStore
+from gantrymq.loose_json import dumps
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import LanguageCode, RequestCode
+from gantrymq.remoting.command import Command, request
+from gantrymq.remoting.headers import ResetOffsetRequest
+
+
+class ResetRequests:
+    """Serves resets."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        settings: Settings,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: ClientTable,
+        offsets: ConsumerOffsets,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._offsets = offsets
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
+
+    def reset(self, asked: Command, connection: Connection) -> Command:
+        """222: by time (-1: the end), or one queue to an offset; answers the new offsets."""
+        header = ResetOffsetRequest.from_ext(asked.ext, asked.code)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
+        if self._settings.flag("useServerSideResetOffset"):
+            found = self._here(topic, header)
+        else:
+            found = self._at_members(topic, header, in_list_form=asked.language == LanguageCode.CPP)
+        return with_json(asked, {"offsetTable": {queue_key(self._of(topic, i)): found[i] for i in sorted(found)}})
+
+    def _here(self, topic: TopicConfig, header: ResetOffsetRequest) -> dict[int, int]:
+        if self._groups.known(header.group) is None:
+            raise GroupNotExist(
+                f"consumer group {header.group} does not exist on this broker; see: gantrymq group list"
+            )
+        wanted = range(topic.read_queues)
+        if header.queue_id >= 0:
+            if header.queue_id >= topic.read_queues:
+                raise InvalidParameter(
+                    f"queueId {header.queue_id} is outside topic {topic.name}, with {topic.read_queues} read queues"
+                )
+            wanted = range(header.queue_id, header.queue_id + 1)
+        found = {}
+        for queue_id in wanted:
+            given = header.offset if header.queue_id >= 0 else None
+            found[queue_id] = self._target(Queue(topic.name, queue_id), header.timestamp, given)
+        if not found:
+            raise RefusedWith(1, f"topic {topic.name} has no queue to reset")
+        for queue_id, queue_offset in found.items():
+            self._offsets.reset(header.group, Queue(topic.name, queue_id), queue_offset)
+        return found
+
+    def _target(self, queue: Queue, timestamp: int, given: int | None) -> int:
+        if given is None or given == -1:
+            return self._by_time(queue, timestamp)
+        bounds = self._store.bounds(queue)
+        if not bounds.min_offset <= given <= bounds.max_offset + 1:
+            there = f"[{bounds.min_offset}-{bounds.max_offset}] of {queue}"
+            raise RefusedWith(1, f"Target offset {given} not in consume queue range {there}")
+        return given
+
+    def _by_time(self, queue: Queue, timestamp: int) -> int:
+        if timestamp < 0:
+            return self._store.bounds(queue).max_offset
+        return max(0, self._store.offset_at(queue, timestamp, Edge.LOWER))
+
+    def _at_members(self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool) -> dict[int, int]:
+        """Tell every member (220, oneway); without force an offset only moves back."""
+        found = {}
+        for queue_id in range(topic.write_queues):
+            queue = Queue(topic.name, queue_id)
+            committed = self._offsets.committed(header.group, queue)
+            if committed is None:
+                raise RefusedWith(1, f"THe consumer group <{header.group}> not exist")
+            target = self._by_time(queue, header.timestamp)
+            found[queue_id] = target if header.is_force or target < committed else committed
+        online = self._clients.consumer_group(header.group)
+        if online is None or not online.members:
+            raise ConsumerNotOnline(
+                f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {topic.name} "
+                f"Timestamp: {header.timestamp}"
+            )
+        body: dict[str, object]
+        if in_list_form:
+            body = {"offsetTable": [{**queue_json(self._of(topic, i)), "offset": found[i]} for i in found]}
+        else:
+            body = {"offsetTable": {queue_key(self._of(topic, i)): found[i] for i in found}}
+        ext = ResetOffsetRequest(
+            topic=topic.name, group=header.group, timestamp=header.timestamp, is_force=header.is_force
+        ).to_ext()
+        for member in list(online.members):
+            member.oneway(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, dumps(body, sort=True), oneway=True))
+        return found
+
+    def _of(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic.name, self._identity.broker_name, queue_id)

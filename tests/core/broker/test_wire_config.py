@@ -1,0 +1,91 @@
+"""The broker's settings over the wire: 25 and 26."""
+
+from __future__ import annotations
+
+from broker_desk import START_MS, body_of
+
+from gantrymq.loose_json import loads
+
+
+def shown(answer):
+    return dict(line.split("=", 1) for line in bytes(answer.payload).decode().splitlines())
+
+
+def test_every_setting_is_shown_sorted_with_what_was_chosen(broker):
+    async def main(desk):
+        answer = await desk.ask(26)
+        values = shown(answer)
+        assert list(values) == sorted(values)
+        assert (values["brokerIP1"], values["listenPort"], values["brokerName"]) == ("10.0.0.1", "10911", "broker-a")
+        assert (values["autoCreateTopicEnable"], values["brokerPermission"]) == ("true", "6")
+        version = loads(answer.ext["version"])
+        assert (version["counter"], version["stateVersion"]) == (0, 0)
+        assert version["timestamp"] >= START_MS
+
+    broker(main)
+
+
+def test_a_setting_that_may_change_at_runtime_acts_at_once(broker):
+    async def main(desk):
+        assert (await desk.ask(25, None, b"autoCreateTopicEnable=false\n")).code == 0
+        assert (await desk.send("New")).code == 17
+        answer = await desk.ask(26)
+        assert shown(answer)["autoCreateTopicEnable"] == "false"
+        assert loads(answer.ext["version"])["counter"] == 1
+
+    broker(main)
+
+
+def test_black_listed_keys_are_refused(broker):
+    async def main(desk):
+        for key in ("configBlackList", "brokerConfigPath", "traceOn"):
+            answer = await desk.ask(25, None, f"{key}=x\n".encode())
+            assert (answer.code, key in answer.remark) == (16, True)
+
+    broker(main, configBlackList="configBlackList;traceOn")
+
+
+def test_what_cannot_be_set_changes_nothing(broker):
+    async def main(desk):
+        for line, words in (
+            ("listenPort=1", "at the start only"),
+            ("noSuchKey=1", "no setting of this broker"),
+            ("traceOn=maybe", "neither true nor false"),
+        ):
+            answer = await desk.ask(25, None, f"autoCreateTopicEnable=false\n{line}\n".encode())
+            assert (answer.code, words in answer.remark) == (1, True)
+        assert (await desk.ask(25, None, b"\xff")).code == 1
+        assert shown(await desk.ask(26))["autoCreateTopicEnable"] == "true"
+        assert (await desk.ask(25)).code == 0
+
+    broker(main)
+
+
+def test_cleaning_and_parts_that_are_not_there(broker):
+    async def main(desk):
+        for code in (306, 316, 908):
+            assert (await desk.ask(code, {"masterFlushOffset": "0"})).code == 0
+        for code in (329, 60, 61):
+            answer = await desk.ask(code)
+            assert (answer.code, "not built" in answer.remark) == (1, True)
+        for code in (2001, 2002, 2003, 2004, 1007, 3001, 3010, 354, 355, 323):
+            answer = await desk.ask(code)
+            assert (answer.code, "not built" in answer.remark) == (3, True)
+        assert body_of(await desk.ask(45))["offsetTable"] == {}
+        await desk.send("T")
+        replication = body_of(await desk.ask(907))
+        assert (replication["master"], replication["haConnectionInfo"]) == (True, [])
+        assert replication["masterCommitLogMaxOffset"] > 0
+
+    broker(main)
+
+
+def test_queues_without_a_topic_are_cleaned(broker):
+    async def main(desk):
+        await desk.send("Gone")
+        await desk.send("Stays")
+        del desk.tables.topics._topics["Gone"]
+        assert (await desk.ask(316)).code == 0
+        assert {queue.topic for queue in desk.server.store.queues()} == {"Stays"}
+
+    broker(main)
