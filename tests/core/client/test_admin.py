@@ -100,6 +100,22 @@ def test_topic_is_deleted_at_masters_and_name_servers(ask):
     ask(work)
 
 
+def test_members_of_a_group_as_one_broker_sees_them(ask):
+    async def work(admin, c):
+        listed = Command(0, body=b'{"consumerIdList":["c2@1","c1@1","c2@1"]}')
+        nobody = Command(1, remark="no consumer for this group, g")
+        c.brokers["a"].answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = listed
+        c.brokers["b"].answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = nobody
+        assert await admin.members("a:10911", "g") == ["c1@1", "c2@1", "c2@1"]
+        assert await admin.members("b:10911", "g") == []
+        assert c.brokers["a"].asked[-1].ext["consumerGroup"] == "g"
+        c.brokers["a"].answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = Command(1, remark="disk full")
+        with pytest.raises(BrokerRefused, match="disk full"):
+            await admin.members("a:10911", "g")
+
+    ask(work)
+
+
 def test_route_of_an_unknown_topic_says_where_to_look(ask):
     async def work(admin, c):
         with pytest.raises(NoRoute, match="gantrymq topic list"):

@@ -22,6 +22,7 @@ COMMANDS = {
     "broker": ("gantrymq.cli.servers:broker", "Run a broker."),
     "status": ("gantrymq.cli.status:status", "Show the clusters and their brokers."),
     "topic": ("gantrymq.cli.topic:topic", "List, create, delete and look at topics."),
+    "group": ("gantrymq.cli.group:group", "Plan how a consumer group shares out its queues."),
     "message": ("gantrymq.cli.message:message", "Send, pull and follow messages."),
     "plugins": ("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
     "config": ("gantrymq.cli.config:config", "Show settings, and explain one."),

@@ -16,7 +16,7 @@ import attrs
 from gantrymq.client.calls import Calls, refused
 from gantrymq.client.instance import ClientInstance, join
 from gantrymq.client.routes import ClusterInfo, TopicRoute, parse_clusters, parse_route
-from gantrymq.errors import ClientError, FormatError, NoRoute
+from gantrymq.errors import BrokerRefused, ClientError, FormatError, NoRoute
 from gantrymq.loose_json import loads, object_key
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -24,6 +24,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers import Header
+from gantrymq.remoting.headers.clients import GetConsumerListByGroupRequest
 from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest, GetRouteinfoByTopicRequest
 from gantrymq.remoting.headers.topics import (
     CreateTopicRequest,
@@ -36,6 +37,7 @@ from gantrymq.world import World
 __all__ = ["Admin", "QueueStats"]
 
 ADMIN_TIMEOUT_S = 5.0
+NO_MEMBERS = "no consumer for this group"  # begins the remark of a broker that sees none
 
 
 @attrs.frozen
@@ -211,6 +213,22 @@ class Admin:
         """A broker's figures by name, as texts; which there are depends on its version."""
         members = _members(await self._ask(address, RequestCode.GET_BROKER_RUNTIME_INFO, None), "runtime info")
         return {str(name): str(value) for name, value in sorted((members.get("table") or {}).items())}
+
+    async def members(self, address: str, group: str) -> list[str]:
+        """Client ids of a consumer group's members that one broker sees, sorted; an id once for each connection.
+
+        Args:
+            address: ip:port of a broker; members are connected to every broker of the topics they consume.
+            group: its name; a group that the broker does not know has no members.
+        """
+        header = GetConsumerListByGroupRequest(consumer_group=group)
+        try:
+            reply = await self._ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+        except BrokerRefused as problem:
+            if problem.remark.startswith(NO_MEMBERS):
+                return []
+            raise
+        return sorted(str(client_id) for client_id in _members(reply, "member list").get("consumerIdList") or ())
 
     async def _ask(self, address: str, code: RequestCode, header: Header | None) -> Command:
         return await self._calls().ask(address, code, header, timeout_s=self._timeout_s)

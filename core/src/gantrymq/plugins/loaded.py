@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import click
 
 STORE_TO_INSTALL = "gantrymq-storage-mmap"
+ALLOCATION_TO_INSTALL = "gantrymq-allocate"
 
 
 class PluginState(enum.Enum):
@@ -82,4 +83,18 @@ class Plugins:
         raise PluginError(
             f"store={name}: no installed plugin offers a store of that name (there is {', '.join(self.stores)}); set "
             f"store= to one of these or install its plugin, such as: pip install gantrymq-storage-{name}"
+        )
+
+    def allocation(self, name: str) -> Callable[[dict[str, str]], AllocationStrategy]:
+        """The factory of the allocation strategy *name*; it takes the strategy's settings.
+
+        Raises:
+            PluginError: no installed plugin offers it; says which there are, or what to install.
+        """
+        if name in self.allocations:
+            return self.allocations[name]
+        there = f"there is {', '.join(self.allocations)}" if self.allocations else "there is none"
+        raise PluginError(
+            f"no installed plugin offers the allocation strategy {name} ({there}); RocketMQ's are installed with: "
+            f"pip install {ALLOCATION_TO_INSTALL}"
         )
