@@ -39,9 +39,11 @@ def parse_address(text: str) -> tuple[str, int]:
         ValueError: no port, or one outside 0..65535.
     """
     host, mark, port = text.strip().rpartition(":")
-    if not mark or not port.isdigit() or int(port) > 65535 or not host:
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not mark or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise ValueError(f"{text!r} is not host:port")
-    return host.strip("[]"), int(port)
+    return host, int(port)
 
 
 def format_address(host: str, port: int) -> str:
