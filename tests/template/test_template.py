@@ -46,6 +46,20 @@ def test_a_running_broker_filters_with_its_type(kit, serve):
     assert server.end() == 0
 
 
+def test_group_plan_shows_how_its_strategy_moves_queues(kit, serve):
+    server = serve()
+    kit.client(server.namesrv, "send", TOPIC, "red")
+    words = ["-t", TOPIC, "-n", server.namesrv, "--strategy", "rendezvous", "--members", "c1,c2,c3"]
+    plan = json.loads(kit.run("gantrymq", "group", "plan", *words, "--remove-member", "c3", "--output", "json"))
+    assert (plan["strategy"], plan["unread"], plan["shared"]) == ("rendezvous", [], [])
+    members = {each["member"]: each for each in plan["members"]}
+    assert plan["queues"] == sum(len(each["before"]) for each in members.values()) > 0
+    moved = [{"broker": move["broker"], "queue": move["queue"]} for move in plan["moves"]]
+    assert moved == members["c3"]["before"]  # those of the member that leaves, and no other
+    salted = kit.run("gantrymq", "group", "plan", *words, "--strategy-setting", "salt=x", "--output", "json")
+    assert json.loads(salted)["settings"] == {"salt": "x"}
+
+
 def test_the_counts_are_right_over_a_restart_and_a_kill(kit, serve, tmp_path):
     server = serve()
     kit.client(server.namesrv, "send", TOPIC, *["red"] * 30)
