@@ -48,6 +48,11 @@ def test_refuses_with_one_sentence(name, settings, sentence):
         ({"inner": "CONFIG"}, None, "inner=CONFIG should be one of AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, STICKY"),
         ({"separator": ""}, None, "separator= should be a text that is not empty, such as separator=-"),
         ({"inner": "AVG"}, "STICKY", "allocation strategy STICKY has no setting inner (it knows previous)"),
+        (
+            {"seperator": "@"},
+            "AVG",
+            "MACHINE_ROOM_NEARBY-AVG has no setting seperator (it knows separator); did you mean",
+        ),
         ({"virtual_nodes": "x"}, "CONSISTENT_HASH", "CONSISTENT_HASH: virtual_nodes=x should be"),
     ],
 )

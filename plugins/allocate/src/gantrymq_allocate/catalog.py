@@ -96,8 +96,8 @@ def nearby(settings: dict[str, str], inner: str | None = None) -> MachineRoomNea
     Every other setting is the inner strategy's.
 
     Raises:
-        ConfigError: the separator is empty, the inner name is not one of `SHARING`, or the inner strategy refuses
-            its settings.
+        ConfigError: the separator is empty, the inner name is not one of `SHARING`, a setting looks like a misspelt
+            one of these, or the inner strategy refuses what is left.
     """
     given = Given("MACHINE_ROOM_NEARBY" + (f"-{inner}" if inner else ""), settings)
     separator = given.text("separator", DEFAULT_SEPARATOR)

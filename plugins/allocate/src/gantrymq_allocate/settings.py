@@ -60,16 +60,24 @@ class Given:
             raise self._wrong(key, value, str(problem)) from None
 
     def rest(self) -> dict[str, str]:
-        """What nobody asked for yet."""
+        """What nobody asked for yet, for an inner strategy. Raises ConfigError: it looks like one of ours misspelt."""
+        for key in sorted(self._left):
+            if self._near(key):
+                raise self._unknown(key)
         return dict(self._left)
 
     def finish(self) -> None:
         """Make sure that nothing is left. Raises ConfigError: something is."""
-        for key in sorted(self._left):
-            near = difflib.get_close_matches(key, self._known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            known = f"it knows {', '.join(self._known)}" if self._known else "it has none"
-            raise ConfigError(f"allocation strategy {self._strategy} has no setting {key} ({known}){hint}")
+        if self._left:
+            raise self._unknown(min(self._left))
+
+    def _near(self, key: str) -> list[str]:
+        return difflib.get_close_matches(key, self._known, 1)
+
+    def _unknown(self, key: str) -> ConfigError:
+        known = f"it knows {', '.join(self._known)}" if self._known else "it has none"
+        hint = "".join(f"; did you mean {near}?" for near in self._near(key))
+        return ConfigError(f"allocation strategy {self._strategy} has no setting {key} ({known}){hint}")
 
     def _take(self, key: str, default: str) -> str:
         self._known.append(key)
