@@ -121,6 +121,8 @@ _ACCESS = "access control is not built in this version; keep the ports inside a 
 _TLS = "TLS is not built in this version; put a TLS proxy in front of the ports"
 _POP = "pop consumption is not built in this version; consumers pull or push"
 
+_METRICS = "metrics need a plugin that is not installed; install it with: pip install gantrymq-metrics"
+
 NOT_BUILT: dict[str, tuple[Test, str]] = {
     "brokerRole": (_other_than("ASYNC_MASTER"), _REPLICATION),
     "brokerId": (_other_than("0"), _REPLICATION),
@@ -158,7 +160,7 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "readUnCommitted": (_true, "messages are never shown before they are confirmed"),
     "defaultMessageRequestMode": (_other_than("PULL"), _POP),
     "popConsumerKVServiceEnable": (_true, _POP),
-    "metricsExporterType": (_other_than("DISABLE", "0"), "the metrics exporter is not built in this version"),
+    "metricsExporterType": (_other_than("DISABLE", "0"), _METRICS),
     "clusterTest": (_true, "cluster test mode is not built"),
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gantrymq.broker.figures import take_figures
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.config import Settings
 from gantrymq.errors import RefusedWith
@@ -14,6 +15,7 @@ from gantrymq.interfaces import (
     Bounds,
     Connection,
     DispatchEntry,
+    Figures,
     GetLimit,
     GetResult,
     Interceptor,
@@ -109,6 +111,14 @@ class BrokerFacade:
     def on_arrival(self, callback: Callable[[Queue, int], Any]) -> None:
         """Call *callback* with queue and new maximum offset after each publication."""
         self._arrivals.append(callback)
+
+    def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
+        """Call *callback* with messages and seconds after each acknowledged batch."""
+        self._rooms.pipeline.on_acknowledged(callback)
+
+    def figures(self) -> Figures:
+        """What the broker counts of itself, as it is now."""
+        return take_figures(self._tables, self._rooms)
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""

@@ -71,6 +71,10 @@ class Registration:
             for wait in pending:
                 wait.cancel()
 
+    def states(self) -> dict[str, str | None]:
+        """Each name server's address, with what went wrong there the last time; None when it has us registered."""
+        return {address: loop.problem for address, loop in self._loops.items()}
+
     def changed(self) -> None:
         """A topic changed: tell all name servers now."""
         for loop in self._loops.values():
@@ -146,6 +150,7 @@ class _Loop:
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.first = asyncio.Event()  # set by the first success
+        self.problem: str | None = "not registered yet"
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -167,11 +172,13 @@ class _Loop:
                 if failures:
                     log.warning("registered with name server %s again", self._address)
                 failures = 0
+                self.problem = None
                 self.first.set()
             except ClientError as error:
                 if not failures:
                     log.warning("not registered with name server %s, trying on: %s", self._address, error)
                 failures += 1
+                self.problem = str(error)
             await self._pause(failures)
 
     async def _pause(self, failures: int) -> None:

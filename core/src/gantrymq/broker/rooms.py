@@ -72,6 +72,9 @@ class Rooms:
         transactions: TransactionService | None,
     ) -> None:
         self.on_topic_deleted: Callable[[], None] = lambda: None
+        self.name_servers: Callable[[], dict[str, str | None]] = dict  # replaced once there is a registration
+        self.identity = identity
+        self.followers = followers
         self._tables = tables
         self._store = store
         self._state = state

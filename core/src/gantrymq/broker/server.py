@@ -161,6 +161,7 @@ class BrokerServer:
             timeout_s=self.settings.number("registerBrokerTimeoutMills") / 1000,
             on_order_topics=ordered,
         )
+        rooms.name_servers = registration.states
         registration.start()
         self._closing.append(registration.stop)
         self.tables.topics.on_change(lambda topic: registration.changed())

@@ -31,6 +31,7 @@ class Sum(NamedTuple):
 
 
 NOTHING = Sum(0, 0.0, 0.0)
+_NONE: Cell = [0, 0, 0]
 
 
 class _Window:
@@ -48,6 +49,7 @@ class Tally:
     def __init__(self) -> None:
         self._windows = [_Window(*each) for each in _PARTS]
         self._since: dict[str, float] = {}  # key to the begin of the part it was first seen in
+        self._ended: dict[str, Cell] = {}  # sums since the start, the open part left out
         self.now: dict[str, Cell] = self._windows[MINUTE].open
 
     def add(self, key: str, messages: int, size: int, times: int = 1) -> None:
@@ -89,8 +91,16 @@ class Tally:
         seconds = spans.ended - max(spans.parts[0][0], self._since[key])
         return Sum(total, total / seconds if seconds > 0 else 0.0, total / times if times else 0.0)
 
+    def total(self, key: str) -> tuple[int, int]:
+        """Messages and bytes since the start, up to this moment."""
+        messages, size, _ = (
+            sum(each) for each in zip(self._ended.get(key, _NONE), self.now.get(key, _NONE), strict=True)
+        )
+        return messages, size
+
     def forget(self, key: str) -> None:
         """Drop a key."""
+        self._ended.pop(key, None)
         self._since.pop(key, None)
         self.now.pop(key, None)
 
@@ -108,6 +118,7 @@ class Tally:
             self.now = window.open
             for key in closed:
                 self._since.setdefault(key, began)
+            _merge(self._ended, closed)
             for wider in self._windows[HOUR:]:
                 _merge(wider.open, closed)
 

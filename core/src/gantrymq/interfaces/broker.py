@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.figures import Figures
 from gantrymq.interfaces.store import Bounds, GetLimit, GetResult, MessageStore, PutResult, StoreMessage
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -137,6 +138,16 @@ class Broker(Protocol):
 
     def on_arrival(self, callback: Callable[[Queue, int], Any]) -> None:
         """Call *callback* with queue and new maximum offset after each publication."""
+
+    def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
+        """Call *callback* after each batch of messages that passed its gates and is visible.
+
+        It gets how many messages the batch had, and the seconds from their append to their acknowledgement. What it
+        raises is logged.
+        """
+
+    def figures(self) -> Figures:
+        """What the broker counts of itself, as it is now; for monitoring, not for every message."""
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files; made on first use."""

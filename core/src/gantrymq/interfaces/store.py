@@ -177,6 +177,8 @@ class StoreState:
     published_offset: int
     refusal: str | None = None  # a sentence, None while writes are taken
     details: dict[str, str] = attrs.field(factory=dict)  # runtime figures under RocketMQ's names
+    syncs: int = 0  # how often the log was made durable since the start
+    sync_s: float = 0.0  # seconds that took in all
 
 
 class MessageStore(Protocol):

@@ -44,6 +44,8 @@ class LogFlusher:
         self.flushed_offset = log.end
         self.flushed_timestamp = 0  # ms, store time of the newest record known to be durable
         self.failure: str | None = None
+        self.syncs = 0  # that ended well, since the start
+        self.sync_s = 0.0  # seconds they took
         self._log = log
         self._workers = workers
         self._clock = clock
@@ -87,7 +89,8 @@ class LogFlusher:
         self._syncing = True
         target, timestamp = self._log.end, self._log.last_timestamp
         files = self._log.between(self.flushed_offset, target)
-        self._workers.submit(sync_files, files, done=lambda _, error: self._synced(target, timestamp, error))
+        began = self._clock.monotonic()
+        self._workers.submit(sync_files, files, done=lambda _, error: self._synced(target, timestamp, began, error))
 
     async def stop(self) -> None:
         """Make everything durable and end the background flush.
@@ -106,7 +109,7 @@ class LogFlusher:
         if self.failure is not None:
             raise StoreError(self.failure)
 
-    def _synced(self, target: int, timestamp: int, error: BaseException | None) -> None:
+    def _synced(self, target: int, timestamp: int, began: float, error: BaseException | None) -> None:
         self._syncing = False
         waiters, self._waiters = self._waiters, []
         if error is not None:
@@ -119,6 +122,8 @@ class LogFlusher:
                     future.set_exception(StoreError(self.failure))
             return
         self.flushed_offset, self.flushed_timestamp = target, timestamp
+        self.syncs += 1
+        self.sync_s += self._clock.monotonic() - began
         for wanted, future in waiters:
             if wanted > target:
                 self._waiters.append((wanted, future))

@@ -261,6 +261,8 @@ class MmapStore:
             flushed_offset=self._flusher.flushed_offset,
             published_offset=self._publisher.published_offset,
             refusal=self.refusal(),
+            syncs=self._flusher.syncs,
+            sync_s=self._flusher.sync_s,
             details={
                 "commitLogMinOffset": str(log.min_offset),
                 "commitLogMaxOffset": str(log.end),

@@ -57,6 +57,11 @@ class Dispatch:
         self._lost: list[Callable[[Connection], None]] = []
         self._turning_away = False
 
+    @property
+    def connections(self) -> int:
+        """How many open connections have asked something."""
+        return len(self._connections)
+
     def add(self, handlers: Mapping[int, Handler]) -> None:
         """Serve these codes too; a code that is served already is replaced."""
         self._handlers.update(handlers)

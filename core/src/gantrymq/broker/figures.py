@@ -1,0 +1,51 @@
+"""The broker's figures, taken from its rooms in one go (`gantrymq.interfaces.Figures`)."""
+
+from __future__ import annotations
+
+from gantrymq.broker.offsets import AT
+from gantrymq.broker.rooms import Rooms, Tables
+from gantrymq.broker.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.interfaces import Figures, Flow, OnlineGroup
+
+
+def take_figures(tables: Tables, rooms: Rooms) -> Figures:
+    """Read every table once; about 2 us a topic or group that something was counted for."""
+    stats, clients, identity = tables.stats, tables.clients, rooms.identity
+    return Figures(
+        cluster=identity.cluster,
+        broker=identity.broker_name,
+        address=identity.address,
+        puts=flows(stats.puts),
+        gets={pair(key): flow for key, flow in flows(stats.gets).items()},
+        put=flow_of(stats.totals, "put", (stats.put.total, stats.put_bytes)),
+        got=flow_of(stats.totals, "get", stats.totals.total("get")),
+        put_failed=stats.put_failed,
+        pulls_found=stats.found.total,
+        pulls_missed=stats.missed.total,
+        pulls_held=rooms.held.count,
+        connections=rooms.dispatch.connections,
+        groups=len(tables.groups.view),
+        producers={group: len(members) for group, members in clients.producer_groups().items()},
+        consumers={
+            group.name: OnlineGroup(len(group.members), group.message_model) for group in clients.consumer_groups()
+        },
+        committed={pair(key): dict(queues) for key, queues in tables.offsets.table.items() if AT in key},
+        parked=dict(rooms.followers.parked),
+        name_servers=rooms.name_servers(),
+    )
+
+
+def flows(tally: Tally) -> dict[str, Flow]:
+    """Every key that something was counted for."""
+    return {key: flow_of(tally, key, tally.total(key)) for key in tally.known()}
+
+
+def flow_of(tally: Tally, key: str, total: tuple[int, int]) -> Flow:
+    """One key, with its rates over the last minute."""
+    return Flow(*total, tally.over(key, MINUTE, MESSAGES).tps, tally.over(key, MINUTE, BYTES).tps)
+
+
+def pair(key: str) -> tuple[str, str]:
+    """``topic@group`` in two."""
+    topic, _, group = key.partition(AT)
+    return topic, group

@@ -1,0 +1,53 @@
+"""What a broker knows of itself, for plugins that show it (`Broker.figures`).
+
+Counts grow from the broker's start and never shrink, but those of a deleted topic go with it. Rates are over the last
+whole minute, in parts of ten seconds: they lag by up to one part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+
+@attrs.frozen
+class Flow:
+    """Messages that went one way."""
+
+    messages: int = 0
+    size: int = 0  # bytes of the records
+    messages_per_s: float = 0.0
+    bytes_per_s: float = 0.0
+
+
+@attrs.frozen
+class OnlineGroup:
+    """A consumer group that has members now."""
+
+    members: int
+    message_model: str  # CLUSTERING or BROADCASTING
+
+
+@attrs.frozen
+class Figures:
+    """One moment of a broker. The mappings belong to whoever asked."""
+
+    cluster: str
+    broker: str  # brokerName
+    address: str  # host:port as advertised
+    puts: Mapping[str, Flow]  # by topic
+    gets: Mapping[tuple[str, str], Flow]  # by topic and group
+    put: Flow  # all topics
+    got: Flow  # all groups
+    put_failed: int  # sends that were refused
+    pulls_found: int
+    pulls_missed: int
+    pulls_held: int  # waiting in long polls now
+    connections: int  # open ones that have asked something
+    groups: int  # consumer groups that exist, online or not
+    producers: Mapping[str, int]  # group to members
+    consumers: Mapping[str, OnlineGroup]
+    committed: Mapping[tuple[str, str], Mapping[int, int]]  # topic and group to queue id to queue offset
+    parked: Mapping[str, str]  # dispatcher to the reason why it is not fed any more
+    name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered

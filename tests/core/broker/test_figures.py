@@ -1,0 +1,153 @@
+"""What plugins that show a broker are told of it."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from gantrymq.broker.figures import pair, take_figures
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.broker.stats import Stats
+from gantrymq.broker.tally import Tally
+from gantrymq.config import Settings
+from gantrymq.interfaces import DispatchEntry, Flow, OnlineGroup, PutResult, PutStatus
+from gantrymq.model.queue import Queue
+
+
+def entry(topic, size=100):
+    return DispatchEntry(topic, 0, 0, 0, size, 0, 0, 0, 0, b"")
+
+
+def tables_and_rooms():
+    stats = Stats()
+    stats.sample(0.0)
+    stats.published([entry("Orders"), entry("Orders", 50), entry("Bills")])
+    stats.pulled(2, "Orders@readers", 150)
+    stats.pulled(0)
+    offsets = ConsumerOffsets(500, lambda: 0)
+    offsets.commit("readers", Queue("Orders", 1), 7)
+    online = SimpleNamespace(name="readers", members={1: None, 2: None}, message_model="CLUSTERING")
+    clients = SimpleNamespace(consumer_groups=lambda: [online], producer_groups=lambda: {"senders": [None]})
+    groups = GroupTable(Settings(SCHEMA), lambda: 0)
+    tables = SimpleNamespace(stats=stats, clients=clients, groups=groups, offsets=offsets)
+    rooms = SimpleNamespace(
+        identity=Identity("C", "broker-a", 0, "127.0.0.1", 10911),
+        held=SimpleNamespace(count=3),
+        dispatch=SimpleNamespace(connections=4),
+        followers=SimpleNamespace(parked={"index": "OSError: no"}),
+        name_servers=lambda: {"127.0.0.1:9876": None},
+    )
+    return tables, rooms
+
+
+def test_figures_are_what_the_tables_hold():
+    taken = take_figures(*tables_and_rooms())
+    assert (taken.cluster, taken.broker, taken.address) == ("C", "broker-a", "127.0.0.1:10911")
+    assert taken.puts == {"Orders": Flow(2, 150), "Bills": Flow(1, 100)}
+    assert taken.gets == {("Orders", "readers"): Flow(2, 150)}
+    assert (taken.put, taken.got) == (Flow(3, 250), Flow(2, 150))
+    assert (taken.pulls_found, taken.pulls_missed, taken.pulls_held, taken.connections) == (1, 1, 3, 4)
+    assert taken.producers == {"senders": 1}
+    assert taken.consumers == {"readers": OnlineGroup(2, "CLUSTERING")}
+    assert taken.committed == {("Orders", "readers"): {1: 7}}
+    assert taken.parked == {"index": "OSError: no"}
+    assert taken.name_servers == {"127.0.0.1:9876": None}
+
+
+def test_rates_are_those_of_the_last_minute():
+    tables, rooms = tables_and_rooms()
+    tables.stats.sample(10.0)
+    assert take_figures(tables, rooms).puts["Orders"] == Flow(2, 150, 0.2, 15.0)
+
+
+def test_totals_grow_over_the_ends_of_parts_and_windows():
+    tally = Tally()
+    for second in range(0, 8000, 10):
+        tally.add("Orders", 1, 3)
+        tally.tick(float(second))
+    tally.add("Orders", 1, 3)
+    assert tally.total("Orders") == (801, 2403)
+
+
+def test_totals_of_what_was_forgotten_begin_again():
+    tally = Tally()
+    tally.add("Orders", 5, 5)
+    tally.tick(0.0)
+    tally.tick(10.0)
+    tally.forget("Orders")
+    tally.add("Orders", 1, 1)
+    assert tally.total("Orders") == (1, 1)
+    assert tally.total("Unknown") == (0, 0)
+
+
+def test_a_key_is_cut_at_its_first_at_sign():
+    assert pair("Orders@readers") == ("Orders", "readers")
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def call_later(self, delay_s, callback, *args):
+        return SimpleNamespace(cancel=lambda: None)
+
+
+class Store:
+    """Every message is ten bytes long."""
+
+    def __init__(self):
+        self.end = 0
+
+    def put(self, messages):
+        results = []
+        for _ in messages:
+            results.append(PutResult(PutStatus.OK, 0, self.end, 10, 0))
+            self.end += 10
+        return results
+
+    def publish(self, up_to):
+        return ()
+
+
+class SlowGate:
+    name = "slow"
+
+    def __init__(self, clock):
+        self.clock = clock
+
+    async def passed(self, log_offset):
+        self.clock.now += 0.25
+
+
+@pytest.mark.parametrize(("gated", "seconds"), [(False, 0.0), (True, 0.25)])
+def test_each_acknowledged_batch_is_measured_once(gated, seconds):
+    heard = []
+
+    async def main():
+        clock = Clock()
+        pipeline = Pipeline(Store(), [SlowGate(clock)] if gated else [], clock, 5.0)
+        pipeline.on_acknowledged(lambda messages, spent: heard.append((messages, spent)))
+        message = SimpleNamespace(wait_stored=True)
+        await asyncio.gather(pipeline.put([message, message]), pipeline.put([message]))
+        await pipeline.put([message])
+        await pipeline.close()
+
+    asyncio.run(main())
+    assert heard == [(3, seconds), (1, seconds)]
+
+
+def test_a_listener_that_fails_leaves_the_senders_alone(caplog):
+    async def main():
+        pipeline = Pipeline(Store(), [], Clock(), 5.0)
+        pipeline.on_acknowledged(lambda messages, spent: 1 // 0)
+        await pipeline.put([SimpleNamespace(wait_stored=True)])
+        await pipeline.close()
+
+    asyncio.run(main())
+    assert "a listener failed on the time of 1 messages" in caplog.text
