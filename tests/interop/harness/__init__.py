@@ -4,15 +4,19 @@
 |---|---|
 | JavaNameServer, JavaBroker | Apache RocketMQ's own servers, from Maven Central |
 | GantryServer | `gantrymq start`, `nameserver` or `broker` |
+| GantryCluster | two name servers and two brokers of ours |
 | Driver | our small program on the official Java client, `java/client` |
+| MqAdmin | the official admin tool and clients for it to look at, `java/tools` |
 | NodeDriver | our small program on `ali-ons`, `node` |
 
 Everything listens on loopback, writes below a folder that the test hands in, and is stopped by its process id.
 """
 
+from harness.cluster import GantryCluster
 from harness.driver import Driver
-from harness.gantry_server import GantryServer
+from harness.gantry_server import GantryServer, gantrymq
 from harness.java_servers import JavaBroker, JavaNameServer
+from harness.mqadmin import MqAdmin
 from harness.node_driver import NodeDriver
 from harness.ports import free_port
 from harness.probe import create_topic, route_of, wait_for_route
@@ -21,13 +25,16 @@ from harness.tools import require
 
 __all__ = [
     "Driver",
+    "GantryCluster",
     "GantryServer",
     "JavaBroker",
     "JavaNameServer",
+    "MqAdmin",
     "NodeDriver",
     "Process",
     "create_topic",
     "free_port",
+    "gantrymq",
     "require",
     "route_of",
     "wait_for_route",

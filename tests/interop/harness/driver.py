@@ -1,5 +1,6 @@
 """Runs `gantrymq.interop.Driver` (java/client) on one version of the official Java client."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.jars import JAVA_17, driver_class_path
@@ -14,14 +15,18 @@ class Driver:
     Args:
         version: of `rocketmq-client`.
         scratch: each process gets a home of its own below it.
-        namesrv: HOST:PORT.
+        namesrv: HOST:PORT, several separated by semicolons.
+        properties: of the JVM, such as the client's own timers.
     """
 
-    def __init__(self, version: str, scratch: Path, namesrv: str) -> None:
+    def __init__(
+        self, version: str, scratch: Path, namesrv: str, *, properties: Mapping[str, str] | None = None
+    ) -> None:
         self.version = version
         self._class_path = driver_class_path(version)
         self._scratch = scratch
         self._namesrv = namesrv
+        self._properties = [f"-D{name}={value}" for name, value in (properties or {}).items()]
         self._started = 0
 
     def start(self, command: str, *flags: str, **options: str | int) -> Process:
@@ -33,7 +38,15 @@ class Driver:
         # Quick to start rather than fast in the long run, except where speed is what is measured.
         tuning = [] if command == "bench-send" else ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
         java = [
-            *("java", *JAVA_17, *tuning, "-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Duser.home={home}"),
+            *(
+                "java",
+                *self._properties,
+                *JAVA_17,
+                *tuning,
+                "-XX:+UseSerialGC",
+                "-XX:-UsePerfData",
+                f"-Duser.home={home}",
+            ),
             *("-Drocketmq.client.localOffsetStoreDir=" + str(home / "offsets"), "-cp", self._class_path),
         ]
         target = ["gantrymq.interop.Driver", command, "--namesrv", self._namesrv]

@@ -1,6 +1,8 @@
 """GantryMQ as a user starts it: the command line in a process of its own."""
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from harness.process import Process
 
 READY_S = 30.0
+COMMAND_S = 30.0
 
 
 class GantryServer(Process):
@@ -21,12 +24,9 @@ class GantryServer(Process):
     """
 
     def __init__(self, command: str, scratch: Path, *options: str) -> None:
-        program = Path(sys.executable).parent / "gantrymq"
-        if not program.exists():
-            pytest.skip("the interop tests need `gantrymq` installed beside the Python that runs them")
-        # Settings may come from the environment, and some files lie in the home by default: take neither from the user.
-        env = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
-        super().__init__(f"gantrymq-{command}", [program, command, *options, "--output", "json"], scratch, env)
+        super().__init__(
+            f"gantrymq-{command}", [_program(), command, *options, "--output", "json"], scratch, _environment(scratch)
+        )
         found = self.wait_for(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
         self.ready: dict[str, Any] = found[0]
 
@@ -53,12 +53,12 @@ class GantryServer(Process):
         return cls("start", scratch, "--store", str(folder), *ports, *_sets(settings))
 
     @classmethod
-    def name_server(cls, scratch: Path) -> Self:
-        """A name server alone, on a free loopback port."""
+    def name_server(cls, scratch: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> Self:
+        """A name server alone, on a loopback port, by default a free one."""
         conf = _write(
             scratch / "namesrv.conf", {"bindAddress": "127.0.0.1", "kvConfigPath": str(scratch / "kvConfig.json")}
         )
-        return cls("nameserver", scratch, "-c", str(conf), "--port", "0")
+        return cls("nameserver", scratch, "-c", str(conf), "--port", str(port), *_sets(settings))
 
     @classmethod
     def broker(cls, scratch: Path, namesrv: str, *, settings: Mapping[str, str] | None = None) -> Self:
@@ -77,6 +77,37 @@ class GantryServer(Process):
             },
         )
         return cls("broker", scratch, "-c", str(conf), *_sets(settings))
+
+
+def gantrymq(scratch: Path, *words: str) -> Any:
+    """Run a command of `gantrymq` to its end and return what it printed as JSON.
+
+    Raises:
+        RuntimeError: it ended with another code than 0.
+    """
+    done = subprocess.run(
+        [_program(), *words, "--output", "json"],
+        env=_environment(scratch),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"gantrymq {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def _program() -> Path:
+    program = Path(sys.executable).parent / "gantrymq"
+    if not program.exists():
+        pytest.skip("the interop tests need `gantrymq` installed beside the Python that runs them")
+    return program
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """Settings may come from the environment, and some files lie in the home by default: take neither from the user."""
+    return {"PATH": os.environ["PATH"], "HOME": str(scratch)}
 
 
 def _sets(settings: Mapping[str, str] | None) -> list[str]:

@@ -1,5 +1,6 @@
 package gantrymq.interop;
 
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -33,18 +34,52 @@ final class Produce {
         producer.setNamesrvAddr(options.need("namesrv"));
         producer.setSendMsgTimeout(TIMEOUT_MS);
         producer.setRetryTimesWhenSendFailed(options.number("retries", 2));
+        producer.setPollNameServerInterval(options.number("poll-ms", producer.getPollNameServerInterval()));
         producer.start();
         try {
-            List<Message> messages = new ArrayList<>();
-            for (int i = 0; i < count; i++) {
-                messages.add(message(i));
+            if (options.has("pause-ms")) {
+                sendUntilClosed(producer);
+            } else {
+                send(producer, messages());
             }
-            send(producer, messages);
         } finally {
             producer.shutdown();
         }
-        Events.print("done", "count", count, "failed", failed.get());
+        Events.print("done", "failed", failed.get());
         return failed.get() == 0;
+    }
+
+    private List<Message> messages() {
+        List<Message> messages = new ArrayList<>();
+        for (int i = 0; i < count; i++) {
+            messages.add(message(i));
+        }
+        return messages;
+    }
+
+    /** Send without an end, with a pause after each message, until standard input is closed. */
+    private void sendUntilClosed(DefaultMQProducer producer) throws Exception {
+        CountDownLatch closed = new CountDownLatch(1);
+        Thread reader = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    continue;
+                }
+            } catch (IOException e) {
+                Events.error(-1, e);
+            }
+            closed.countDown();
+        });
+        reader.setDaemon(true);
+        reader.start();
+        for (int i = 0; !closed.await(options.number("pause-ms", 0), TimeUnit.MILLISECONDS); i++) {
+            Message message = message(i);
+            try {
+                sent(i, message, producer.send(message));
+            } catch (Exception e) {
+                failed(i, e);
+            }
+        }
     }
 
     private Message message(int index) {

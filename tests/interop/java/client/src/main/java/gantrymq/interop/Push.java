@@ -34,6 +34,7 @@ final class Push {
             ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
+        consumer.setPollNameServerInterval(options.number("poll-ms", consumer.getPollNameServerInterval()));
         if (options.has("instance")) {
             consumer.setInstanceName(options.need("instance"));
         }

@@ -1,0 +1,99 @@
+"""Several of each: two name servers and two brokers of ours, which a test kills and starts again.
+
+Every server keeps its port and its folder over its lives, so clients and servers that know it find it again.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.gantry_server import GantryServer
+from harness.polling import wait_until
+from harness.ports import free_port
+from harness.probe import route_of
+
+AGAIN_S = 60.0  # a broker asks a lost name server again after at most 10 s here, a client after 30 s
+BROKERS = ("broker-a", "broker-b")
+
+
+class GantryCluster:
+    """The servers of `DefaultCluster`; all of them run when the constructor returns.
+
+    Args:
+        scratch: each server gets a folder of its own below it.
+        namesrv_settings: of both name servers.
+    """
+
+    def __init__(self, scratch: Path, *, namesrv_settings: Mapping[str, str] | None = None) -> None:
+        self._scratch = scratch
+        self._namesrv_settings = dict(namesrv_settings or {})
+        self._ports = {name: free_port() for name in ("namesrv-1", "namesrv-2", *BROKERS)}
+        self._servers: dict[str, GantryServer] = {}
+        with ExitStack() as opening:
+            opening.callback(self.stop)
+            self.heal()
+            opening.pop_all()
+
+    @property
+    def namesrvs(self) -> tuple[str, str]:
+        """HOST:PORT of each name server, alive or not."""
+        first, second = (f"127.0.0.1:{self._ports[name]}" for name in ("namesrv-1", "namesrv-2"))
+        return first, second
+
+    @property
+    def namesrv(self) -> str:
+        """Both name servers, as clients are told them."""
+        return ";".join(self.namesrvs)
+
+    def start(self, name: str, settings: Mapping[str, str] | None = None) -> GantryServer:
+        """Start the server *name*, in its old folder and at its old port."""
+        port, folder = self._ports[name], self._scratch / name
+        if name.startswith("namesrv"):
+            server = GantryServer.name_server(folder, port=port, settings=self._namesrv_settings)
+        else:
+            own = {"brokerName": name, "listenPort": str(port), "registerNameServerPeriod": "10000"}
+            server = GantryServer.broker(folder, self.namesrv, settings={**own, **(settings or {})})
+        self._servers[name] = server
+        return server
+
+    def kill(self, name: str) -> None:
+        """SIGKILL the server *name*."""
+        self._servers.pop(name).kill()
+
+    def stop_one(self, name: str) -> None:
+        """Stop the server *name* as its operator would."""
+        assert self._servers.pop(name).stop() == 0
+
+    def heal(self) -> None:
+        """Start what does not run and wait until both name servers know both brokers."""
+        for name in self._ports:
+            if name not in self._servers:
+                self.start(name)
+        for address in self.namesrvs:
+            self.wait_for_route("TBW102", lambda route: all(name in route for name in BROKERS), address)
+
+    def wait_for_route(self, topic: str, look: Callable[[str], bool], address: str) -> str:
+        """Wait until the name server at *address* has a route for *topic* that *look* accepts, and return it."""
+
+        def found() -> str | None:
+            route = route_of(address, topic)
+            return route if route and look(route) else None
+
+        return wait_until(found, f"the route of {topic} wanted at {address}", AGAIN_S) or ""
+
+    def stop(self) -> None:
+        """Stop all that runs, the brokers first."""
+        with ExitStack() as stack:
+            for server in self._servers.values():
+                stack.callback(server.stop)
+            self._servers = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
