@@ -1,0 +1,21 @@
+"""The JSON dialect of fastjson 1.2, read leniently and written exactly.
+
+What differs from strict JSON, and is read and written here:
+
+    {0:"10.0.0.1:10911"}                                    integer keys without quotes    -> int keys
+    {{"brokerName":"b","queueId":0,"topic":"T"}:20}         objects in key position        -> `ObjectKey` keys
+    {'a':1}  {code:3}  [1,,2]  12L                          single quotes, bare names, spare commas (read only)
+    {"$ref":"$.path[0]"}                                    the same Java object again     -> a copy of its target
+
+A quoted key stays a string, also where it holds a number or an object's text: `int_keys` and `object_key` turn it into
+what a table needs. `loads` tries strict JSON first, so ordinary text costs what orjson costs.
+
+Sources: com.alibaba:fastjson 1.2.83 JSONLexerBase.java, SerializeWriter.java, IOUtils.java; RocketMQ's use of it in
+remoting/.../protocol/RemotingSerializable.java.
+"""
+
+from gantrymq.loose_json.keys import MAX_DEPTH, ObjectKey, int_keys
+from gantrymq.loose_json.reader import loads, object_key
+from gantrymq.loose_json.writer import dumps, dumps_standard
+
+__all__ = ["MAX_DEPTH", "ObjectKey", "dumps", "dumps_standard", "int_keys", "loads", "object_key"]

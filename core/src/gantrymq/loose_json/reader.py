@@ -1,0 +1,254 @@
+"""Reading JSON, strict or in fastjson's dialect.
+
+Source: com.alibaba:fastjson 1.2.83 JSONLexerBase.java, DefaultJSONParser.java.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+import orjson
+
+from gantrymq.errors import FormatError
+from gantrymq.loose_json.keys import MAX_DEPTH, ObjectKey
+from gantrymq.loose_json.references import Resolver
+
+__all__ = ["loads", "object_key"]
+
+
+def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = False) -> Any:
+    """Read one JSON value, strict or in fastjson's dialect.
+
+    Args:
+        data: UTF-8 bytes or text.
+        raw_numbers: numbers come back as the text they were written with (signatures cover that text).
+    Raises:
+        FormatError: not UTF-8, not JSON of either kind, trailing text, nested deeper than `MAX_DEPTH`, or a `$ref` that
+            leads nowhere or into itself; the message gives the position in characters.
+    """
+    try:
+        value = _STRICT_RAW.decode(_text(data)) if raw_numbers else orjson.loads(data)
+    except (ValueError, RecursionError):
+        text = _text(data)
+        value = None if raw_numbers else _read_integer_keys(text)
+        if value is None:
+            return _read_loose(text, raw_numbers)
+    if _mentions_ref(data):
+        return Resolver(value).resolve(value, ())
+    return value
+
+
+def object_key(key: Any) -> ObjectKey:
+    """Return a table key as an `ObjectKey`: as it is, or read from a string that holds the object's JSON text.
+
+    Raises:
+        FormatError: the key is neither.
+    """
+    if isinstance(key, ObjectKey):
+        return key
+    value = loads(key) if isinstance(key, str) else key
+    if not isinstance(value, dict):
+        raise FormatError(f"expected an object as key, got {key!r}")
+    return ObjectKey(value)
+
+
+_SPACE = re.compile(r"[ \t\r\n\f\b]*")
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NAME = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]*")
+_PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "F": "\f"}
+_WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+_STRICT_RAW = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)
+
+
+def _text(data: bytes | bytearray | memoryview | str) -> str:
+    if isinstance(data, str):
+        return data
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"JSON is not UTF-8 at byte {error.start}") from error
+
+
+def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
+    if isinstance(data, str):
+        return "$ref" in data
+    return b"$ref" in (data.tobytes() if isinstance(data, memoryview) else data)
+
+
+# Bare integer keys are by far the commonest looseness (offset tables of any size), so text with no other is made strict
+# and read by orjson: the keys are quoted behind a mark that the text does not contain, and turned back afterwards.
+_MARK: Final = "\ue000"
+_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)", re.ASCII)
+_QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
+
+
+def _read_integer_keys(text: str) -> Any:
+    """Read text that is strict but for bare integer keys; None when it is not that."""
+    if "\\" in text or _MARK in text:
+        return None
+    parts = text.split('"')  # without escapes every second part lies between quotes
+    parts[::2] = [_BARE_KEY.sub(_QUOTED_KEY, part) for part in parts[::2]]
+    try:
+        return _restore(orjson.loads('"'.join(parts)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _restore(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            int(key[1:]) if key[:1] == _MARK else key: _restore(member) if isinstance(member, dict | list) else member
+            for key, member in value.items()
+        }
+    return [_restore(item) for item in value] if isinstance(value, list) else value
+
+
+def _read_loose(text: str, raw_numbers: bool) -> Any:
+    reader = _Reader(text, raw_numbers)
+    value = reader.value(reader.skip(0), 0)
+    end = reader.skip(reader.end)
+    if end != len(text):
+        raise FormatError(f"JSON has trailing text at {end}: {text[end : end + 20]!r}")
+    return Resolver(value).resolve(value, ()) if "$ref" in text else value
+
+
+class _Reader:
+    """One pass over the text; every method starts at a position and leaves the next one in ``end``."""
+
+    __slots__ = ("_raw", "_text", "end")
+
+    def __init__(self, text: str, raw_numbers: bool) -> None:
+        self._text = text
+        self._raw = raw_numbers
+        self.end = 0
+
+    def fail(self, at: int, expected: str) -> FormatError:
+        seen = repr(self._text[at : at + 20]) if at < len(self._text) else "the end"
+        return FormatError(f"JSON at {at}: expected {expected}, got {seen}")
+
+    def skip(self, at: int) -> int:
+        found = _SPACE.match(self._text, at)
+        return found.end() if found else at
+
+    def value(self, at: int, depth: int) -> Any:
+        char = self._text[at : at + 1]
+        if char in _PLAIN:
+            return self.string(at)
+        if char in ("{", "["):
+            if depth >= MAX_DEPTH:
+                raise FormatError(f"JSON at {at}: nested deeper than {MAX_DEPTH}")
+            return self.members(at, depth + 1) if char == "{" else self.items(at, depth + 1)
+        number = _NUMBER.match(self._text, at)
+        if number:
+            return self.number(number)
+        word = _NAME.match(self._text, at)
+        if word and word.group() in _WORDS:
+            self.end = word.end()
+            return _WORDS[word.group()]
+        raise self.fail(at, "a value")
+
+    def number(self, found: re.Match[str]) -> Any:
+        text, self.end = found.group(), found.end()
+        if self._text[self.end : self.end + 1] in ("L", "S", "B", "F", "D"):
+            self.end += 1
+        if self._raw:
+            return text
+        if text.lstrip("-").isdigit():
+            if len(text) > 400:
+                raise FormatError(f"JSON at {found.start()}: a number of {len(text)} digits")
+            return int(text)
+        return float(text)
+
+    def string(self, at: int) -> str:
+        text, quote = self._text, self._text[at]
+        plain, pieces, at = _PLAIN[quote], [], at + 1
+        while True:
+            found = plain.match(text, at)
+            assert found is not None  # the pattern matches nothing too
+            pieces.append(found.group())
+            at = found.end()
+            if at >= len(text):
+                raise self.fail(at, f"a closing {quote}")
+            if text[at] == quote:
+                self.end = at + 1
+                return _pair_surrogates("".join(pieces))
+            at = self.escape(at + 1, pieces)
+
+    def escape(self, at: int, pieces: list[str]) -> int:
+        char = self._text[at : at + 1]
+        if char in ("u", "x"):
+            digits = self._text[at + 1 : at + (5 if char == "u" else 3)]
+            if not re.fullmatch("[0-9a-fA-F]{4}" if char == "u" else "[0-9a-fA-F]{2}", digits):
+                raise self.fail(at - 1, "an escape")
+            pieces.append(chr(int(digits, 16)))
+            return at + 1 + len(digits)
+        if not char:
+            raise self.fail(at, "an escape")
+        pieces.append(chr(int(char)) if char in "01234567" else _ESCAPES.get(char, char))
+        return at + 1
+
+    def items(self, at: int, depth: int) -> list[Any]:
+        values: list[Any] = []
+        at = self.skip(at + 1)
+        while True:
+            while self._text[at : at + 1] == ",":
+                at = self.skip(at + 1)
+            if self._text[at : at + 1] == "]":
+                self.end = at + 1
+                return values
+            values.append(self.value(at, depth))
+            at = self.skip(self.end)
+            if self._text[at : at + 1] not in (",", "]"):
+                raise self.fail(at, ", or ]")
+
+    def members(self, at: int, depth: int) -> dict[Any, Any]:
+        values: dict[Any, Any] = {}
+        at = self.skip(at + 1)
+        while True:
+            while self._text[at : at + 1] == ",":
+                at = self.skip(at + 1)
+            if self._text[at : at + 1] == "}":
+                self.end = at + 1
+                return values
+            key = self.key(at, depth)
+            at = self.skip(self.end)
+            if self._text[at : at + 1] != ":":
+                raise self.fail(at, ":")
+            values[key] = self.value(self.skip(at + 1), depth)
+            at = self.skip(self.end)
+            if self._text[at : at + 1] not in (",", "}"):
+                raise self.fail(at, ", or }")
+
+    def key(self, at: int, depth: int) -> Any:
+        char = self._text[at : at + 1]
+        if char in _PLAIN:
+            return self.string(at)
+        if char == "{":
+            return ObjectKey(self.value(at, depth))
+        number = _NUMBER.match(self._text, at)
+        if number:
+            value = self.number(number)
+            return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+        name = _NAME.match(self._text, at)
+        if name:
+            self.end = name.end()
+            return name.group()
+        raise self.fail(at, "a key")
+
+
+def _pair_surrogates(text: str) -> str:
+    """Join escaped surrogate pairs; half a pair becomes ``?``, as when Java writes it as UTF-8."""
+    if not _LONE_SURROGATE.search(text):
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _LONE_SURROGATE.sub("?", joined)
