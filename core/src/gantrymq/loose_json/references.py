@@ -9,6 +9,7 @@ import re
 from typing import Any, Final
 
 from gantrymq.errors import FormatError
+from gantrymq.loose_json.keys import MAX_DEPTH
 
 __all__ = ["Resolver"]
 
