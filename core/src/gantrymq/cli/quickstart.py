@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +19,7 @@ from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_lo
 
 if TYPE_CHECKING:
     from gantrymq.cli.serving import Servers
+    from gantrymq.world import World
 
 LOOPBACK = "127.0.0.1"
 TOPIC = "QuickstartTopic"
@@ -57,6 +57,7 @@ def _servers(root: Path) -> Servers:
     """Both servers on free loopback ports, with everything they keep below *root*."""
     from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
     from gantrymq.cli.serving import Servers
+    from gantrymq.world import World
     from gantrymq.world.real import real_world
 
     world = real_world()
@@ -112,8 +113,8 @@ class Demonstration:
         """Show, then leave or wait for ever (a signal ends that)."""
         address = servers.name_server_address
         await self._create_topic(servers)
-        sent = await self._send(address)
-        received, passed_over = await self._consume(address)
+        sent = await self._send(address, servers.world)
+        received, passed_over = await self._consume(address, servers.world)
         if self._as_json:
             print_json({"topic": TOPIC, "sent": sent, "tag": TAG, "received": received, "not_wanted": passed_over})
         self._next_steps(address)
@@ -127,23 +128,24 @@ class Demonstration:
 
         async with Admin(servers.name_server_address, world=servers.world) as admin:
             await admin.create_topic(servers.broker_address, TopicConfig(TOPIC, read_queues=4, write_queues=4))
-            deadline = time.monotonic() + ROUTE_S
+            clock = servers.world.clock
+            deadline = clock.monotonic() + ROUTE_S
             while True:
                 try:
                     await admin.route(TOPIC)
                     break
                 except NoRoute:
-                    if time.monotonic() > deadline:
+                    if clock.monotonic() > deadline:
                         raise
-                    await servers.world.clock.sleep(0.02)
+                    await clock.sleep(0.02)
         self._tell(f"2. created the topic {TOPIC} with 4 queues")
 
-    async def _send(self, address: str) -> int:
+    async def _send(self, address: str, world: World) -> int:
         from gantrymq.client import Producer
         from gantrymq.model.message import Message
 
         self._tell(f"3. sending {MESSAGES} messages, every other one with {TAG}")
-        async with Producer("quickstart_producer", address) as producer:
+        async with Producer("quickstart_producer", address, world=world) as producer:
             for number in range(MESSAGES):
                 tag = TAG if number % 2 == 0 else "TagB"
                 body = f"message {number}".encode()
@@ -151,18 +153,18 @@ class Demonstration:
                 self._tell(f"     {tag}  queue {result.queue.queue_id}  offset {result.queue_offset}  {body.decode()}")
         return MESSAGES
 
-    async def _consume(self, address: str) -> tuple[list[str], int]:
+    async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
         """Bodies of the messages with the tag, and how many others the broker kept back."""
         from gantrymq.client import PullConsumer, PullStatus
 
         bodies: list[str] = []
         seen = 0
-        async with PullConsumer("quickstart_consumer", address) as consumer:
+        async with PullConsumer("quickstart_consumer", address, world=world) as consumer:
             for queue in await consumer.queues(TOPIC):
                 offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
                 seen += end - offset
-                deadline = time.monotonic() + CONSUME_S
-                while offset < end and time.monotonic() < deadline:
+                deadline = world.clock.monotonic() + CONSUME_S
+                while offset < end and world.clock.monotonic() < deadline:
                     result = await consumer.pull(queue, offset, expression=TAG)
                     if result.status is PullStatus.FOUND:
                         bodies += [message.body.decode() for message in result.messages]
