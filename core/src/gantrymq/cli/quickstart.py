@@ -57,7 +57,6 @@ def _servers(root: Path) -> Servers:
     """Both servers on free loopback ports, with everything they keep below *root*."""
     from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
     from gantrymq.cli.serving import Servers
-    from gantrymq.world import World
     from gantrymq.world.real import real_world
 
     world = real_world()
