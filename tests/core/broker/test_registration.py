@@ -55,6 +55,11 @@ class Town:
         await self.desk.server.start()
         return self.desk
 
+    async def permissions(self, host, topic):
+        """The permission bits that a route shows."""
+        answer = await self.desk.client.call(f"{host}:9876", request(105, {"topic": topic}))
+        return [each["perm"] for each in loads(answer.payload)["queueDatas"]]
+
     async def route(self, host, topic):
         """The brokers that a name server knows for a topic, None where it knows no route."""
         answer = await self.desk.client.call(f"{host}:9876", request(105, {"topic": topic}))
@@ -181,5 +186,37 @@ def test_a_broker_without_write_permission_refuses_ordered_topics(town):
         await town.clock.sleep(31)  # the next registration brings it
         assert (await desk.send("Ordered")).code == 16
         assert (await desk.send("Other")).code == 0
+
+    town(main)
+
+
+def test_an_ordered_topic_stays_one_when_another_name_server_knows_nothing_of_it(town):
+    async def main(town):
+        await town.open(FIRST)
+        await town.open(SECOND)
+        ext = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Ordered", "value": "broker-a:4"}
+        desk = await town.start_broker(brokerPermission=4)
+        assert (await desk.client.call(f"{FIRST}:9876", request(100, ext))).code == 0
+        assert (await desk.send("Ordered")).code == 0
+        for _ in range(3):
+            await town.clock.sleep(31)
+            assert (await desk.send("Ordered")).code == 16
+        assert desk.tables.topics.get("Ordered").order
+
+    town(main)
+
+
+def test_routes_show_what_the_brokers_permission_leaves_of_a_topic(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        assert (await desk.send("T")).code == 0
+        await town.clock.sleep(0.1)
+        assert await town.permissions(FIRST, "T") == [6]
+        for setting, shown in ((4, 4), (6, 6), (2, 2)):
+            assert (await desk.ask(25, None, f"brokerPermission={setting}\n".encode())).code == 0
+            await town.clock.sleep(0.1)
+            assert await town.permissions(FIRST, "T") == [shown]
+            assert desk.tables.topics.get("T").perm == 6
 
     town(main)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gantrymq import loose_json
@@ -45,16 +45,13 @@ class Registration:
         *,
         period_s: float,
         timeout_s: float,
-        on_order_topics: Callable[[frozenset[str]], None],
     ) -> None:
-        """*on_order_topics* hears which topics a name server calls ordered."""
         self._client = client
         self._clock = clock
         self._identity = identity
         self._topics = topics
         self._period_s = min(MAX_PERIOD_S, max(MIN_PERIOD_S, period_s))
         self._timeout_s = timeout_s
-        self._on_order_topics = on_order_topics
         self._version = DataVersion(timestamp=clock.now_ms())  # of the queue mappings we never have
         self._loops = {address: _Loop(self, address) for address in name_servers}
 
@@ -111,7 +108,7 @@ class Registration:
                 "topicConfigSerializeWrapper": {
                     "dataVersion": self._topics.version.to_json(),
                     "mappingDataVersion": self._version.to_json(),
-                    "topicConfigTable": {name: topic.to_json() for name, topic in self._topics.view.items()},
+                    "topicConfigTable": {name: topic.to_json() for name, topic in self._topics.registered().items()},
                     "topicQueueMappingDetailMap": {},
                     "topicQueueMappingInfoMap": {},
                 },
@@ -138,7 +135,7 @@ class Registration:
         answer = await self._client.call(address, self.message(), timeout_s=self._timeout_s)
         if answer.code != 0:
             raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
-        self._on_order_topics(order_topics(answer.payload))
+        self._topics.mark_ordered(sorted(order_topics(answer.payload)))
 
 
 class _Loop:

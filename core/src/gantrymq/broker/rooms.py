@@ -71,7 +71,7 @@ class Rooms:
         followers: Followers,
         transactions: TransactionService | None,
     ) -> None:
-        self.on_topic_deleted: Callable[[], None] = lambda: None
+        self.register_again: Callable[[], None] = lambda: None  # replaced once there is a registration
         self.name_servers: Callable[[], dict[str, str | None]] = dict  # replaced once there is a registration
         self.identity = identity
         self.followers = followers
@@ -101,7 +101,7 @@ class Rooms:
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
             GroupRequests(groups, clients, tables.offsets, state.saved),
             RuntimeRequests(clock, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
-            ConfigRequests(identity, settings, clock),
+            ConfigRequests(identity, settings, clock, self.permission_changed),
             ProgressRequests(identity, clock, store, topics, groups, clients, tables.offsets, tables.stats),
             ResetRequests(identity, settings, store, topics, groups, clients, tables.offsets),
             MemberRequests(identity, store, topics, groups, clients),
@@ -128,7 +128,12 @@ class Rooms:
         self._tables.offsets.forget_topic(name)
         self._tables.stats.forget(name)
         self.held.topic_changed(name)
-        self.on_topic_deleted()
+        self.register_again()
+
+    def permission_changed(self) -> None:
+        """Tell the name servers what brokerPermission makes of the topics now."""
+        self._tables.topics.permission_changed()
+        self.register_again()
 
     async def close(self) -> None:
         """Turn clients away and answer everything that waits."""

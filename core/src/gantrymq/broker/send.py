@@ -95,7 +95,6 @@ class Sender:
         self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
-        self.order_topics: frozenset[str] = frozenset()  # topics with an order configuration at the name server
         self._read_settings()
 
     def _read_settings(self) -> None:
@@ -178,9 +177,9 @@ class Sender:
                 1,
                 f"this broker takes no message before {self._accept_from_ms} ms (startAcceptSendRequestTimeStamp)",
             )
-        if not self._writable and name in self.order_topics:
-            raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
         known = self._topics.get(name)
+        if not self._writable and known is not None and known.order:
+            raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
         if known is None or name not in self._name_passed:
             known = self._checked_topic(request)
             self._name_passed.add(name)

@@ -148,9 +148,6 @@ class BrokerServer:
         self._closing.append(client.close)
         rooms.cluster_queues.ask(client, name_servers)
 
-        def ordered(topics: frozenset[str]) -> None:
-            rooms.sender.order_topics = topics
-
         registration = Registration(
             client,
             self.world.clock,
@@ -159,13 +156,12 @@ class BrokerServer:
             self.tables.topics,
             period_s=self.settings.number("registerNameServerPeriod") / 1000,
             timeout_s=self.settings.number("registerBrokerTimeoutMills") / 1000,
-            on_order_topics=ordered,
         )
         rooms.name_servers = registration.states
         registration.start()
         self._closing.append(registration.stop)
         self.tables.topics.on_change(lambda topic: registration.changed())
-        rooms.on_topic_deleted = registration.changed
+        rooms.register_again = registration.changed
         await registration.registered()
 
     def _every(self, period_s: float, action: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ Source: apache/rocketmq broker/.../topic/TopicConfigManager.java.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -77,6 +77,27 @@ class TopicTable:
         known = self._topics.get(topic.name)
         kept = dict(known.attributes) if known is not None else {}
         self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
+
+    def mark_ordered(self, names: Iterable[str]) -> None:
+        """Mark those of the topics *names* that exist as ordered; a name server has an order configuration for them.
+
+        The mark stays when the configuration goes: it may be an operator's own.
+        """
+        for name in names:
+            known = self._topics.get(name)
+            if known is not None and not known.order:
+                self.put(attrs.evolve(known, order=True))
+
+    def registered(self) -> dict[str, TopicConfig]:
+        """The topics as name servers are told: without what brokerPermission takes away from every topic."""
+        allowed = self._settings.number("brokerPermission")
+        if allowed & READ_WRITE == READ_WRITE:
+            return dict(self._topics)
+        return {name: attrs.evolve(topic, perm=topic.perm & allowed) for name, topic in self._topics.items()}
+
+    def permission_changed(self) -> None:
+        """brokerPermission changed: name servers take a registration only with a new version."""
+        self.version.next(self._now_ms())
 
     def delete(self, name: str) -> TopicConfig | None:
         """Forget a topic; the caller persists and tells the store.

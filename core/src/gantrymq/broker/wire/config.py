@@ -9,6 +9,7 @@ common/.../Configuration.java.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.wire.answers import ok
@@ -30,10 +31,14 @@ ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "brokerConfigPath", "rocketm
 class ConfigRequests:
     """Serves the settings."""
 
-    def __init__(self, identity: Identity, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, identity: Identity, settings: Settings, clock: Clock, permission_changed: Callable[[], None]
+    ) -> None:
+        """*permission_changed* is called after a change of brokerPermission."""
         self._identity = identity
         self._settings = settings
         self._clock = clock
+        self._permission_changed = permission_changed
         self._version = DataVersion(timestamp=clock.now_ms())
 
     def handlers(self) -> dict[int, Handler]:
@@ -58,6 +63,8 @@ class ConfigRequests:
             log.warning("%s set %s=%s until this broker stops; to keep it, put it in broker.conf", where, key, value)
         if given:
             self._version.next(self._clock.now_ms())
+        if "brokerPermission" in given:
+            self._permission_changed()
         return ok(asked)
 
     def show(self, asked: Command, connection: Connection) -> Command:
