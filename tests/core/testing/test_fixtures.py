@@ -1,10 +1,12 @@
 """The fixtures that come with core: a broker in this process, and one on the virtual clock."""
 
 import asyncio
+import threading
 
 import pytest
 
-from gantrymq.errors import ConfigError, SubscriptionParseFailed
+from gantrymq.config import Setting
+from gantrymq.errors import ConfigError, PluginError, SubscriptionParseFailed
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import find_candidates
 
@@ -89,6 +91,49 @@ def test_brokers_of_one_test_are_apart(gantrymq_broker_factory):
 def test_an_unknown_setting_gets_the_nearest_one(gantrymq_broker_factory):
     with pytest.raises(ConfigError, match="no setting is called brokerNam; did you mean brokerName"):
         gantrymq_broker_factory({"brokerNam": "x"})
+
+
+class Listening:
+    """A plugin that would listen on a port of its own."""
+
+    @hookimpl
+    def gantry_register_config(self, registry):
+        registry.add(Setting("listeningPort", "number", 5557, "Port, 0: a free one.", at_least=0, at_most=65535))
+
+
+@pytest.mark.gantrymq(plugins=[Listening()])
+def test_ports_of_plugins_are_free_ones_too(gantrymq_broker):
+    assert gantrymq_broker.settings.number("listeningPort") == 0
+
+
+class Refusing:
+    """A service that stops the broker's start."""
+
+    name = "refusing"
+
+    async def start(self, broker):
+        raise PluginError("not today")
+
+    async def stop(self):
+        raise AssertionError("it never started")
+
+    @hookimpl
+    def gantry_register_services(self, registry):
+        registry.add(self)
+
+
+def test_a_start_that_fails_leaves_no_thread(gantrymq_broker_factory):
+    before = threading.active_count()
+    with pytest.raises(PluginError, match="not today"):
+        gantrymq_broker_factory(plugins=[Refusing()])
+    assert threading.active_count() == before
+
+
+def test_a_stopped_broker_says_so(gantrymq_broker):
+    gantrymq_broker.stop()
+    gantrymq_broker.stop()
+    with pytest.raises(RuntimeError, match="does not run"):
+        gantrymq_broker.send("Orders", b"")
 
 
 @pytest.mark.skipif("mmap" not in STORES, reason="needs a durable store")
