@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from gantrymq.cli.group_admin import clients, create, delete, list_groups, progress
 from gantrymq.cli.group_plan import plan
 
 
 @click.group()
 def group() -> None:
-    """Plan how a consumer group shares out its queues."""
+    """List, create, delete and look at consumer groups; plan how one shares out its queues."""
 
 
-group.add_command(plan)
+for command in (list_groups, create, delete, clients, progress, plan):
+    group.add_command(command)

@@ -230,6 +230,17 @@ class Admin:
             raise
         return sorted(str(client_id) for client_id in _members(reply, "member list").get("consumerIdList") or ())
 
+    async def ask(
+        self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
+    ) -> Command:
+        """Ask one server anything; the answer says SUCCESS.
+
+        Raises:
+            BrokerRefused: the answer has another code.
+            ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+        """
+        return await self._calls().ask(address, code, header, body, timeout_s=self._timeout_s)
+
     async def _ask(self, address: str, code: RequestCode, header: Header | None) -> Command:
         return await self._calls().ask(address, code, header, timeout_s=self._timeout_s)
 

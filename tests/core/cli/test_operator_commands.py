@@ -1,0 +1,164 @@
+"""`group`, `broker config` and `cluster` against a name server and a broker of this process."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.cli import main
+from gantrymq.client import Admin
+from gantrymq.loose_json import dumps
+from gantrymq.model.queue import Queue
+from gantrymq.remoting.codes import RequestCode
+
+pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
+
+
+@pytest.fixture
+def server(gantrymq_broker_factory):
+    return gantrymq_broker_factory({"store": "memory"})
+
+
+@pytest.fixture
+def command(server):
+    """Run a command with ``--output json``; returns its document."""
+
+    def run(*words, code=0):
+        done = CliRunner().invoke(main, [*words, "-n", server.namesrv, "--output", "json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout) if code == 0 else done.stderr
+
+    return run
+
+
+@pytest.fixture
+def online(server):
+    """A consumer of group CG that reads topic T, as long as the test runs."""
+    admin = Admin(server.namesrv)
+    subscription = {"topic": "T", "subString": "a || b", "subVersion": 1, "expressionType": "TAG"}
+    consumer = {
+        "groupName": "CG",
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "subscriptionDataSet": [subscription],
+    }
+    body = dumps({"clientID": "c1", "consumerDataSet": [consumer]})
+
+    async def join():
+        await admin.start()
+        await admin.ask(server.broker_address, RequestCode.HEART_BEAT, body=body)
+
+    server.create_topic("T", 2)
+    server.run(join())
+    yield
+    server.run(admin.close())
+
+
+def names(document):
+    return [each["group"] for each in document["groups"]]
+
+
+def test_groups_are_made_listed_changed_and_deleted(server, command):
+    assert names(command("group", "list")) == []
+    made = command("group", "create", "-g", "CG", "-r", "3", "-q", "2", "--no-broadcast")
+    assert made["brokers"] == [server.broker_address]
+    assert (made["config"]["retryMaxTimes"], made["config"]["consumeBroadcastEnable"]) == (3, False)
+    (listed,) = command("group", "list")["groups"]
+    assert (listed["group"], listed["retry_max_times"], listed["retry_queues"], listed["clients"]) == ("CG", 3, 2, 0)
+    assert "TOOLS_CONSUMER" in names(command("group", "list", "--all"))
+    command("group", "create", "-g", "CG", "--no-consume", "-b", server.broker_address)
+    assert command("group", "list")["groups"][0]["consume_enable"] is False
+    assert command("group", "delete", "-g", "CG", "--clean-offsets")["brokers"] == [server.broker_address]
+    assert names(command("group", "list")) == []
+    assert "there is no group CG" in command("group", "delete", "-g", "CG", code=1)
+
+
+def test_who_is_online_and_what_they_read(online, command):
+    found = command("group", "clients", "-g", "CG")
+    assert [each["client_id"] for each in found["clients"]] == ["c1"]
+    assert found["subscriptions"] == [{"topic": "T", "expression": "a || b", "type": "TAG"}]
+    assert (found["consume_type"], found["consume_from_where"]) == ("CONSUME_PASSIVELY", "CONSUME_FROM_FIRST_OFFSET")
+    assert command("group", "list")["groups"][0]["clients"] == 1
+    assert "nobody of group Nobody is online" in command("group", "clients", "-g", "Nobody", code=1)
+
+
+def test_progress_adds_up_what_is_behind(server, online, command):
+    assert command("group", "progress", "-g", "CG") == {"group": "CG", "behind": 0, "queues": []}
+    for _ in range(4):
+        server.send("T", b"body")
+    server.call(server.broker.commit, "CG", Queue("T", 0), 1)
+    found = command("group", "progress", "-g", "CG")
+    assert found["behind"] == 3
+    assert [(each["queue"], each["committed"]) for each in found["queues"]] == [(0, 1), (1, 0)]
+    assert found["queues"][0]["committed_ms"] > 0
+    assert command("group", "progress", "-g", "CG", "-t", "Other")["queues"] == []
+
+
+def test_settings_are_shown_and_changed(server, command):
+    (shown,) = command("broker", "config", "get")["brokers"]
+    assert shown["broker"] == server.broker_address
+    assert (shown["settings"]["store"], shown["settings"]["traceOn"]) == ("memory", "true")
+    changed = command("broker", "config", "set", "traceOn=false", "regionId=west\\1", code=1)
+    assert "regionId is read at the start only" in changed
+    command("broker", "config", "set", "traceOn=false", "brokerPermission=4", "-b", server.broker_address)
+    (shown,) = command("broker", "config", "get", "traceOn", "brokerPermission")["brokers"]
+    assert shown["settings"] == {"traceOn": "false", "brokerPermission": "4"}
+    assert "has no setting noSuchKey" in command("broker", "config", "get", "noSuchKey", code=1)
+    command("broker", "config", "set", "traceOn", code=2)
+
+
+def test_a_cluster_shows_its_brokers(server, command):
+    server.create_topic("T", 1)
+    server.send("T", b"body")
+    (cluster,) = command("cluster")["clusters"]
+    (broker,) = cluster["brokers"]
+    assert (cluster["cluster"], broker["role"], broker["address"]) == (
+        "DefaultCluster",
+        "master",
+        server.broker_address,
+    )
+    assert broker["problem"] is None
+    assert broker["put_total"] == 1
+    assert broker["log_max_offset"] > broker["log_min_offset"] == 0
+    assert "no cluster is named Other" in command("cluster", "-c", "Other", code=1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("group", "create", "-g", "CG"),
+        ("group", "list"),
+        ("group", "clients", "-g", "CG"),
+        ("group", "progress", "-g", "CG"),
+        ("group", "delete", "-g", "CG"),
+        ("broker", "config", "get", "traceOn"),
+        ("broker", "config", "set", "traceOn=false"),
+        ("cluster",),
+    ],
+)
+def test_text_for_people(server, online, words):
+    done = CliRunner().invoke(main, [*words, "-n", server.namesrv])
+    assert done.exit_code == 0, done.output
+    assert done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("group", "list", "-b", "nowhere"),
+        ("group", "create", "-g", "no good name"),
+        ("group", "list", "-b", "127.0.0.1:1", "-c", "C"),
+        ("broker", "config", "set"),
+        ("broker", "nothing"),
+    ],
+)
+def test_wrong_usage_exits_with_2(words):
+    assert CliRunner().invoke(main, words).exit_code == 2
+
+
+def test_broker_without_a_subcommand_runs_one():
+    done = CliRunner().invoke(main, ["broker", "--set", "noPair"])
+    assert done.exit_code == 2
+    assert "is not KEY=VALUE" in done.output
