@@ -6,6 +6,7 @@
 | GantryServer | `gantrymq start`, `nameserver` or `broker` |
 | GantryCluster | two name servers and two brokers of ours |
 | Driver | our small program on the official Java client, `java/client` |
+| MqAdmin | the official admin tool and clients for it to look at, `java/tools` |
 | NodeDriver | our small program on `ali-ons`, `node` |
 
 Everything listens on loopback, writes below a folder that the test hands in, and is stopped by its process id.
@@ -15,6 +16,7 @@ from harness.cluster import GantryCluster
 from harness.driver import Driver
 from harness.gantry_server import GantryServer, gantrymq
 from harness.java_servers import JavaBroker, JavaNameServer
+from harness.mqadmin import MqAdmin
 from harness.node_driver import NodeDriver
 from harness.ports import free_port
 from harness.probe import create_topic, route_of, wait_for_route
@@ -27,6 +29,7 @@ __all__ = [
     "GantryServer",
     "JavaBroker",
     "JavaNameServer",
+    "MqAdmin",
     "NodeDriver",
     "Process",
     "create_topic",

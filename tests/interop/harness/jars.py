@@ -3,6 +3,7 @@
 <cache>/<version>/server-<hash of the pom>/*.jar
 <cache>/<version>/client-<hash of the pom>/*.jar
 <cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
+<cache>/<version>/tools-<hash of pom and sources>/gantrymq/interop/*.class
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from harness.tools import HERE, cache, filling, require
 
 SERVER = HERE / "java" / "server"
 CLIENT = HERE / "java" / "client"
+TOOLS = HERE / "java" / "tools"
 DOWNLOAD_S = 600.0
 
 # What Java 17 has to be told for the servers' direct buffers; harmless for the client.
@@ -37,9 +39,19 @@ def server_class_path(version: str) -> str:
 
 def driver_class_path(version: str) -> str:
     """The class path of `gantrymq.interop.Driver`, compiled against the client *version*."""
-    jars = _jars(CLIENT, version, "client")
     sources = sorted((CLIENT / "src").rglob("*.java"))
-    classes = cache() / version / f"driver-{_digest(CLIENT / 'pom.xml', *sources)}"
+    return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "driver")
+
+
+def tools_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.MqAdmin`, compiled against the admin tool *version*."""
+    sources = sorted([*(TOOLS / "src").rglob("*.java"), *(CLIENT / "src").rglob("Events.java")])
+    return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "tools")
+
+
+def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: str) -> str:
+    """The class path of one program of ours: its classes, then the jars it was compiled against."""
+    classes = cache() / version / f"{name}-{_digest(pom, *sources)}"
     with filling(classes) as folder:
         if folder is not None:
             require("javac")

@@ -79,6 +79,12 @@ class Process:
             raise RuntimeError(f"{self.name} ended with {code}. {self.tail()}")
         return self.events
 
+    def write_line(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(line.encode() + b"\n")
+        self._child.stdin.flush()
+
     def close_input(self) -> None:
         """Close its standard input, which asks a driver to leave in good order."""
         assert self._child.stdin is not None

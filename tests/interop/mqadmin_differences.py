@@ -1,0 +1,116 @@
+"""Where the admin tool prints something else for our broker than it did for Java's, by command, with the reason.
+
+``-`` is a line that only Java's output had, ``+`` one that only ours has; patterns are those of the shell, and each
+must be met. What differs in every run (times, ids, addresses, rates) is gone before (mqadmin_shapes.py).
+"""
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+
+class Named(NamedTuple):
+    """One kind of difference of one command."""
+
+    command: str
+    reason: str
+    lines: tuple[str, ...]
+
+
+FAQ = "+ For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+WORDS = "the sentence is ours, the code is Java's"
+NO_TIMERS = "timers are not built, so their topic is not made"
+OWN_NAME = "5.3.3 takes the topic's own name for a group"
+EARLIER = "the golden run asked before the group had met what came, and committed"
+FIGURES = "each put and the disk are not measured"
+
+DIFFERENT = (
+    Named("02-updateTopic", WORDS, ("- Caused by: *CODE: 29 DESC: The spec*", "+ Caused by: *CODE: 29 DESC: *")),
+    Named("03-updateTopic", WORDS, ("- Caused by: *CODE: 29 DESC: The topic*", "+ Caused by: *CODE: 29 DESC: *")),
+    Named("05-topicList", NO_TIMERS, ("- rmq_sys_wheel_timer",)),
+    Named("06-topicList", NO_TIMERS, ("- DefaultCluster rmq_sys_wheel_timer",)),
+    Named("06-topicList", OWN_NAME, ("- DefaultCluster GoldenLive GoldenLive",)),
+    Named("13-consumerProgress", EARLIER, ("+ %RETRY%CG_live broker-a 0 0 0 0 0 N/A",)),
+    Named(
+        "25-queryMsgByOffset",
+        OWN_NAME,
+        (
+            "- MessageTrack [[]consumerGroup=GoldenLive, *",
+            "- See https://rocketmq.apache.org/docs/bestPractice/06FAQ *",
+        ),
+    ),
+    Named("32-clusterList", "the version is ours", ("- *V5_3_3*", "+ *GantryMQ*")),
+    Named(
+        "34-brokerStatus", "the version is ours", ("- brokerVersionDesc : V5_3_3", "+ brokerVersionDesc : GantryMQ *")
+    ),
+    Named("34-brokerStatus", "a figure of ours", ("+ pullRequestsHeld : *",)),
+    Named(
+        "34-brokerStatus",
+        FIGURES,
+        (
+            "- commitLogDirCapacity : *",
+            "- commitLogDiskRatio*: RATE",
+            "- consumeQueueDiskRatio : RATE",
+            "- getMessageEntireTimeMax : *",
+            "- putLatency99* : RATE",
+            "- putMessageDistributeTime : *",
+            "- putMessageEntireTimeMax : *",
+        ),
+    ),
+    Named(
+        "35-brokerConsumeStats",
+        EARLIER,
+        (
+            "- Diff Total: 1",
+            "- GoldenLive CG_live broker-a 2 7 6 1 TIME",
+            "+ Diff Total: 0",
+            "+ GoldenLive CG_live broker-a 2 7 7 0 TIME",
+        ),
+    ),
+    Named("36-statsAll", OWN_NAME, ("- GoldenLive GoldenLive *",)),
+    Named("37-statsAll", OWN_NAME, ("- GoldenLive GoldenLive *",)),
+    Named("38-getBrokerConfig", "ours has fewer settings, and some of its own", ("- * =*", "+ * =*")),
+    Named(
+        "39-updateBrokerConfig",
+        "this setting acts at the start only, and ours says so",
+        ("- update broker config success, ADDRESS", "+ Caused by: *at the start only*", FAQ, "+ *command failed"),
+    ),
+    Named(
+        "40-getNamesrvConfig",
+        "other folders and ports",
+        (
+            *(
+                f"{sign} {key} =*"
+                for key in ("configStorePath", "kvConfigPath", "listenPort", "rocketmqHome")
+                for sign in "-+"
+            ),
+        ),
+    ),
+    Named("53-wipeWritePerm", NO_TIMERS, ("- * OK, 19", "+ * OK, 18")),
+    Named("54-addWritePerm", NO_TIMERS, ("- * OK, 19", "+ * OK, 18")),
+    Named(
+        "60-deleteExpiredCommitLog",
+        "retention is not built, and ours says so",
+        ("- success", "+ Caused by: *by age is not built*", FAQ, "+ *command execute failed."),
+    ),
+    Named(
+        "67-getColdDataFlowCtrInfo",
+        "the control of cold data is not built",
+        ('- "*', "- {", "- }", "+ Caused by: *control of cold data is not built*", FAQ, "+ *command failed"),
+    ),
+)
+
+
+def patterns(command: str) -> list[str]:
+    """What may differ in the output of one command."""
+    return [pattern for named in DIFFERENT if named.command == command for pattern in named.lines]
+
+
+def unnamed(command: str, lines: list[str]) -> list[str]:
+    """The lines that no pattern covers."""
+    allowed = patterns(command)
+    return [line for line in lines if not any(fnmatchcase(line, pattern) for pattern in allowed)]
+
+
+def unmet(command: str, lines: list[str]) -> list[str]:
+    """The patterns that cover no line."""
+    return [pattern for pattern in patterns(command) if not any(fnmatchcase(line, pattern) for line in lines)]

@@ -1,0 +1,56 @@
+"""What two runs of an admin command must have in common: its output without times, ids, addresses and rates."""
+
+import json
+import lzma
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent / "data" / "mqadmin.json.xz"
+
+NAMESRV, BROKER = "127.0.0.2:29876", "127.0.0.2:20911"  # of the golden run
+
+_VARYING = (
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?"), "TIME"),
+    (re.compile(r"\b[0-9A-F]{32}\b"), "ID"),
+    (re.compile(r"(?<=Message Body Path: ).*"), "PATH"),
+    (re.compile(r"\b127\.0\.0\.\d(:\d+)?\b"), "ADDRESS"),
+    (re.compile(r"\b\d+\.\d+(E-?\d+)?\b( +\d+\.\d+\b)*"), "RATE"),  # tools print one to three of a kind
+    (re.compile(r"\b\d{13}\b"), "MILLIS"),
+    (re.compile(r"\d+(?= (days|hours|minutes|seconds)\b)"), "N"),
+    (re.compile(r"(?<=remainHowManyDataToFlush : )\d+"), "N"),
+    (re.compile(r"(?<=true )\d+$"), "MS"),  # of checkMsgSendRT
+    (re.compile(r"\d+ RATE \d+ \d+$"), "N RATE N N"),  # of statsAll: what lies behind, and counts of the last minute
+)
+_STACK = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)$")
+
+
+def golden() -> dict[str, Any]:
+    """Commands with Java's output, and the messages that lay in the topic."""
+    loaded: dict[str, Any] = json.loads(lzma.decompress(DATA.read_bytes()))
+    return loaded
+
+
+def shape(output: str) -> Counter[str]:
+    """The lines of an output, in any order: Java keeps much of what it prints in hash tables.
+
+    Stack traces keep their messages. Columns are as wide as the addresses in them, so blanks count as one.
+    """
+    lines = []
+    for line in output.splitlines():
+        if _STACK.match(line):
+            continue
+        line = " ".join(line.split())
+        for pattern, name in _VARYING:
+            line = pattern.sub(name, line)
+        if line:
+            lines.append(line)
+    return Counter(lines)
+
+
+def difference(java: str, ours: str) -> list[str]:
+    """Lines that only Java's output has, with ``-`` before them, and those that only ours has, with ``+``."""
+    theirs, own = shape(java), shape(ours)
+    gone = [f"- {line}" for line in sorted((theirs - own).elements())]
+    return [*gone, *(f"+ {line}" for line in sorted((own - theirs).elements()))]

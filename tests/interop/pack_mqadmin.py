@@ -1,0 +1,48 @@
+"""Make data/mqadmin.json.xz of a golden folder: `python pack_mqadmin.py GOLDEN`.
+
+    {"commands": [{"name": "00-updateTopic", "command": ["updateTopic", ...], "output": "..."}, ...],
+     "messages": [{"queue": 0, "tag": "TagA", "key": "live0", "body": base64}, ...]}
+
+Left out is what needs the message index (queryMsgById, queryMsgByKey, ...), the controller or access control, and what
+the tool answers by itself.
+"""
+
+import json
+import lzma
+import sys
+from pathlib import Path
+
+LEFT_OUT = {"21", "22", "23", "24", "26", "62", "68", "69", "70", "71", "72"}
+TARGET = Path(__file__).parent / "data" / "mqadmin.json.xz"
+
+
+def command_line(text: str) -> list[str]:
+    """The words of ``$ mqadmin ...``; a topic name with a blank in it is one word."""
+    return (
+        text.removeprefix("$ mqadmin ")
+        .replace("bad topic", "bad\0topic")
+        .replace(" mqadmin -k", "\0mqadmin -k")
+        .replace("sent by", "sent\0by")
+        .split()
+    )
+
+
+def pack(golden: Path) -> None:
+    commands = []
+    for file in sorted((golden / "mqadmin").glob("*.txt")):
+        if file.name[:2] not in LEFT_OUT:
+            first, _, output = file.read_text().partition("\n")
+            words = [word.replace("\0", " ") for word in command_line(first)]
+            commands.append({"name": file.stem, "command": words, "output": output})
+    lines = (golden / "stores" / "mqadmin" / "messages.jsonl").read_text().splitlines()
+    sent = [each for each in map(json.loads, lines) if each["kind"] == "sent"]
+    messages = [
+        {"queue": m["queueId"], "tag": m["properties"]["TAGS"], "key": m["properties"]["KEYS"], "body": m["body"]}
+        for m in sent
+    ]
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_bytes(lzma.compress(json.dumps({"commands": commands, "messages": messages}).encode()))
+
+
+if __name__ == "__main__":
+    pack(Path(sys.argv[1]))

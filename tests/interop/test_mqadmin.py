@@ -1,0 +1,112 @@
+"""The official admin tool 5.3.3 on our name server and broker: it prints what it printed for Java's.
+
+The commands are those of a golden run, in its order, beside the same clients and messages; what remains different is
+in the table of mqadmin_differences.py. Commands that need the message index, the controller or access control are not
+among them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import GantryServer, MqAdmin, create_topic
+from harness.polling import wait_until
+from mqadmin_differences import DIFFERENT, unmet, unnamed
+from mqadmin_shapes import BROKER, NAMESRV, difference, golden
+
+pytestmark = pytest.mark.interop
+
+TOPIC = "GoldenLive"
+GROUPS = ("CG_live", "CG_live_orderly")
+GOLDEN = golden()
+NAMES = [command["name"] for command in GOLDEN["commands"]]
+CONSUMED_S = 60.0
+PINNED = {"30-sendMessage": ("-b", "broker-a", "-i", "2")}  # the tool begins at any queue; the golden run met this one
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[str, str]]]:
+    """Command name to Java's output and ours."""
+    scratch = tmp_path_factory.mktemp("mqadmin")
+    with (
+        GantryServer.both(scratch / "server", settings={"brokerName": "broker-a"}) as server,
+        MqAdmin("5.3.3", scratch, server.namesrv) as tool,
+    ):
+        create_topic(server.namesrv, TOPIC, queues=4)
+        tool.live(TOPIC)
+        for each in GOLDEN["messages"]:
+            tool.send(TOPIC, "broker-a", each["queue"], each["tag"], each["key"], each["body"])
+        yield {command["name"]: (command["output"], ours(server, tool, command)) for command in GOLDEN["commands"]}
+
+
+def ours(server: GantryServer, tool: MqAdmin, command: dict[str, Any]) -> str:
+    name = command["name"]
+    if name == "10-topicStatus":
+        wait_for_progress(server, tool, "Consume Diff Total: 0")
+    elif name == "13-consumerProgress":
+        wait_for_progress(server, tool, "%RETRY%")
+    elif name == "35-brokerConsumeStats":
+        wait_for_progress(server, tool, "Consume Diff Total: 0")
+    addresses = {NAMESRV: server.namesrv, BROKER: server.broker_address}
+    return tool.run(*(addresses.get(word, word) for word in command["command"]), *PINNED.get(name, ()))
+
+
+def wait_for_progress(server: GantryServer, tool: MqAdmin, *words: str) -> None:
+    """Wait until the progress of both groups shows these words and a row for each of the four queues."""
+    for group in GROUPS:
+
+        def shown(group: str = group) -> bool:
+            text = tool.run("consumerProgress", "-n", server.namesrv, "-g", group)
+            rows = [line for line in text.splitlines() if line.startswith(TOPIC) and "N/A" not in line]
+            return len(rows) == 4 and all(word in text for word in words)
+
+        wait_until(shown, f"progress of {group}", CONSUMED_S)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_prints_what_it_prints_for_java(outputs: dict[str, tuple[str, str]], name: str) -> None:
+    lines = difference(*outputs[name])
+    assert unnamed(name, lines) == []
+    assert unmet(name, lines) == []
+
+
+def test_every_named_difference_is_of_a_command_that_is_run() -> None:
+    assert {named.command for named in DIFFERENT} <= set(NAMES)
+
+
+def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[str, tuple[str, str]]) -> None:
+    """Apart from those of the run (addresses, folders, sizes of files) and those that docs/operations.md names."""
+    java, own = (values(text) for text in outputs["38-getBrokerConfig"])
+    assert {key for key in java.keys() & own.keys() if java[key] != own[key]} <= {
+        "bindAddress",
+        "brokerIP1",
+        "diskMaxUsedSpaceRatio",
+        "flushDiskType",
+        "listenPort",
+        "mappedFileSizeCommitLog",
+        "mappedFileSizeConsumeQueue",
+        "maxHashSlotNum",
+        "maxIndexNum",
+        "maxMessageSize",
+        "namesrvAddr",
+        "storePathCommitLog",
+        "storePathRootDir",
+    }
+
+
+def values(text: str) -> dict[str, str]:
+    """``key = value`` lines."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if " = " in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def test_exported_files_are_there(
+    outputs: dict[str, tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folders = list(Path(tmp_path_factory.getbasetemp()).glob("mqadmin*/mqadmin/export"))
+    assert {file.name for folder in folders for file in folder.iterdir()} == {
+        "configs.json",
+        "metadata.json",
+        "metrics.json",
+    }
