@@ -9,6 +9,7 @@ from gantrymq.config import Setting
 from gantrymq.errors import ConfigError, PluginError, SubscriptionParseFailed
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import find_candidates
+from gantrymq.world.simulated import Trace
 
 STORES = [
     each.name.partition("_")[2] for each in find_candidates()[0] if each.name in ("storage_memory", "storage_mmap")
@@ -153,6 +154,20 @@ def test_hours_pass_at_once_in_a_simulation(gantrymq_simulation):
         return bodies(await cluster.pull("Orders")), (cluster.world.clock.now_ms() - before) // 3_600_000
 
     assert gantrymq_simulation(work) == ([b"one", b"two"], 3)
+
+
+def test_one_seed_gives_one_run(gantrymq_simulation):
+    async def work(cluster):
+        for number in range(5):
+            await cluster.send("Orders", b"%d" % number)
+        await cluster.pull("Orders")
+
+    def run(seed):
+        trace = Trace()
+        gantrymq_simulation(work, seed=seed, trace=trace)
+        return trace.digest()
+
+    assert run(3) == run(3) != run(4)
 
 
 def test_a_simulation_raises_what_its_work_raises(gantrymq_simulation):

@@ -170,3 +170,6 @@ class RunningBroker:
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
+            loop = asyncio.get_running_loop()
+            await loop.shutdown_asyncgens()
+            await loop.shutdown_default_executor()  # threads that looked names up
