@@ -1,0 +1,252 @@
+"""From a moment of the broker to Prometheus text. The one module that imports prometheus_client.
+
+Names are rocketmq-exporter's where it has one, else those of RocketMQ 5's own exporter, else they begin with
+``gantrymq_``. Labels follow the names: ``cluster, broker, topic, group`` with the exporter's, ``cluster, node_type,
+node_id, topic, consumer_group`` with RocketMQ 5's.
+
+Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
+broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMetricsConstant.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq_metrics.moment import Moment
+from gantrymq_metrics.send_times import BOUNDS_S, Histogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample = tuple[Sequence[str], float]  # values of the labels behind the broker's own; value
+
+
+class _Family(Collector):
+    """prometheus_client renders collectors; here one is one family."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._family,)
+
+
+def render(family: Metric) -> bytes:
+    """One family as text, its HELP and TYPE lines in front. About 3 us a sample."""
+    return generate_latest(_Family(family))
+
+
+def families(moment: Moment) -> Iterator[Metric]:
+    """Every family, in an order that stays the same."""
+    yield from _broker(moment)
+    yield from _topics(moment)
+    yield from _groups(moment)
+    yield from _store(moment)
+    yield from _clients(moment)
+
+
+class _Maker:
+    """Makes families whose first labels name the broker."""
+
+    def __init__(self, moment: Moment) -> None:
+        figures = moment.figures
+        self._exporter = (("cluster", "broker"), (figures.cluster, figures.broker))
+        self._own = (("cluster", "node_type", "node_id"), (figures.cluster, "broker", figures.broker))
+
+    def _whose(self, name: str, as_exporter: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self._exporter if as_exporter or name.startswith("gantrymq_") else self._own
+
+    def gauge(
+        self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample], *, as_exporter: bool = False
+    ) -> Metric:
+        """A value that goes up and down; *as_exporter*: the labels are rocketmq-exporter's."""
+        names, values = self._whose(name, as_exporter)
+        family = GaugeMetricFamily(name, text, labels=[*names, *labels])
+        for more, value in samples:
+            family.add_metric([*values, *more], value)
+        return family
+
+    def one(self, name: str, text: str, value: float, *, as_exporter: bool = False) -> Metric:
+        """A gauge of the broker as a whole."""
+        return self.gauge(name, text, (), [((), value)], as_exporter=as_exporter)
+
+    def counter(self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Metric:
+        """A count that only grows; *name* ends in ``_total``."""
+        names, values = self._whose(name, False)
+        family = CounterMetricFamily(name, text, labels=[*names, *labels])
+        for more, value in samples:
+            family.add_metric([*values, *more], value)
+        return family
+
+    def histogram(self, name: str, text: str, histogram: Histogram) -> Metric:
+        """The times of sends."""
+        names, values = self._whose(name, False)
+        family = HistogramMetricFamily(name, text, labels=list(names))
+        bounds = [*map(floatToGoString, BOUNDS_S), "+Inf"]
+        family.add_metric(values, list(zip(bounds, map(float, histogram.buckets), strict=True)), histogram.sum_s)
+        return family
+
+
+def _broker(moment: Moment) -> Iterator[Metric]:
+    make, figures = _Maker(moment), moment.figures
+    yield make.one(
+        "rocketmq_broker_tps", "Messages stored a second, last minute.", figures.put.messages_per_s, as_exporter=True
+    )
+    yield make.one(
+        "rocketmq_broker_qps",
+        "Messages handed out a second, last minute.",
+        figures.got.messages_per_s,
+        as_exporter=True,
+    )
+    yield make.one("rocketmq_broker_permission", "brokerPermission: 4 read, 2 write.", moment.permission)
+    yield make.one("rocketmq_topic_number", "Topics that exist.", moment.topics)
+    yield make.one("rocketmq_consumer_group_number", "Consumer groups that exist.", figures.groups)
+    yield make.counter("gantrymq_sends_failed_total", "Sends that were refused.", (), [((), figures.put_failed)])
+    yield make.histogram(
+        "gantrymq_send_seconds", "Messages by the time from their append to their acknowledgement.", moment.send_times
+    )
+    pulls = [(("found",), figures.pulls_found), (("nothing",), figures.pulls_missed)]
+    yield make.counter("gantrymq_pulls_total", "Pulls that were answered, by outcome.", ("outcome",), pulls)
+    yield make.one("gantrymq_pulls_held", "Pulls that wait for a message now.", figures.pulls_held)
+    yield make.one("gantrymq_connections", "Open connections that have asked something.", figures.connections)
+    parked = [((name,), 1) for name in figures.parked]
+    yield make.gauge("gantrymq_dispatcher_parked", "Plugins' dispatchers that raised; 1 each.", ("dispatcher",), parked)
+    servers = [((address,), float(problem is None)) for address, problem in figures.name_servers.items()]
+    yield make.gauge("gantrymq_registered", "1 for a name server that has this broker.", ("nameserver",), servers)
+
+
+def _topics(moment: Moment) -> Iterator[Metric]:
+    make, puts = _Maker(moment), moment.figures.puts
+    topic = ("topic",)
+    yield make.counter(
+        "rocketmq_messages_in_total",
+        "Messages stored.",
+        topic,
+        [((name,), each.messages) for name, each in puts.items()],
+    )
+    yield make.counter(
+        "rocketmq_throughput_in_total",
+        "Bytes of the records stored.",
+        topic,
+        [((name,), each.size) for name, each in puts.items()],
+    )
+    yield make.gauge(
+        "rocketmq_producer_tps",
+        "Messages stored a second, last minute.",
+        topic,
+        [((name,), each.messages_per_s) for name, each in puts.items()],
+        as_exporter=True,
+    )
+    yield make.gauge(
+        "rocketmq_producer_message_size",
+        "Bytes stored a second, last minute.",
+        topic,
+        [((name,), each.bytes_per_s) for name, each in puts.items()],
+        as_exporter=True,
+    )
+    yield make.gauge(
+        "rocketmq_producer_offset",
+        "Sum of the ends of the topic's queues.",
+        topic,
+        [((name,), end) for name, end in moment.ends.items()],
+        as_exporter=True,
+    )
+
+
+def _groups(moment: Moment) -> Iterator[Metric]:
+    make, gets = _Maker(moment), moment.figures.gets
+    own, exporter = ("topic", "consumer_group"), ("topic", "group")
+    yield make.counter(
+        "rocketmq_messages_out_total", "Messages handed out.", own, [(key, each.messages) for key, each in gets.items()]
+    )
+    yield make.counter(
+        "rocketmq_throughput_out_total",
+        "Bytes of the records handed out.",
+        own,
+        [(key, each.size) for key, each in gets.items()],
+    )
+    yield make.gauge(
+        "rocketmq_consumer_tps",
+        "Messages handed out a second, last minute.",
+        exporter,
+        [(key, each.messages_per_s) for key, each in gets.items()],
+        as_exporter=True,
+    )
+    yield make.gauge(
+        "rocketmq_consumer_message_size",
+        "Bytes handed out a second, last minute.",
+        exporter,
+        [(key, each.bytes_per_s) for key, each in gets.items()],
+        as_exporter=True,
+    )
+    progress = moment.progress
+    yield make.gauge(
+        "rocketmq_consumer_offset",
+        "Sum of the offsets the group committed.",
+        exporter,
+        [((each.topic, each.group), each.committed) for each in progress],
+        as_exporter=True,
+    )
+    yield make.gauge(
+        "rocketmq_group_get_latency_by_storetime",
+        "Milliseconds since the oldest message that the group has before it was stored.",
+        exporter,
+        [((each.topic, each.group), each.behind_ms) for each in progress],
+        as_exporter=True,
+    )
+    for name, text, retried in (
+        ("rocketmq_group_diff", "Messages that the group has before it.", False),
+        ("rocketmq_group_retrydiff", "Messages that the group has before it on its retry topic.", True),
+    ):
+        yield make.gauge(name, text, _DIFF_LABELS, _behind(moment, retried), as_exporter=True)
+
+
+_DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
+
+
+def _behind(moment: Moment, retried: bool) -> Iterator[Sample]:
+    online = moment.figures.consumers
+    for each in moment.progress:
+        if each.topic.startswith(RETRY_PREFIX) == retried:
+            group = online.get(each.group)
+            members, model = (0, "CLUSTERING") if group is None else (group.members, group.message_model)
+            yield (each.group, each.topic, str(members), model), each.behind
+
+
+def _store(moment: Moment) -> Iterator[Metric]:
+    make, state, disk = _Maker(moment), moment.state, moment.disk
+    runtime = "rocketmq_brokeruntime_"
+    for name, text, value in (
+        ("commitlog_minoffset", "Where the log begins, bytes.", state.min_log_offset),
+        ("commitlog_maxoffset", "Where the log ends, bytes.", state.max_log_offset),
+        ("commitlog_disk_ratio", "Used part of the store's file system.", 1 - disk.free / (disk.total or 1)),
+        ("commitlogdir_capacity_total", "Size of the store's file system, bytes.", disk.total),
+        ("commitlogdir_capacity_free", "What the store may still take of it, bytes.", disk.usable),
+    ):
+        yield make.one(runtime + name, text, value, as_exporter=True)
+    yield make.one(
+        "rocketmq_storage_flush_behind_bytes", "Bytes not durable yet.", state.max_log_offset - state.flushed_offset
+    )
+    yield make.one(
+        "rocketmq_storage_dispatch_behind_bytes",
+        "Bytes not visible to consumers yet.",
+        state.max_log_offset - state.published_offset,
+    )
+    yield make.one("gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset)
+    yield make.one("gantrymq_store_writable", "1 while the store takes writes.", state.refusal is None)
+    yield make.counter("gantrymq_store_syncs_total", "Times the log was made durable.", (), [((), state.syncs)])
+    yield make.counter("gantrymq_store_sync_seconds_total", "Time that took.", (), [((), state.sync_s)])
+
+
+def _clients(moment: Moment) -> Iterator[Metric]:
+    make, figures = _Maker(moment), moment.figures
+    producers = [((group,), float(members)) for group, members in figures.producers.items()]
+    yield make.gauge("rocketmq_producer_count", "Members of producer groups.", ("group",), producers, as_exporter=True)
+    yield make.one("rocketmq_producer_connections", "Members of all producer groups.", sum(figures.producers.values()))
+    consumers = [((group,), float(each.members)) for group, each in figures.consumers.items()]
+    yield make.gauge("rocketmq_consumer_connections", "Members of consumer groups.", ("consumer_group",), consumers)

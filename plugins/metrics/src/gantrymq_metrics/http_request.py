@@ -1,0 +1,79 @@
+"""The little of HTTP/1.1 that a scraper needs: the head of a request in, a whole response out. No socket, no clock.
+
+Every response closes its connection. A body is not read: GET has none that means anything.
+
+Source: RFC 9112 (2.2, 3), RFC 9110 (9.1, 10.2.1, 15.5).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_HEAD_BYTES = 8192
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class Page(NamedTuple):
+    """What a request is answered with."""
+
+    status: int
+    body: bytes
+    content_type: str = TEXT
+
+
+def refuse(status: int, sentence: str) -> Page:
+    """A page that says why there is none."""
+    return Page(status, sentence.encode() + b"\n")
+
+
+class RequestHead:
+    """Gathers the head of one request."""
+
+    def __init__(self) -> None:
+        self._gathered = bytearray()
+
+    def feed(self, data: bytes) -> str | Page | None:
+        """Take bytes of the request.
+
+        Returns:
+            The path without its query once the head is whole; a page when the request is refused; None while bytes
+            are missing.
+        """
+        self._gathered += data
+        end = self._gathered.find(b"\r\n\r\n")
+        if end > MAX_HEAD_BYTES or (end < 0 and len(self._gathered) > MAX_HEAD_BYTES):
+            return refuse(431, f"a request's head may have {MAX_HEAD_BYTES} bytes here")
+        if end < 0:
+            return None
+        words = bytes(self._gathered[:end]).split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return refuse(400, "this is no HTTP/1.1 request")
+        if words[0] != b"GET":
+            return refuse(405, "only GET is served here")
+        return words[1].split(b"?", 1)[0].decode("latin-1")
+
+
+def encode_response(page: Page) -> bytes:
+    """The response as bytes, its head in front."""
+    lines = [
+        f"HTTP/1.1 {page.status} {_REASONS[page.status]}",
+        f"Content-Type: {page.content_type}",
+        f"Content-Length: {len(page.body)}",
+        "Connection: close",
+        "Cache-Control: no-store",
+    ]
+    if page.status == 405:
+        lines.append("Allow: GET")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + page.body

@@ -1,0 +1,120 @@
+"""A port that serves a few pages over HTTP: one request a connection, bounded in number, size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from gantrymq.world import Listener, Timer, World
+from gantrymq_metrics.http_request import Page, RequestHead, encode_response, refuse
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 64
+TIME_LIMIT_S = 15.0  # from the connection to the last byte of the response; Prometheus waits for 10 s
+
+MakePage = Callable[[], Awaitable[Page]]
+
+
+class HttpServer:
+    """Serves *pages* by path."""
+
+    def __init__(self, world: World, pages: Mapping[str, MakePage]) -> None:
+        self.world = world
+        self.pages = pages
+        self._listener: Listener | None = None
+        self._visits: dict[Visit, None] = {}
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen, and return the address with the real port where 0 was asked.
+
+        Raises:
+            OSError: the port is taken or the address is not of this host.
+        """
+        self._listener = await self.world.network.listen(host, port, lambda: Visit(self))
+        return self._listener.address
+
+    async def stop(self) -> None:
+        """Free the port and break off what is under way. Idempotent."""
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
+        work = [visit.break_off() for visit in list(self._visits)]
+        await asyncio.gather(*filter(None, work), return_exceptions=True)
+
+    def enter(self, visit: Visit) -> bool:
+        """Take a connection in; False when there are too many."""
+        if len(self._visits) >= MAX_CONNECTIONS:
+            return False
+        self._visits[visit] = None
+        return True
+
+    def leave(self, visit: Visit) -> None:
+        """Forget a connection."""
+        self._visits.pop(visit, None)
+
+
+class Visit(asyncio.Protocol):
+    """One connection, one request, one response."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._server = server
+        self._head = RequestHead()
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
+        self._answered = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the clock, or close at once where too many are open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._server.enter(self):
+            self._answered = True
+            transport.close()
+            return
+        self._timer = self._server.world.clock.call_later(TIME_LIMIT_S, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Gather the request; what comes after it is ignored."""
+        if self._answered or self._task is not None:
+            return
+        found = self._head.feed(data)
+        if isinstance(found, Page):
+            self._answer(found)
+        elif found is not None:
+            make = self._server.pages.get(found)
+            if make is None:
+                self._answer(refuse(404, f"there is {' and '.join(self._server.pages)} here"))
+            else:
+                self._task = asyncio.get_running_loop().create_task(self._serve(make))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Stop working for somebody who has gone."""
+        self._server.leave(self)
+        self.break_off()
+
+    def break_off(self) -> asyncio.Task[None] | None:
+        """Close without a response; returns the work that is being cancelled."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        if self._task is not None:
+            self._task.cancel()
+        return self._task
+
+    async def _serve(self, make: MakePage) -> None:
+        try:
+            page = await make()
+        except Exception:
+            log.exception("a page could not be made")
+            page = refuse(500, "this page could not be made; the broker's log says why")
+        self._answer(page)
+
+    def _answer(self, page: Page) -> None:
+        self._answered = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(encode_response(page))
+            self._transport.close()

@@ -1,0 +1,111 @@
+"""The service ``metrics``: opens the port, and makes the two pages ``/metrics`` and ``/healthz``.
+
+A port that is taken stops the broker when an operator set it. The default port does not: then a second broker of a
+machine, or of a test run, goes on without metrics and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+from importlib import import_module
+
+from gantrymq.errors import ConfigError
+from gantrymq.interfaces import Broker
+from gantrymq.model.hosts import format_address
+from gantrymq_metrics.health import health
+from gantrymq_metrics.http_request import JSON, Page
+from gantrymq_metrics.http_server import HttpServer
+from gantrymq_metrics.moment import take_moment
+from gantrymq_metrics.send_times import SendTimes
+from gantrymq_metrics.settings import HOST, PORT, PROMETHEUS, TYPE
+
+log = logging.getLogger(__name__)
+
+
+class MetricsService:
+    """Shows one broker's figures for as long as it runs; may be started again after a stop."""
+
+    name = "metrics"
+
+    def __init__(self) -> None:
+        """Nothing is opened yet."""
+        self.address: tuple[str, int] | None = None  # host and port while it serves
+        self._broker: Broker | None = None
+        self._server: HttpServer | None = None
+        self._send_times = SendTimes()
+        self._making: asyncio.Task[bytes] | None = None  # the scrape under way; those who come meanwhile share it
+
+    async def start(self, broker: Broker) -> None:
+        """Open the port, unless metricsExporterType turns it off.
+
+        Raises:
+            ConfigError: the port that was set is taken, or its address is not of this host.
+        """
+        if broker.settings.text(TYPE) not in PROMETHEUS:
+            return
+        self._broker = broker
+        host = broker.settings.text(HOST).strip() or broker.figures().address.rpartition(":")[0].strip("[]")
+        port = broker.settings.number(PORT)
+        server = HttpServer(broker.world, {"/metrics": self._metrics, "/healthz": self._health})
+        try:
+            self.address = await server.start(host, port)
+        except OSError as error:
+            sentence = self._refused(host, port, error)
+            if error.errno != errno.EADDRINUSE or broker.settings.source(PORT) != "default":
+                raise ConfigError(sentence) from error
+            log.warning("%s; this broker shows no metrics", sentence)
+            return
+        self._server = server
+        self._send_times = SendTimes()
+        broker.on_acknowledged(self._send_times.acknowledged)
+        log.info("metrics are on http://%s/metrics", format_address(*self.address))
+
+    async def stop(self) -> None:
+        """Free the port. Idempotent."""
+        server, self._server, self.address = self._server, None, None
+        if server is not None:
+            await server.stop()
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.wait([self._making])
+        self._broker = None
+
+    def _refused(self, host: str, port: int, error: OSError) -> str:
+        if error.errno == errno.EADDRINUSE:
+            return (
+                f"the metrics port {port} on {host} is taken by another process; choose another with "
+                f"--set {PORT}=PORT (0 picks a free one), or set {TYPE}=DISABLE"
+            )
+        return f"cannot serve metrics on {host} port {port}: {error.strerror or error}; see {HOST}"
+
+    async def _metrics(self) -> Page:
+        if self._making is None:
+            self._making = asyncio.get_running_loop().create_task(self._text())
+            self._making.add_done_callback(self._made)
+        text = await asyncio.shield(self._making)
+        return Page(200, text, import_module("gantrymq_metrics.exposition").CONTENT_TYPE)
+
+    def _made(self, making: asyncio.Task[bytes]) -> None:
+        self._making = None
+        if not making.cancelled():
+            making.exception()  # whoever waits is told; nobody may be left
+
+    async def _text(self) -> bytes:
+        """All families; the event loop serves others between two of them."""
+        broker = self._broker
+        assert broker is not None
+        # prometheus_client takes 60 ms to import: not at every start, and not on the event loop.
+        exposition = await broker.world.workers.run(import_module, "gantrymq_metrics.exposition")
+        parts = []
+        for family in exposition.families(await take_moment(broker, self._send_times)):
+            parts.append(exposition.render(family))
+            await asyncio.sleep(0)
+        return b"".join(parts)
+
+    async def _health(self) -> Page:
+        assert self._broker is not None
+        found = health(self._broker)
+        return Page(200 if found["healthy"] else 503, json.dumps(found).encode() + b"\n", JSON)

@@ -1,0 +1,50 @@
+"""Where figures are shown, under RocketMQ's key names.
+
+Two defaults are not RocketMQ's: whoever installs this plugin wants figures, so they are on; and the port is open to
+this machine alone.
+
+Source: apache/rocketmq common/.../BrokerConfig.java, common/.../metrics/MetricsExporterType.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.config import Setting, Value
+
+__all__ = ["HOST", "PORT", "PROMETHEUS", "SCHEMA", "TYPE"]
+
+TYPE = "metricsExporterType"
+HOST = "metricsPromExporterHost"
+PORT = "metricsPromExporterPort"
+
+PROMETHEUS = ("PROM", "2")
+_OFF = ("DISABLE", "0")
+_PUSHED = ("OTLP_GRPC", "1", "LOG", "3")
+
+
+def _not_built(value: Value) -> str | None:
+    if value in _PUSHED:
+        return (
+            "this exporter is not built in this version; PROM lets Prometheus fetch the figures, DISABLE turns them off"
+        )
+    return None
+
+
+SCHEMA: tuple[Setting, ...] = (
+    Setting(
+        TYPE,
+        "text",
+        "PROM",
+        "PROM serves Prometheus text and a health check over HTTP, DISABLE opens no port.",
+        choices=(*_OFF, *PROMETHEUS, *_PUSHED),
+        not_built=_not_built,
+    ),
+    Setting(HOST, "text", "127.0.0.1", "Address of the metrics port; empty means the advertised address (brokerIP1)."),
+    Setting(
+        PORT,
+        "number",
+        5557,
+        "Port of the metrics, 0: a free one. One that was set and is taken stops the start; the default only warns.",
+        at_least=0,
+        at_most=65535,
+    ),
+)

@@ -1,0 +1,93 @@
+"""The port: what is served, what is refused, what is bounded."""
+
+import asyncio
+
+import pytest
+
+from gantrymq.world.simulated import simulate
+from gantrymq_metrics.http_request import MAX_HEAD_BYTES, Page
+from gantrymq_metrics.http_server import MAX_CONNECTIONS, TIME_LIMIT_S, HttpServer
+
+
+async def hello():
+    return Page(200, b"hello")
+
+
+async def fails():
+    raise ValueError("no")
+
+
+async def never():
+    await asyncio.get_running_loop().create_future()
+
+
+def served(work):
+    """Run ``work(world, address)`` beside a server with three pages."""
+
+    async def main(world):
+        server = HttpServer(world, {"/hello": hello, "/fails": fails, "/never": never})
+        address = await server.start("127.0.0.1", 0)
+        try:
+            return await work(world, address)
+        finally:
+            await server.stop()
+            await server.stop()
+
+    return simulate(1, main)
+
+
+@pytest.mark.parametrize(("path", "status", "body"), [("/hello", 200, b"hello"), ("/other", 404, b"there is /hello")])
+def test_pages_are_found_by_path(http, path, status, body):
+    answer = served(lambda world, address: http.get(world, address, path))
+    assert (answer.status, answer.headers["Content-Length"]) == (status, str(len(answer.body)))
+    assert answer.body.startswith(body)
+
+
+def test_a_page_that_fails_is_a_500_and_a_traceback_in_the_log(http, caplog):
+    assert served(lambda world, address: http.get(world, address, "/fails")).status == 500
+    assert "ValueError: no" in caplog.text
+
+
+def test_what_comes_behind_the_request_is_ignored(http):
+    request = b"GET /hello HTTP/1.1\r\n\r\nGET /hello HTTP/1.1\r\n\r\n"
+    assert served(lambda world, address: http.ask(world, address, request)).body == b"hello"
+
+
+def test_an_oversized_request_is_refused_and_closed(http):
+    request = b"GET /hello HTTP/1.1\r\nCookie: " + b"c" * 10 * MAX_HEAD_BYTES
+    assert served(lambda world, address: http.ask(world, address, request)).status == 431
+
+
+@pytest.mark.parametrize("request_bytes", [b"", b"GET /hello HT", b"GET /never HTTP/1.1\r\n\r\n"])
+def test_whoever_takes_too_long_is_closed(http, request_bytes):
+    async def wait(world, address):
+        began = world.clock.monotonic()
+        answer = await http.ask(world, address, request_bytes)
+        return answer.status, world.clock.monotonic() - began
+
+    status, seconds = served(wait)
+    assert status is None
+    assert TIME_LIMIT_S <= seconds < TIME_LIMIT_S + 1
+
+
+def test_too_many_connections_are_closed_at_once_and_room_comes_back(http):
+    async def crowd(world, address):
+        idle = [(await world.network.connect(*address, http.Client))[0] for _ in range(MAX_CONNECTIONS)]
+        refused = await http.get(world, address, "/hello")
+        idle[0].close()
+        await world.clock.sleep(1)
+        return refused.status, (await http.get(world, address, "/hello")).status
+
+    assert served(crowd) == (None, 200)
+
+
+def test_a_stop_breaks_off_what_is_under_way(http):
+    async def main(world):
+        server = HttpServer(world, {"/never": never})
+        address = await server.start("127.0.0.1", 0)
+        asking = asyncio.ensure_future(http.get(world, address, "/never"))
+        await world.clock.sleep(1)
+        await server.stop()
+        return (await asking).status, asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert simulate(1, main) == (None, set())

@@ -1,0 +1,225 @@
+"""The two pages of a running broker: figures right after sends and pulls, and its health."""
+
+import asyncio
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gantrymq.client import PullConsumer
+from gantrymq.interfaces import StoreState
+from gantrymq.model.queue import Queue
+from gantrymq_metrics.health import health
+from gantrymq_metrics.http_request import JSON
+
+ORDERS = {"topic": "Orders"}
+
+
+class Figures:
+    """A scrape, taken apart by Prometheus's own parser."""
+
+    def __init__(self, text):
+        self.families = {each.name: each for each in text_string_to_metric_families(text.decode())}
+        self.samples = [sample for family in self.families.values() for sample in family.samples]
+
+    def __call__(self, name, **labels):
+        """The one value of *name* that has at least these labels; None where there is none."""
+        found = [
+            sample.value for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()
+        ]
+        assert len(found) < 2, found
+        return found[0] if found else None
+
+
+@pytest.fixture
+def scrape(http):
+    async def run(cluster, service):
+        answer = await http.get(cluster.world, service.address, "/metrics")
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        return Figures(answer.body)
+
+    return run
+
+
+def test_an_idle_broker_shows_every_family_once(beside, scrape):
+    figures = beside(scrape)
+    assert figures("rocketmq_broker_permission", node_type="broker", node_id="broker-a") == 6
+    assert figures("rocketmq_broker_tps", broker="broker-a") == 0
+    assert figures("gantrymq_store_writable") == 1
+    assert figures("gantrymq_send_seconds_count") == 0
+    assert all(family.documentation.endswith(".") for family in figures.families.values())
+
+
+def test_the_readme_lists_every_family(beside, scrape):
+    figures = beside(scrape)
+    readme = Path(__file__).resolve().parents[2] / "plugins/metrics/README.md"
+    table = readme.read_text().partition("## The figures")[2].partition("The broker's own labels")[0]
+    listed = re.findall(r"`((?:rocketmq|gantrymq)_\w+)`", table)
+    shown = [name + "_total" * (family.type == "counter") for name, family in figures.families.items()]
+    assert sorted(listed) == sorted(shown)
+
+
+def test_core_and_a_store_are_enough(beside, scrape):
+    async def store(cluster, service):
+        assert {each.name for each in cluster.plugins.infos if each.state.value == "loaded"} == {
+            "metrics",
+            "storage_memory",
+        }
+        await cluster.create_topic("Orders", 1)
+        await cluster.put("Orders", b"x")
+        return await scrape(cluster, service)
+
+    figures = beside(store, settings={"plugins": "metrics,storage_memory"})
+    assert figures("rocketmq_messages_in_total", **ORDERS) == 1
+
+
+def test_sends_are_counted_by_topic_with_their_sizes_and_times(beside, scrape):
+    async def send(cluster, service):
+        await cluster.create_topic("Orders", 2)
+        for _ in range(3):
+            await cluster.send("Orders", b"x" * 1000)
+        await cluster.world.clock.sleep(30)
+        return await scrape(cluster, service), cluster.store.state()
+
+    figures, state = beside(send)
+    assert figures("rocketmq_messages_in_total", **ORDERS) == 3
+    assert figures("rocketmq_throughput_in_total", **ORDERS) == state.max_log_offset > 3000
+    assert figures("rocketmq_producer_offset", **ORDERS) == 3
+    assert figures("rocketmq_producer_tps", **ORDERS) == pytest.approx(3 / 20, rel=0.4)
+    assert figures("rocketmq_brokeruntime_commitlog_maxoffset") == state.max_log_offset
+    assert figures("gantrymq_send_seconds_count") == figures("gantrymq_send_seconds_bucket", le="+Inf") == 3
+    assert figures("rocketmq_producer_count", group="testing_sender") == 1
+    assert figures("rocketmq_producer_connections") == 1
+    assert figures("gantrymq_connections") >= 1
+
+
+def test_pulls_and_commits_are_counted_by_group_and_what_is_left_is_its_lag(beside, scrape):
+    async def consume(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        for _ in range(5):
+            await cluster.send("Orders", b"x")
+        await cluster.pull("Orders")
+        cluster.broker.commit("readers", Queue("Orders", 0), 2)
+        await cluster.world.clock.sleep(4)
+        return await scrape(cluster, service)
+
+    figures = beside(consume)
+    key = {"topic": "Orders", "consumer_group": "testing_reader"}
+    assert figures("rocketmq_messages_out_total", **key) == 5
+    assert figures("rocketmq_throughput_out_total", **key) == figures("rocketmq_throughput_in_total", **ORDERS)
+    assert figures("gantrymq_pulls_total", outcome="found") >= 1
+    assert figures("rocketmq_consumer_offset", group="readers") == 2
+    lag = {"group": "readers", "topic": "Orders", "countOfOnlineConsumers": "0", "msgModel": "CLUSTERING"}
+    assert figures("rocketmq_group_diff", **lag) == 3
+    assert figures("rocketmq_group_retrydiff", group="readers") is None
+    assert 4000 <= figures("rocketmq_group_get_latency_by_storetime", group="readers") < 6000
+
+
+def test_a_group_that_has_everything_is_not_late(beside, scrape):
+    async def consume(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        await cluster.send("Orders", b"x")
+        cluster.broker.commit("readers", Queue("Orders", 0), 1)
+        cluster.broker.commit("gone", Queue("Nowhere", 0), 1)
+        return await scrape(cluster, service)
+
+    figures = beside(consume)
+    assert figures("rocketmq_group_diff", group="readers") == 0
+    assert figures("rocketmq_group_get_latency_by_storetime", group="readers") == 0
+    assert figures("rocketmq_group_diff", group="gone") is None
+
+
+def test_pulls_that_wait_are_shown_while_they_do(beside, scrape):
+    async def wait(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        async with PullConsumer("readers", cluster.namesrv, world=cluster.world) as consumer:
+            (queue,) = await consumer.queues("Orders")
+            pull = asyncio.ensure_future(consumer.pull(queue, 0, suspend_ms=10_000))
+            await cluster.world.clock.sleep(1)
+            during = await scrape(cluster, service)
+            await cluster.send("Orders", b"x")
+            await pull
+            return during, await scrape(cluster, service)
+
+    during, after = beside(wait)
+    assert (during("gantrymq_pulls_held"), after("gantrymq_pulls_held")) == (1, 0)
+
+
+def test_names_with_quotes_and_line_ends_do_not_break_the_text(beside, scrape):
+    async def commit(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        cluster.broker.commit('a"b\\c\nd', Queue("Orders", 0), 1)
+        return await scrape(cluster, service)
+
+    assert beside(commit)("rocketmq_consumer_offset", group='a"b\\c\nd') == 1
+
+
+def test_scrapers_that_come_together_share_one_scrape(beside, http):
+    async def together(cluster, service):
+        asked = [http.get(cluster.world, service.address, "/metrics") for _ in range(5)]
+        return {answer.body for answer in await asyncio.gather(*asked)}
+
+    assert len(beside(together)) == 1
+
+
+def test_the_store_on_disk_says_how_often_it_synced(gantrymq_broker_factory, http):
+    for needed in ("gantrymq_storage_mmap", "gantrymq_filter_tag"):
+        pytest.importorskip(needed)
+    running = gantrymq_broker_factory({"store": "mmap"})
+    running.create_topic("Orders", 1)
+    running.send("Orders", b"x")
+    service = next(each for each in running.cluster.plugins.services if each.name == "metrics")
+    figures = Figures(running.run(http.get(running.cluster.world, service.address, "/metrics")).body)
+    assert figures("gantrymq_store_syncs_total") >= 1
+    assert figures("gantrymq_store_sync_seconds_total") > 0
+    assert figures("rocketmq_storage_flush_behind_bytes") == 0
+    assert 0 < figures("rocketmq_brokeruntime_commitlog_disk_ratio") <= 1
+    assert figures("gantrymq_send_seconds_count") == 1
+
+
+def test_a_well_broker_is_healthy(beside, http):
+    answer = beside(lambda cluster, service: http.get(cluster.world, service.address, "/healthz"))
+    assert (answer.status, answer.headers["Content-Type"]) == (200, JSON)
+    assert answer.body.startswith(b'{"healthy": true, "problems": [], ')
+
+
+def test_a_broker_that_its_name_server_lost_is_not(beside, http):
+    async def lose(cluster, service):
+        await cluster._name_server.stop()
+        await cluster.world.clock.sleep(120)
+        return await http.get(cluster.world, service.address, "/healthz")
+
+    answer = beside(lose)
+    assert answer.status == 503
+    assert b"no name server has this broker registered: 127.0.0.1:" in answer.body
+
+
+def seen(refusal=None, addresses="", servers=None):
+    """A broker as the health check sees it."""
+    state = StoreState(0, 0, 0, 0, refusal)
+    figures = SimpleNamespace(cluster="C", broker="b", address="h:1", name_servers=servers or {}, parked={})
+    return SimpleNamespace(
+        settings=SimpleNamespace(text=lambda key: addresses),
+        store=SimpleNamespace(state=lambda: state),
+        figures=lambda: figures,
+    )
+
+
+@pytest.mark.parametrize(
+    ("broker", "problems"),
+    [
+        (seen(), []),
+        (seen(addresses="a:1;b:1", servers={"a:1": None, "b:1": "timed out"}), []),
+        (seen(refusal="the disk is full"), ["the store refuses writes: the disk is full"]),
+        (seen(addresses="a:1"), ["no name server has this broker registered: not registered yet"]),
+        (
+            seen(addresses="a:1;b:1", servers={"a:1": "refused", "b:1": "timed out"}),
+            ["no name server has this broker registered: a:1: refused; b:1: timed out"],
+        ),
+    ],
+)
+def test_each_problem_is_a_sentence(broker, problems):
+    found = health(broker)
+    assert (found["healthy"], found["problems"]) == (not problems, problems)
