@@ -78,9 +78,17 @@ def test_bi08_a_request_of_http(server, logged, row):
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
 
 
-def test_bi09_a_hello_of_tls(refuses):
-    refuses(bytes.fromhex("1603010200010001fc0303"))
+def test_bi09_a_hello_of_tls(broker_with, logged, row):
+    server = broker_with(**{"tls.server.mode": "disabled"})
+    with server.peer() as peer:
+        peer.write(bytes.fromhex("1603010200010001fc0303"))
+        assert peer.is_closed()
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
 
 
 def test_bi10_the_text_of_another_protocol(refuses):
     refuses(b"SSH-2.0-OpenSSH_9.6\r\n", size=0x5353482D + 4, text="'SSH-'")
+
+
+def test_bi97_http_2(refuses):
+    refuses(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")

@@ -81,8 +81,8 @@ def test_bi65_access_control(refuses, key):
 
 
 def test_bi66_tls(refuses, conf):
-    file = conf("tls.server.mode=enforcing")
-    refuses("-c", file, where=f"{file} line 2", key="tls.server.mode", value="enforcing")
+    file = conf("tlsMode=enforcing")
+    refuses("-c", file, where=f"{file} line 2", key="tlsMode", value="enforcing")
 
 
 def test_bi67_a_text_where_a_number_belongs(refuses):
@@ -180,3 +180,8 @@ def test_bi80_an_address_that_is_not_of_this_host(program, row, tmp_path, host, 
 
 def test_bi81_an_advertised_address_that_is_a_name(refuses):
     refuses("--set", "brokerIP1=broker.example.org", host="broker.example.org")
+
+
+def test_bi98_a_certificate_that_is_not_there(refuses, tmp_path):
+    missing = tmp_path / "missing.pem"
+    refuses("--set", f"tls.server.certPath={missing}", file=missing, why="No such file or directory")

@@ -19,6 +19,8 @@ from gantrymq.errors import ConfigError
 Value = int | bool | str
 Kind = Literal["number", "flag", "text"]
 
+HIDDEN = "******"  # stands for a secret
+
 
 @attrs.frozen
 class Setting:
@@ -33,6 +35,7 @@ class Setting:
     at_most: int | None = None
     not_built: Callable[[Value], str | None] | None = None  # a sentence when this value names what is not built
     runtime: bool = False  # may be changed while the server runs
+    secret: bool = False  # shown to nobody
 
     def parse(self, text: str, where: str) -> Value:
         """Turn *text* into a value; *where* names the file, variable or flag in errors.
@@ -115,6 +118,9 @@ class Settings:
         """Where the value in force came from."""
         return self._sources.get(key, "default")
 
-    def as_dict(self) -> dict[str, Value]:
-        """Every key with its value, sorted by key."""
-        return dict(sorted(self._values.items()))
+    def as_dict(self, *, secrets: bool = False) -> dict[str, Value]:
+        """Every key with its value, sorted by key; a secret one that is set is hidden unless *secrets* asks for it."""
+        found = dict(sorted(self._values.items()))
+        if not secrets:
+            found.update({key: HIDDEN for key, value in found.items() if value and self._schema[key].secret})
+        return found

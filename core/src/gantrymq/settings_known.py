@@ -118,7 +118,7 @@ def _other_than(*allowed: str) -> Test:
 _REPLICATION = "replication is not built in this version; a broker here is the only one of its name"
 _CONTROLLER = "the controller is not built in this version"
 _ACCESS = "access control is not built in this version; keep the ports inside a network you trust"
-_TLS = "TLS is not built in this version; put a TLS proxy in front of the ports"
+_TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
 _POP = "pop consumption is not built in this version; consumers pull or push"
 
 _METRICS = "metrics need a plugin that is not installed; install it with: pip install gantrymq-metrics"
@@ -147,7 +147,6 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "authorizationEnabled": (_true, _ACCESS),
     "tlsEnable": (_true, _TLS),
     "tlsMode": (_other_than("disabled"), _TLS),
-    "tls.server.mode": (_other_than("disabled"), _TLS),
     "enableProxy": (_true, "the gRPC proxy is not built in this version; clients use the remoting protocol"),
     "enableBrokerContainer": (_true, "a container of several brokers is not built; start one process for each broker"),
     "fetchNamesrvAddrByAddressServer": (_true, "an address server is not asked; set namesrvAddr"),

@@ -109,7 +109,6 @@ def test_keys_that_only_rocketmq_uses_are_listed_in_one_note():
         ("aclEnable=true", "access control"),
         ("authenticationEnabled=TRUE", "access control"),
         ("tlsMode=enforcing", "TLS"),
-        ("tls.server.mode=permissive", "TLS"),
         ("enableProxy=true", "gRPC proxy"),
         ("inSyncReplicas=2", "replication"),
         ("metricsExporterType=PROM", "metrics"),

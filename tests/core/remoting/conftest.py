@@ -1,10 +1,13 @@
-"""A clock that moves when told, a transport that records, and real loopback sockets on free ports."""
+"""A clock that moves when told, a transport that records, real loopback sockets on free ports, and certificates."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +182,34 @@ def rig(clock: ManualClock, world: World) -> Rig:
 @pytest.fixture
 def recorder() -> type[Recorder]:
     return Recorder
+
+
+class Certificates:
+    """Chains and keys in PEM, made by the openssl command: an authority, what it signed, and a stranger's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = self._make("authority", "-x509")
+        self.stranger = self._make("stranger", "-x509")
+        self.server = self._make("server", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
+        self.client = self._make("client", "-x509", "-CA", "authority.pem", "-CAkey", "authority.key")
+        self.secret_key = str(folder / "secret.key")
+        self._run("pkcs8", "-topk8", "-in", "server.key", "-out", "secret.key", "-passout", "pass:open sesame")
+
+    def key(self, chain: str) -> str:
+        return chain.removesuffix(".pem") + ".key"
+
+    def _make(self, name: str, *more: str) -> str:
+        kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "2")
+        self._run("req", *more, *kind, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
+        return str(self.folder / f"{name}.pem")
+
+    def _run(self, *words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    if shutil.which("openssl") is None:
+        pytest.skip("the tests of TLS need the openssl command")
+    return Certificates(tmp_path_factory.mktemp("certificates"))

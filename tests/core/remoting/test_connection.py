@@ -270,9 +270,9 @@ async def test_the_proxy_header_gives_the_peer(rig, recorder):
 @pytest.mark.parametrize(
     ("first", "words", "answered"),
     [
-        (b"\x16\x03\x01\x02\x00", "TLS, which is not built", False),
+        (b"\x16\x03\x01\x02\x00", "wants TLS, and this server has no certificate", False),
         (b"GET /metrics HTTP/1.1\r\n", "speaks HTTP; this port speaks the RocketMQ remoting protocol", True),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "speaks HTTP/2; this port", False),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC needs RocketMQ's proxy, which is not built", False),
         (b"PROXY nonsense\r\n", "PROXY header", False),
         (b"SSH-2.0-x", "frame of", False),
     ],

@@ -28,8 +28,10 @@ from gantrymq.interfaces import MessageStore, RecoveryReport, Service, StoreCont
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
 
 log = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class BrokerServer:
 
         Raises:
             StoreError: the store cannot be used; says why and what to do.
-            ConfigError: the port is taken, or an address is not of this host.
+            ConfigError: the port is taken, an address is not of this host, or a file of TLS cannot be used.
         """
         try:
             return await self._start()
@@ -105,7 +107,8 @@ class BrokerServer:
         followers.catch_up()
         self._closing.append(followers.close)
         dispatch = Dispatch()
-        remoting = RemotingServer(world, dispatch, limits=limits_of(settings), name="broker")
+        gate = gate_of(settings, world.clock.now_ms)
+        remoting = RemotingServer(world, dispatch, limits=limits_of(settings), name="broker", gate=gate)
         bound = await listen(remoting, settings)
         self._closing.append(remoting.stop)
         identity = self._identity = identified(world, settings, bound)
@@ -144,7 +147,7 @@ class BrokerServer:
         name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]
         if not name_servers:
             return
-        client = RemotingClient(self.world)
+        client = RemotingClient(self.world, tls=client_of(self.settings))
         self._closing.append(client.close)
         rooms.cluster_queues.ask(client, name_servers)
 

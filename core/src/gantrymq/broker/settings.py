@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gantrymq.config import Setting, Value
+from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
 
 def _off(sentence: str) -> Callable[[Value], str | None]:
@@ -125,4 +126,5 @@ SCHEMA: tuple[Setting, ...] = (
     _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
     _text("transaction", "", "Which transaction plugin serves half messages; empty means the only one there is."),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
+    *TLS_SETTINGS,
 )

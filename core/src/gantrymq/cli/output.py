@@ -6,6 +6,7 @@ scripts rely on the JSON only.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -30,7 +31,27 @@ def output_option(command: Command) -> Command:
 
 
 def namesrv_option(command: Command) -> Command:
-    """Add ``-n``; the command gets ``namesrv``, a list like "host:port;host:port"."""
+    """Add ``-n`` and ``--tls``; the command gets ``namesrv``, a list like "host:port;host:port".
+
+    What is said of TLS goes where clients look for it, into this process's environment, as long as the command runs.
+    """
+    command = click.option(
+        "--tls",
+        is_flag=True,
+        expose_value=False,
+        callback=_into_environment,
+        help="Connect with TLS. Any certificate of a server is believed, as in RocketMQ, unless tls.client.authServer "
+        "is true in the file of --tls-config or in the environment.",
+    )(command)
+    command = click.option(
+        "--tls-config",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        expose_value=False,
+        callback=_into_environment,
+        help="Settings tls.client.* (certPath, keyPath, keyPassword, authServer, trustCertPath) and tls.enable, as in "
+        "RocketMQ's tls.properties.",
+    )(command)
     return click.option(
         "-n",
         "--namesrv",
@@ -40,6 +61,21 @@ def namesrv_option(command: Command) -> Command:
         show_default=True,
         help="Name servers, host:port separated by semicolons; $NAMESRV_ADDR when not given.",
     )(command)
+
+
+def _into_environment(ctx: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
+    if not value:
+        return
+    key = "tls.enable" if value is True else "tls.config.file"
+    before = os.environ.get(key)
+    os.environ[key] = str(value).lower() if isinstance(value, bool) else value
+
+    def undo() -> None:
+        os.environ.pop(key)
+        if before is not None:
+            os.environ[key] = before
+
+    ctx.call_on_close(undo)
 
 
 def print_json(document: Any) -> None:

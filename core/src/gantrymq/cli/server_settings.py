@@ -1,6 +1,7 @@
 """Which settings a server runs with: schema of core and plugins, layers of the operator.
 
-defaults  <  what the command sets  <  the file of -c  <  environment  <  --set and options such as --port
+defaults  <  the file of tls.config.file  <  what the command sets  <  the file of -c  <  environment  <  --set and
+options such as --port
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import attrs
 
 from gantrymq.config import Setting, Settings
 from gantrymq.plugins import Plugins, load_plugins
+from gantrymq.remoting.tls_settings import tls_file_layer
 from gantrymq.settings_file import read_settings_file
 from gantrymq.settings_load import (
     Given,
@@ -72,7 +74,7 @@ def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> Broke
     allowed = strongest(layers, "plugins")
     plugins = load_plugins(allowed.text if allowed else "", strict=strict, reserved=SCHEMA)
     schema = [*SCHEMA, *plugins.schema]
-    layers[2] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
+    layers[3] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
     settings, notes = build_settings(schema, layers)
     return BrokerSettings(settings, plugins, notes)
 
@@ -109,12 +111,20 @@ def options(**given: tuple[str, object]) -> dict[str, Given]:
     return {key: Given(str(value), flag) for key, (flag, value) in given.items() if value is not None}
 
 
+def tls_options(of_broker: Settings) -> dict[str, Given]:
+    """The broker's settings of TLS where the operator gave them, for the name server of the same process."""
+    given = {key: of_broker.source(key) for key in of_broker.schema if key.startswith("tls.")}
+    values = of_broker.as_dict(secrets=True)
+    return {key: Given(str(values[key]).strip(), source) for key, source in given.items() if source != "default"}
+
+
 def _layers(world: World, asked: Asked, defaults: Mapping[str, str], schema: Iterable[Setting]) -> list[Layer]:
-    """Weakest first; the environment is at index 2."""
+    """Weakest first; the environment is at index 3."""
     lines = read_settings_file(world.files, asked.file) if asked.file is not None else []
-    return [
+    layers = [
         command_layer(asked.command, {**defaults, **asked.defaults}),
         file_layer(str(asked.file), lines),
         environment_layer(world.environ, schema),
         flag_layer(asked.pairs, asked.options),
     ]
+    return [tls_file_layer(world.files, strongest(layers, "tls.config.file")), *layers]

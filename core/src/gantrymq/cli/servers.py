@@ -73,7 +73,7 @@ def start(
     """Run a name server and a broker in one process.
 
     Without -c both listen on 127.0.0.1 only; with it they follow bindAddress. The file is the broker's; --set takes
-    keys of the name server as well.
+    keys of the name server as well. Settings of TLS are for both.
     """
     from gantrymq.cli.server_settings import (
         Asked,
@@ -82,6 +82,7 @@ def start(
         name_server_settings,
         options,
         store_root,
+        tls_options,
     )
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
@@ -99,7 +100,8 @@ def start(
         Asked(
             "gantrymq start",
             pairs=names_pairs,
-            options=options(
+            options=tls_options(of_broker.settings)
+            | options(
                 listenPort=("--namesrv-port", namesrv_port),
                 bindAddress=("the broker's bindAddress", of_broker.settings.text("bindAddress")),
             ),

@@ -32,6 +32,7 @@ from gantrymq.remoting.headers.topics import (
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
+from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
 __all__ = ["Admin", "QueueStats"]
@@ -53,7 +54,12 @@ class Admin:
     """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
 
     def __init__(
-        self, namesrv: str | None = None, *, world: World | None = None, timeout_s: float = ADMIN_TIMEOUT_S
+        self,
+        namesrv: str | None = None,
+        *,
+        world: World | None = None,
+        timeout_s: float = ADMIN_TIMEOUT_S,
+        tls: bool | TlsClient | None = None,
     ) -> None:
         """Nothing is opened before `start`.
 
@@ -61,15 +67,18 @@ class Admin:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
             world: None for the real one.
             timeout_s: of every call.
+            tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
+                By default any certificate of a server is believed, as in RocketMQ.
         """
         self._join = (namesrv, world)
+        self._tls = tls
         self._timeout_s = timeout_s
         self._instance: ClientInstance | None = None
 
     async def start(self) -> None:
         """Make the client's instance. Raises ConfigError: a name server's address is not host:port."""
         if self._instance is None:
-            self._instance = await join(*self._join)
+            self._instance = await join(*self._join, tls=self._tls)
 
     async def close(self) -> None:
         """Close the connections; harmless when repeated."""

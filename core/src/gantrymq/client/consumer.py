@@ -36,6 +36,7 @@ from gantrymq.remoting.headers.offsets import (
     UpdateConsumerOffsetRequest,
 )
 from gantrymq.remoting.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullMessageRequest
+from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
 __all__ = ["PULL_TIMEOUT_S", "PullConsumer"]
@@ -56,6 +57,7 @@ class PullConsumer:
         instance_name: str = DEFAULT_INSTANCE,
         unit_name: str = "",
         client_ip: str | None = None,
+        tls: bool | TlsClient | None = None,
     ) -> None:
         """Nothing is opened before `start`.
 
@@ -67,6 +69,8 @@ class PullConsumer:
             instance_name: clients that share a name share connections; by default none do.
             unit_name: unit of a cluster divided into units.
             client_ip: to be known by; None for the address that leads to the name servers.
+            tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
+                By default any certificate of a server is believed, as in RocketMQ.
 
         Raises:
             InvalidParameter: the group's name is not legal.
@@ -74,6 +78,7 @@ class PullConsumer:
         names.check_group(group)
         self.group = group
         self._join = (namesrv, world, instance_name, unit_name, client_ip)
+        self._tls = tls
         self._instance: ClientInstance | None = None
         self._topics: list[str] = []
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
@@ -82,13 +87,13 @@ class PullConsumer:
         """Join (or make) the client's instance and begin heartbeats.
 
         Raises:
-            ConfigError: a name server's address is not host:port.
+            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
             ClientError: the group is already in use by the same instance.
         """
         if self._instance is not None:
             return
         namesrv, world, name, unit, address = self._join
-        instance = await join(namesrv, world, instance=name, unit=unit, address=address)
+        instance = await join(namesrv, world, instance=name, unit=unit, address=address, tls=self._tls)
         try:
             instance.register_consumer(
                 ConsumerInfo(

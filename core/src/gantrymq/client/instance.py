@@ -28,6 +28,8 @@ from gantrymq.errors import ClientError, GantryError
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
+from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.remoting.tls_settings import client_settings
 from gantrymq.world import World
 
 __all__ = ["ClientInstance", "join"]
@@ -37,7 +39,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_S = 30.0
 REFRESH_S = 30.0
 
-_shared: dict[tuple[int, int, str], ClientInstance] = {}  # by event loop, world and client id, while in use
+_shared: dict[tuple[int, int, str, TlsClient | None], ClientInstance] = {}  # by loop, world, client id, TLS; in use
 
 
 async def join(
@@ -47,6 +49,7 @@ async def join(
     instance: str = DEFAULT_INSTANCE,
     unit: str = "",
     address: str | None = None,
+    tls: bool | TlsClient | None = None,
 ) -> ClientInstance:
     """Return a started instance; the caller leaves it again with `ClientInstance.leave`.
 
@@ -56,18 +59,22 @@ async def join(
         instance: clients that give the same name here share one instance; the default name is never shared.
         unit: name of the unit.
         address: IP address to be known by; None for the one that leads to the name servers.
+        tls: how to use it; true or false for the settings ``tls.client.*`` of environment and ``tls.config.file``, or
+            not at all; None for what ``tls.enable`` says there. Instances are shared by clients with equal ones only.
 
     Raises:
-        ConfigError: a name server's address is not host:port.
+        ConfigError: a name server's address is not host:port, or a setting or file of TLS cannot be used.
     """
     world = world or _real_world()
     servers = resolve_namesrv(namesrv, world.environ)
+    secure = tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls)
     ip = address or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, instance), unit)
-    key = (id(asyncio.get_running_loop()), id(world), known_as)
+    key = (id(asyncio.get_running_loop()), id(world), known_as, secure)
     found = _shared.get(key)
     if found is None:
-        found = _shared[key] = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key))
+        found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key), tls=secure)
+        _shared[key] = found
         found.start()
     found.users += 1
     return found
@@ -84,7 +91,13 @@ class ClientInstance:
     """One client id; made by `join`."""
 
     def __init__(
-        self, world: World, servers: tuple[str, ...], known_as: str, address: str, last: Callable[[], object]
+        self,
+        world: World,
+        servers: tuple[str, ...],
+        known_as: str,
+        address: str,
+        last: Callable[[], object],
+        tls: TlsClient | None = None,
     ) -> None:
         """*last* is called when the last user leaves."""
         self._last = last
@@ -93,7 +106,7 @@ class ClientInstance:
         self.users = 0
         self.ids = unique_ids(world, address)
         self.servers = NameServerList(servers, world.random)
-        self._remoting = RemotingClient(world)
+        self._remoting = RemotingClient(world, tls=tls)
         self.calls = Calls(self._remoting, world.clock)
         self._due = asyncio.Event()  # a heartbeat is due now
         self.routes = RouteBook(self.calls, self.servers, changed=self._due.set)

@@ -40,6 +40,7 @@ from gantrymq.errors import (
 from gantrymq.model import names
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
 __all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "Producer"]
@@ -64,6 +65,7 @@ class Producer:
         instance_name: str = DEFAULT_INSTANCE,
         unit_name: str = "",
         client_ip: str | None = None,
+        tls: bool | TlsClient | None = None,
         retries: int = 2,
         async_retries: int = 2,
         retry_not_stored: bool = False,
@@ -83,6 +85,8 @@ class Producer:
             instance_name: clients that share a name share connections; by default none do.
             unit_name: unit of a cluster divided into units.
             client_ip: to be known by; None for the address that leads to the name servers.
+            tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
+                By default any certificate of a server is believed, as in RocketMQ.
             retries: further attempts of `send` and `send_batch`.
             async_retries: further attempts of `send_async`.
             retry_not_stored: try another broker as well when a message is stored less safely than promised.
@@ -99,6 +103,7 @@ class Producer:
         checks.check_producer_group(group)
         self.group = group
         self._join = (namesrv, world, instance_name, unit_name, client_ip)
+        self._tls = tls
         self._identity = SendIdentity(group, default_topic, default_topic_queues)
         self._attempts = 1 + retries
         self._async_attempts = 1 + async_retries
@@ -114,13 +119,13 @@ class Producer:
         """Join (or make) the client's instance and begin heartbeats.
 
         Raises:
-            ConfigError: a name server's address is not host:port.
+            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
             ClientError: the group is already in use by the same instance.
         """
         if self._instance is not None:
             return
         namesrv, world, name, unit, address = self._join
-        instance = await join(namesrv, world, instance=name, unit=unit, address=address)
+        instance = await join(namesrv, world, instance=name, unit=unit, address=address, tls=self._tls)
         try:
             instance.register_producer(self.group)
         except ClientError:

@@ -19,6 +19,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.nameserver import NotifyMinBrokerIdChangeRequest
 from gantrymq.remoting.limits import Limits
+from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ CONNECT_TIMEOUT_S: Final = 0.3
 class Notifier:
     """Sends notices without anyone waiting for them."""
 
-    def __init__(self, world: World) -> None:
-        self._client = RemotingClient(world, limits=Limits(connect_timeout_s=CONNECT_TIMEOUT_S))
+    def __init__(self, world: World, tls: TlsClient | None = None) -> None:
+        self._client = RemotingClient(world, limits=Limits(connect_timeout_s=CONNECT_TIMEOUT_S), tls=tls)
         self._sending: set[asyncio.Task[None]] = set()
 
     def tell(self, change: MinimumChange) -> None:

@@ -20,8 +20,15 @@ ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "k
 
 
 def properties_text(settings: Settings) -> str:
-    """Every key as a ``key=value`` line, sorted by key."""
-    return "".join(f"{key}={_text(value)}\n" for key, value in settings.as_dict().items())
+    """Every key as a ``key=value`` line, sorted by key, but those of TLS, which RocketMQ does not show either."""
+    return "".join(f"{key}={_text(value)}\n" for key, value in settings.as_dict().items() if not key.startswith("tls."))
+
+
+def _file_text(settings: Settings) -> str:
+    """As `properties_text`, with TLS where an operator set it, passwords included."""
+    kept = {key: value for key, value in settings.as_dict(secrets=True).items() if settings.source(key) != "default"}
+    tls = "".join(f"{key}={_text(value)}\n" for key, value in kept.items() if key.startswith("tls."))
+    return properties_text(settings) + tls
 
 
 async def update(world: World, settings: Settings, properties: dict[str, str]) -> None:
@@ -36,17 +43,20 @@ async def update(world: World, settings: Settings, properties: dict[str, str]) -
         RequestError: the file cannot be written; nothing has changed.
     """
     black = ALWAYS_BLACK_LISTED.union(settings.text("configBlackList").split(";"))
-    refused = sorted(black & properties.keys())
+    refused = sorted(key for key in properties if key in black or key.startswith("tls."))
     if refused:
         raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
     where = "request 318"
     known = {key: value for key, value in properties.items() if key in settings.schema}
-    changed = Settings(settings.schema.values(), settings.as_dict())
+    values = settings.as_dict(secrets=True)
+    changed = Settings(
+        settings.schema.values(), {key: value for key, value in values.items() if settings.source(key) != "default"}
+    )
     for key, value in known.items():
         changed.set(key, value, where)
     path = Path(settings.text("configStorePath"))
     try:
-        await world.workers.run(_save, world, path, properties_text(changed).encode())
+        await world.workers.run(_save, world, path, _file_text(changed).encode())
     except OSError as error:
         raise RequestError(f"the change was not made: {path} cannot be written: {error}") from error
     for key, value in known.items():

@@ -16,8 +16,10 @@ from gantrymq.nameserver.service import NameService
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
 
 __all__ = ["NameServer"]
@@ -33,12 +35,14 @@ class NameServer:
     """
 
     def __init__(self, world: World, settings: Settings) -> None:
+        """Files of TLS are read, nothing else is opened. Raises ConfigError: one of them cannot be used."""
         self._world = world
         self._settings = settings
-        self._notifier = Notifier(world)
+        gate = gate_of(settings, world.clock.now_ms)
+        self._notifier = Notifier(world, client_of(settings))
         self.service = NameService(world, settings, self._notifier.tell)
         limits = Limits(idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")))
-        self._server = RemotingServer(world, self, limits=limits, name="name server")
+        self._server = RemotingServer(world, self, limits=limits, name="name server", gate=gate)
         self._scan_timer: Timer | None = None
         self._writing: set[asyncio.Task[None]] = set()
 

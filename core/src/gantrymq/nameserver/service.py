@@ -22,6 +22,7 @@ from gantrymq.nameserver.route_requests import RouteRequests
 from gantrymq.nameserver.tables import RouteTables
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.wrong_port import asked_a_name_server
 from gantrymq.world import World
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,9 @@ class NameService:
     def _handler(self, request: Command) -> Handler:
         handler = self._handlers.get(request.code)
         if handler is None:
-            raise RequestNotSupported(f" request type {request.code} not supported")
+            raise RequestNotSupported(
+                asked_a_name_server(request.code) or f" request type {request.code} not supported"
+            )
         if self.stopping and request.version > VERSION_5_3_1:
             raise RefusedWith(ResponseCode.GO_AWAY, "please go away: the name server is stopping")
         return handler

@@ -15,6 +15,7 @@ from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection, Requests
 from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
 __all__ = ["RemotingClient"]
@@ -36,11 +37,18 @@ class RemotingClient:
         handler: Requests | None = None,
         limits: Limits | None = None,
         serialize: int = SERIALIZE_JSON,
+        tls: TlsClient | None = None,
     ) -> None:
+        """Nothing is opened yet; files of *tls*, None for plain connections, are read.
+
+        Raises:
+            ConfigError: one of them cannot be used.
+        """
         self.limits = limits or Limits()
         self._world = world
         self._handler = handler
         self._serialize = serialize
+        self._tls = None if tls is None else tls.context()
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._connections: dict[str, Connection] = {}  # those that new calls use
         self._opened: dict[Connection, None] = {}  # all that are open
@@ -137,10 +145,10 @@ class RemotingClient:
     async def _open(self, address: str, host: str, port: int) -> Connection:
         """Connect within the time limit. The limit runs on the world's clock, which need not be the loop's."""
         limit = self.limits.connect_timeout_s
-        opening = asyncio.ensure_future(self._world.network.connect(host, port, self._protocol))
+        opening = asyncio.ensure_future(self._dial(host, port))
         timer = self._world.clock.call_later(limit, opening.cancel)
         try:
-            _, connection = await opening
+            connection = await opening
         except asyncio.CancelledError:
             if self._closed:
                 opening.cancel()
@@ -150,14 +158,26 @@ class RemotingClient:
             raise ConnectFailed(f"{address}: {error.strerror or error}") from error
         finally:
             timer.cancel()
-        assert isinstance(connection, Connection)
         self._connections[address] = connection
         self._opened[connection] = None
         connection.on_close(lambda gone: self._lost(address, gone))
         return connection
 
+    async def _dial(self, host: str, port: int) -> Connection:
+        """Connect, and with TLS wait for its handshake."""
+        _, connection = await self._world.network.connect(host, port, self._protocol)
+        assert isinstance(connection, Connection)
+        try:
+            await connection.secured()
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
     def _protocol(self) -> Connection:
-        connection = Connection(self._world, self._handler, self.limits, self._unfinished, sniffing=False)
+        connection = Connection(
+            self._world, self._handler, self.limits, self._unfinished, sniffing=False, tls=self._tls
+        )
         connection.serialize = self._serialize
         return connection
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
-from gantrymq.errors import CallTimeout, ConnectionLost, RemoteProtocolError
+from gantrymq.errors import CallTimeout, ConnectFailed, ConnectionLost, RemoteProtocolError
 from gantrymq.remoting.addresses import format_address, packed_host
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
 from gantrymq.remoting.command import Command, decode, encode, encode_head
 from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames
 from gantrymq.remoting.preamble import Beginning, sniff
+from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Timer, World
 
 __all__ = ["Connection", "Requests"]
@@ -67,7 +70,10 @@ class Connection(asyncio.Protocol):
         *,
         sniffing: bool,
         opened: Callable[[Connection], bool] | None = None,
+        gate: Gate | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS."""
         self.peer: tuple[str, int] = ("", 0)
         self.last_heard = world.clock.monotonic()
         self.closed = False
@@ -78,6 +84,9 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self._unfinished = unfinished
         self._opened = opened
+        self._gate = gate or Gate()
+        self._tls = tls
+        self._secured: asyncio.Future[None] | None = None
         self._decoder = FrameDecoder(limits.max_frame_bytes)
         self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
         self._transport: asyncio.Transport | None = None
@@ -173,6 +182,15 @@ class Connection(asyncio.Protocol):
         """
         return await self.send_request(command, timeout_s)
 
+    async def secured(self) -> None:
+        """Wait for the handshake where the connection began as a client of TLS; else return at once.
+
+        Raises:
+            ConnectFailed: it did not come about; the connection is closed.
+        """
+        if self._secured is not None:
+            await self._secured
+
     def oneway(self, command: Command) -> None:
         """Send a request that nobody answers; lost without a word when the connection is closed."""
         if self.closed:
@@ -220,6 +238,9 @@ class Connection(asyncio.Protocol):
         if isinstance(name, tuple) and len(name) >= 2:
             self.peer = (str(name[0]), int(name[1]))
         self._set_water_marks(transport)
+        if self._tls is not None:
+            self._secured = asyncio.get_running_loop().create_future()
+            self._begin_tls(self._tls, b"", server_side=False)
         if self._opened is not None and not self._opened(self):
             self.abort()
             return
@@ -312,15 +333,43 @@ class Connection(asyncio.Protocol):
         self._first = None
         if preamble.peer is not None:
             self.peer, self._packed_host = preamble.peer, None
-        if preamble.beginning in (Beginning.FRAMES, Beginning.UNKNOWN):
-            return preamble.rest  # the frame decoder has the words for what is no frame
         if preamble.beginning is Beginning.TLS:
-            raise RemoteProtocolError("the peer wants TLS, which is not built yet; let it connect without")
+            self._begin_tls(self._gate.tls_context(), preamble.rest, server_side=True)
+            return b""
         if preamble.beginning is Beginning.HTTP:
             self._send(_HTTP_ANSWER, len(_HTTP_ANSWER))
-        raise RemoteProtocolError(
-            f"the peer speaks {preamble.beginning.value}; this port speaks the RocketMQ remoting protocol"
+        self._gate.check(preamble.beginning)
+        return preamble.rest
+
+    def _begin_tls(self, context: ssl.SSLContext, first: bytes, *, server_side: bool) -> None:
+        """Put TLS between the socket and this connection, from now on."""
+        assert self._transport is not None
+        self._transport = TlsTransport(
+            self._transport,
+            self,
+            context,
+            server_side=server_side,
+            clock=self._clock,
+            timeout_s=self._limits.handshake_timeout_s,
+            settled=self._tls_settled,
+            failed=self._tls_failed,
         )
+        self._transport.start(first)
+
+    def _tls_settled(self, problem: str | None) -> None:
+        if self._secured is None:
+            if problem is not None and not self.closed:
+                self._tls_failed(problem)
+        elif not self._secured.done():
+            if problem is None:
+                self._secured.set_result(None)
+            else:
+                self.closed = True
+                self._secured.set_exception(ConnectFailed(f"{self.address}: {problem}"))
+
+    def _tls_failed(self, problem: str) -> None:
+        self.closed = True
+        log.warning("%s: closed: %s", self.address, problem)
 
     def _hand_over(self, commands: list[Command]) -> None:
         self.serialize = commands[-1].serialize

@@ -27,7 +27,8 @@ class Limits:
     max_unwritten_bytes: int = 64 * MIB  # unwritten: above it the connection is closed
     max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
     idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
-    connect_timeout_s: float = 3.0  # client only
+    connect_timeout_s: float = 3.0  # client only, the handshake of TLS included
+    handshake_timeout_s: float = 10.0  # of TLS, from the first byte; Netty's default
 
 
 class Holder(Protocol):

@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from gantrymq.remoting.connection import Connection, Requests
+from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames
 from gantrymq.world import Listener, World
 
@@ -23,8 +24,18 @@ class RemotingServer:
     A second port of the same server (RocketMQ's fast port) is a second RemotingServer.
     """
 
-    def __init__(self, world: World, handler: Requests, *, limits: Limits | None = None, name: str = "server") -> None:
+    def __init__(
+        self,
+        world: World,
+        handler: Requests,
+        *,
+        limits: Limits | None = None,
+        name: str = "server",
+        gate: Gate | None = None,
+    ) -> None:
+        """*gate* decides who gets in by the first bytes; by default everybody who speaks frames, without TLS."""
         self.name = name
+        self._gate = gate or Gate()
         self.limits = limits or Limits()
         self._world = world
         self._handler = handler
@@ -80,7 +91,15 @@ class RemotingServer:
             connection.abort()
 
     def _connect(self) -> Connection:
-        return Connection(self._world, self._handler, self.limits, self._unfinished, sniffing=True, opened=self._opened)
+        return Connection(
+            self._world,
+            self._handler,
+            self.limits,
+            self._unfinished,
+            sniffing=True,
+            opened=self._opened,
+            gate=self._gate,
+        )
 
     def _opened(self, connection: Connection) -> bool:
         if len(self._connections) >= self.limits.max_connections:

@@ -68,10 +68,10 @@ class ConfigRequests:
         return ok(asked)
 
     def show(self, asked: Command, connection: Connection) -> Command:
-        """26: every setting of this broker as properties, sorted by name; what was empty as it came out."""
+        """26: the settings of this broker but those of TLS, by name, as properties; what was empty as it came out."""
         identity = self._identity
         values: dict[str, Value] = {
-            **self._settings.as_dict(),
+            **{key: value for key, value in self._settings.as_dict().items() if not key.startswith("tls.")},
             "brokerIP1": identity.host,
             "brokerName": identity.broker_name,
             "listenPort": identity.port,

@@ -19,6 +19,7 @@ from gantrymq.interfaces import Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.wrong_port import asked_a_broker
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +127,9 @@ def _unknown(asked: Command) -> Command:
     if what is not None:
         sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
         return refusal(asked, RequestNotSupported(sentence))
+    elsewhere = asked_a_broker(asked.code)
+    if elsewhere is not None:
+        return refusal(asked, RequestNotSupported(elsewhere))
     known = f" ({request_name(asked.code)})" if asked.code in RequestCode._value2member_map_ else ""
     return refusal(asked, RequestNotSupported(f" request type {asked.code}{known} not supported"))
 

@@ -1,0 +1,115 @@
+"""Who gets past the first bytes of a server's port, and the sentence for who does not.
+
+    first bytes      disabled    permissive    enforcing
+    TLS hello        closed      TLS           TLS
+    frames           served      served        closed
+    HTTP             an answer 400 that says what speaks here, then closed
+    HTTP/2           closed
+
+Source: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
+"""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, RemoteProtocolError
+from gantrymq.remoting import self_signed
+from gantrymq.remoting.preamble import Beginning
+from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
+
+__all__ = ["Gate", "gate_of"]
+
+NO_CERTIFICATE = (
+    "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls], which lets it make one"
+)
+
+
+class Gate:
+    """What a port takes.
+
+    Args:
+        mode: ``tls.server.mode``.
+        context: makes the server's TLS context when the first client wants one; None where there is no certificate.
+    """
+
+    def __init__(self, mode: str = "permissive", context: Callable[[], ssl.SSLContext] | None = None) -> None:
+        self.mode = mode
+        self._make = context
+        self._context: ssl.SSLContext | None = None
+
+    def tls_context(self) -> ssl.SSLContext:
+        """The context for a peer that said hello.
+
+        Raises:
+            RemoteProtocolError: it is not let in; says what to do.
+        """
+        if self.mode == "disabled":
+            raise RemoteProtocolError(
+                "the peer wants TLS, and tls.server.mode=disabled; let it connect without, or set permissive"
+            )
+        if self._context is None:
+            if self._make is None:
+                raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
+            self._context = self._make()
+        return self._context
+
+    def check(self, beginning: Beginning) -> None:
+        """Let frames in, or say why not. Text that is nothing known counts as frames; their decoder has words for it.
+
+        Raises:
+            RemoteProtocolError: the peer is not let in.
+        """
+        if beginning is Beginning.HTTP:
+            raise RemoteProtocolError("the peer speaks HTTP; this port speaks the RocketMQ remoting protocol")
+        if beginning is Beginning.HTTP2:
+            raise RemoteProtocolError(
+                "the peer speaks HTTP/2, as gRPC does; gRPC needs RocketMQ's proxy, which is not built: use a client "
+                "of the remoting protocol on this port"
+            )
+        if self.mode == "enforcing":
+            raise RemoteProtocolError(
+                "the peer connects without TLS, and tls.server.mode=enforcing; let it use TLS (tls.enable=true)"
+            )
+
+
+def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
+    """The gate of a server with these settings (`TLS_SETTINGS`); files are read now, so that the start fails, not a
+    client.
+
+    Args:
+        now_ms: wall clock, ms since the epoch.
+
+    Raises:
+        ConfigError: a file cannot be used, or enforcing lacks a certificate.
+    """
+    mode = settings.text("tls.server.mode")
+    cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
+    if mode == "disabled":
+        return Gate(mode)
+    if key and not cert:
+        raise ConfigError(f"tls.server.keyPath={key} has no certificate: set tls.server.certPath as well")
+    context = server_context(
+        cast(ClientAuth, settings.text("tls.server.need.client.auth")),
+        settings.flag("tls.server.authClient"),
+        settings.text("tls.server.trustCertPath"),
+    )
+    if cert:
+        load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
+        return Gate(mode, lambda: context)
+    if settings.flag("tls.test.mode.enable") and self_signed.available():
+        return Gate(mode, lambda: _with_self_signed(context, now_ms()))
+    if mode == "enforcing":
+        raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
+    return Gate(mode)
+
+
+def _with_self_signed(context: ssl.SSLContext, now_ms: int) -> ssl.SSLContext:
+    now = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
+    with self_signed.write_self_signed(now) as folder:
+        load_chain(context, f"{folder}/cert.pem", "", "", "tls.server")
+    return context

@@ -1,0 +1,124 @@
+"""The settings of TLS, under RocketMQ's names, for every server: what its port takes, and what it is as a client.
+
+A broker is a client of name servers, and a name server now and then one of brokers, so both have both halves.
+
+    values      defaults  <  the file tls.config.file names  <  broker.conf  <  environment  <  --set
+
+Source: apache/rocketmq remoting/.../netty/TlsSystemConfig.java, TlsHelper.java. Different here: a certificate that is
+configured is used even in test mode, and keys may be given wherever settings are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gantrymq.config import Setting, Settings
+from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.settings_file import read_settings_file
+from gantrymq.settings_load import Given, Layer, environment_layer, file_layer, strongest
+from gantrymq.world import Files
+
+__all__ = ["DEFAULT_FILE", "TLS_SETTINGS", "client_of", "client_settings", "tls_file_layer"]
+
+DEFAULT_FILE = "/etc/rocketmq/tls.properties"
+
+TLS_SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "tls.config.file", "text", DEFAULT_FILE, "File with further tls.* settings; the default one may be missing."
+    ),
+    Setting(
+        "tls.server.mode",
+        "text",
+        "permissive",
+        "disabled closes clients that want TLS, permissive serves both, enforcing closes those without.",
+        choices=("disabled", "permissive", "enforcing"),
+    ),
+    Setting(
+        "tls.test.mode.enable",
+        "flag",
+        True,
+        "Make a self-signed certificate where tls.server.certPath is not set (needs gantrymq[tls]).",
+    ),
+    Setting("tls.server.certPath", "text", "", "File of the server's certificate chain, PEM."),
+    Setting("tls.server.keyPath", "text", "", "File of its private key, PEM; empty means the key is in certPath."),
+    Setting("tls.server.keyPassword", "text", "", "Password of that key.", secret=True),
+    Setting(
+        "tls.server.need.client.auth",
+        "text",
+        "none",
+        "Whether clients are asked for a certificate; counts with tls.server.authClient=true.",
+        choices=("none", "optional", "require"),
+    ),
+    Setting("tls.server.authClient", "flag", False, "Verify the certificates of clients."),
+    Setting("tls.server.trustCertPath", "text", "", "File of the authorities that sign clients' certificates, PEM."),
+    Setting(
+        "tls.enable",
+        "text",
+        "",
+        "As a client of other servers use TLS; empty means as tls.server.mode=enforcing is set or not.",
+        choices=("", "true", "false"),
+    ),
+    Setting("tls.client.certPath", "text", "", "File of the certificate chain shown to other servers, PEM."),
+    Setting("tls.client.keyPath", "text", "", "File of its private key, PEM; empty means the key is in certPath."),
+    Setting("tls.client.keyPassword", "text", "", "Password of that key.", secret=True),
+    Setting(
+        "tls.client.authServer",
+        "flag",
+        False,
+        "Verify the certificates of other servers; false, RocketMQ's default, believes every one. Host names are never "
+        "compared.",
+    ),
+    Setting("tls.client.trustCertPath", "text", "", "File of the authorities that sign servers' certificates, PEM."),
+)
+
+
+def tls_file_layer(files: Files, given: Given | None) -> Layer:
+    """The ``tls.*`` settings of the file that *given* names, or of the default one.
+
+    Raises:
+        ConfigError: a file that was named cannot be read.
+    """
+    path = Path(given.text.strip() if given is not None else DEFAULT_FILE)
+    if given is None and files.stat(path) is None:
+        return file_layer(str(path), [])
+    lines = read_settings_file(files, path)
+    return file_layer(str(path), [line for line in lines if line.key.startswith("tls.")])
+
+
+def client_of(settings: Settings) -> TlsClient | None:
+    """How a server connects to other servers; None means without TLS."""
+    wanted = settings.text("tls.enable") or str(settings.text("tls.server.mode") == "enforcing").lower()
+    return _client(settings) if wanted == "true" else None
+
+
+def client_settings(files: Files, environ: Mapping[str, str], wanted: bool | None) -> TlsClient | None:
+    """How a client of its own, no server, connects; None means without TLS.
+
+    Reads the environment variables that are named as the settings, and below them the file of tls.config.file.
+
+    Args:
+        wanted: whether to use TLS; None leaves it to ``tls.enable``.
+
+    Raises:
+        ConfigError: a value does not fit, or the file cannot be read.
+    """
+    if wanted is False:
+        return None
+    environment = environment_layer(environ, TLS_SETTINGS)
+    layers = [tls_file_layer(files, strongest([environment], "tls.config.file")), environment]
+    settings = Settings(TLS_SETTINGS)
+    for key in settings.schema:
+        if (key == "tls.enable" or key.startswith("tls.client.")) and (given := strongest(layers, key)) is not None:
+            settings.set(key, given.text, given.source)
+    return _client(settings) if wanted or settings.text("tls.enable") == "true" else None
+
+
+def _client(settings: Settings) -> TlsClient:
+    return TlsClient(
+        cert_path=settings.text("tls.client.certPath"),
+        key_path=settings.text("tls.client.keyPath"),
+        key_password=settings.text("tls.client.keyPassword"),
+        auth_server=settings.flag("tls.client.authServer"),
+        trust_cert_path=settings.text("tls.client.trustCertPath"),
+    )

@@ -1,0 +1,309 @@
+"""Server and client with TLS over loopback sockets: modes, certificates, slow readers, large bodies, broken hellos."""
+
+import asyncio
+import functools
+import logging
+import ssl
+
+import pytest
+
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, ConnectFailed, ConnectionLost
+from gantrymq.remoting import self_signed
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.command import Command, encode, request
+from gantrymq.remoting.gate import gate_of
+from gantrymq.remoting.limits import Limits
+from gantrymq.remoting.server import RemotingServer
+from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.remoting.tls_settings import TLS_SETTINGS
+
+LIMIT_S = 20
+NOW_MS = 1_790_000_000_000
+
+
+def in_loop(test):
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), LIMIT_S))
+
+    return run
+
+
+def echo(connection, command):
+    connection.reply(command, Command(0, ext={"code": str(command.code)}, body=command.body))
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 - what it waits for sets no event
+        await asyncio.sleep(0)
+
+
+def gate(certificates, **given):
+    values = {"certPath": certificates.server, "keyPath": certificates.key(certificates.server), **given}
+    return gate_of(
+        Settings(TLS_SETTINGS, {f"tls.server.{key}": value for key, value in values.items()}), lambda: NOW_MS
+    )
+
+
+@pytest.fixture
+def serve(world, recorder):
+    """Start a server with a gate; returns its address and handler."""
+
+    async def start(gate, limits=None, answer=echo):
+        handler = recorder(answer)
+        server = RemotingServer(world, handler, gate=gate, limits=limits, name="test")
+        address = "{}:{}".format(*await server.start("127.0.0.1", 0))
+        handler.server, handler.address = server, address
+        return handler
+
+    return start
+
+
+@pytest.fixture
+def call(world):
+    """One call of a new client."""
+
+    async def ask(address, tls=None, body=b"hello"):
+        client = RemotingClient(world, tls=tls)
+        try:
+            return await client.call(address, request(10, body=body), 10.0)
+        finally:
+            await client.close()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("mode", "plain", "tls"),
+    [("disabled", True, False), ("permissive", True, True), ("enforcing", False, True)],
+)
+@in_loop
+async def test_modes(certificates, serve, call, caplog, mode, plain, tls):
+    handler = await serve(gate(certificates, mode=mode))
+    for served, how in ((plain, None), (tls, TlsClient())):
+        caplog.clear()
+        if served:
+            assert (await call(handler.address, how)).body == b"hello"
+            assert caplog.messages == []
+            continue
+        with pytest.raises((ConnectFailed, ConnectionLost)):
+            await call(handler.address, how)
+        (line,) = caplog.messages
+        assert f"tls.server.mode={mode}" in line
+    await handler.server.stop()
+
+
+@in_loop
+async def test_large_bodies_and_requests_both_ways(certificates, serve, world, recorder):
+    def ask_back(connection, command):
+        async def ask():
+            told = await connection.call(request(221, body=command.body), 10.0)
+            connection.reply(command, Command(0, body=told.body))
+
+        connection.state["task"] = asyncio.get_running_loop().create_task(ask())
+
+    handler = await serve(gate(certificates, mode="enforcing"), answer=ask_back)
+    client = RemotingClient(world, handler=recorder(echo), tls=TlsClient())
+    body = bytes(range(256)) * 60_000
+    assert (await client.call(handler.address, request(10, body=body), 10.0)).body == body
+    answers = await asyncio.gather(*[client.call(handler.address, request(10, body=bytes(n)), 10.0) for n in range(50)])
+    assert [len(answer.payload) for answer in answers] == list(range(50))
+    assert len(handler.server.connections) == 1
+    assert handler.server.unfinished_bytes == 0
+    await client.close()
+    await handler.server.stop()
+
+
+@in_loop
+async def test_a_client_that_verifies_refuses_a_stranger(certificates, serve, call):
+    handler = await serve(gate(certificates))
+    trusting = TlsClient(auth_server=True, trust_cert_path=certificates.authority)
+    assert (await call(handler.address, trusting)).code == 0
+    other = TlsClient(auth_server=True, trust_cert_path=certificates.stranger)
+    with pytest.raises(ConnectFailed, match="the peer's certificate does not hold: "):
+        await call(handler.address, other)
+    await handler.server.stop()
+
+
+@pytest.mark.parametrize(
+    ("need", "shown", "served"),
+    [
+        ("require", "client", True),
+        ("require", "stranger", False),
+        ("require", "", False),
+        ("optional", "client", True),
+        ("optional", "", True),
+        ("optional", "stranger", False),
+        ("none", "stranger", True),
+    ],
+)
+@in_loop
+async def test_certificates_of_clients(certificates, serve, call, caplog, need, shown, served):
+    settings = {"need.client.auth": need, "authClient": True, "trustCertPath": certificates.authority}
+    handler = await serve(gate(certificates, **settings))
+    chain = getattr(certificates, shown, "")
+    tls = TlsClient(cert_path=chain, key_path=certificates.key(chain) if chain else "")
+    if served:
+        assert (await call(handler.address, tls)).code == 0
+        assert caplog.messages == []
+    else:
+        with pytest.raises((ConnectFailed, ConnectionLost)):
+            await call(handler.address, tls)
+        ours = [line for line in caplog.messages if "the TLS handshake failed" in line]
+        assert len(ours) == 1
+        assert handler.batches == []
+    await handler.server.stop()
+
+
+@in_loop
+async def test_a_key_with_a_password(certificates, serve, call):
+    handler = await serve(gate(certificates, keyPath=certificates.secret_key, keyPassword="open sesame"))
+    assert (await call(handler.address, TlsClient())).code == 0
+    await handler.server.stop()
+
+
+@in_loop
+async def test_half_a_hello_is_given_up_in_time(certificates, serve, world, clock, caplog):
+    handler = await serve(gate(certificates), Limits(handshake_timeout_s=10))
+    reader, writer = await asyncio.open_connection(*handler.server.address)
+    writer.write(b"\x16\x03\x01\x02\x00\x01")
+    await until(lambda: any(timer.due == clock.now + 10 and not timer.cancelled for timer in clock.timers))
+    clock.advance(9.5)
+    assert len(handler.server.connections) == 1
+    clock.advance(1)
+    assert await reader.read() == b""
+    writer.close()
+    await handler.server.stop()
+    (line,) = caplog.messages
+    assert "no TLS handshake within 10 s" in line
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x16\x03\x01\x00\x05nonsense, and more of it", "the TLS handshake failed: "),
+        (b"\x16\x03\x01\x02\x00\x01", "the peer closed the connection during the TLS handshake"),
+    ],
+)
+@in_loop
+async def test_broken_hellos_are_one_line_each(certificates, serve, caplog, data, words):
+    handler = await serve(gate(certificates))
+    reader, writer = await asyncio.open_connection(*handler.server.address)
+    writer.write(data)
+    writer.write_eof()
+    await reader.read()
+    writer.close()
+    await until(lambda: caplog.messages and not handler.server.connections)
+    (record,) = caplog.records
+    assert (record.levelno, words in record.message) == (logging.WARNING, True)
+    await handler.server.stop()
+
+
+@in_loop
+async def test_a_proxy_header_comes_before_the_hello(certificates, serve):
+    handler = await serve(gate(certificates))
+    host, port = handler.server.address
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n")
+    context = TlsClient().context()
+    await writer.start_tls(context)
+    writer.write(encode(request(10)))
+    assert await reader.readexactly(8)
+    assert handler.connections[0].peer == ("10.1.2.3", 5555)
+    writer.close()
+    await handler.server.stop()
+
+
+@in_loop
+async def test_a_slow_reader_stops_only_its_own_reading(certificates, serve, call):
+    limits = Limits(pause_reading_bytes=100_000, max_unwritten_bytes=50_000_000)
+    handler = await serve(gate(certificates), limits)
+    host, port = handler.server.address
+    reader, writer = await asyncio.open_connection(host, port, ssl=TlsClient().context(), limit=1000)
+    count, body = 40, bytes(500_000)
+
+    async def ask():
+        for _ in range(count):
+            writer.write(encode(request(10, body=body)))
+            await writer.drain()
+
+    asking = asyncio.create_task(ask())
+    await until(lambda: handler.connections and handler.connections[0].unwritten_bytes > 100_000)
+    assert (await call(handler.address, TlsClient())).body == b"hello"
+    assert handler.connections[0].unwritten_bytes < 20_000_000
+    got = 0
+    while got < count * len(body):
+        data = await reader.read(1 << 20)
+        assert data
+        got += len(data)
+    await asking
+    writer.close()
+    await handler.server.stop()
+
+
+@in_loop
+async def test_who_reads_nothing_is_closed_at_the_limit(certificates, serve, caplog):
+    limits = Limits(pause_reading_bytes=10_000, max_unwritten_bytes=3_000_000)
+    flood = Command(0, body=bytes(4_000_000))
+    handler = await serve(gate(certificates), limits, answer=lambda c, command: c.reply(command, flood))
+    _, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
+    writer.write(encode(request(10)))
+    await until(lambda: caplog.messages and not handler.server.connections)
+    assert "wait to be written, limit 3000000" in caplog.text
+    writer.transport.abort()
+    await handler.server.stop()
+
+
+@in_loop
+async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve, call, caplog):
+    settings = Settings(TLS_SETTINGS, {"tls.test.mode.enable": False})
+    handler = await serve(gate_of(settings, lambda: NOW_MS))
+    with pytest.raises(ConnectFailed, match="closed the connection during the TLS handshake"):
+        await call(handler.address, TlsClient())
+    (line,) = caplog.messages
+    assert "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls]" in line
+    assert (await call(handler.address)).code == 0
+    await handler.server.stop()
+
+
+@pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
+@in_loop
+async def test_in_test_mode_the_server_signs_its_own(serve, call, world):
+    handler = await serve(gate_of(Settings(TLS_SETTINGS), lambda: NOW_MS))
+    assert (await call(handler.address, TlsClient())).code == 0
+    pem = await asyncio.to_thread(ssl.get_server_certificate, handler.server.address)
+    assert pem.startswith("-----BEGIN CERTIFICATE-----")
+    await handler.server.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"certPath": "/nowhere.pem"}, "tls.server.certPath=/nowhere.pem, tls.server.keyPath=.*: No such file"),
+        ({"keyPath": "stranger"}, "no certificate with its key in PEM: key values mismatch"),
+        ({"keyPath": "secret"}, "no certificate with its key in PEM: "),
+        ({"certPath": ""}, "has no certificate: set tls.server.certPath"),
+        ({"certPath": "", "keyPath": "", "mode": "enforcing"}, "enforcing, and this server has no certificate"),
+        ({"need.client.auth": "require"}, "set tls.server.authClient=true"),
+        ({"need.client.auth": "require", "authClient": True, "trustCertPath": "/nowhere.pem"}, "tls.server.trustCert"),
+        ({"need.client.auth": "require", "authClient": True, "trustCertPath": "key"}, "no certificates in PEM"),
+    ],
+)
+def test_settings_that_cannot_work_stop_the_start(certificates, monkeypatch, given, words):
+    monkeypatch.setattr(self_signed, "available", lambda: False)
+    files = {
+        "stranger": certificates.key(certificates.stranger),
+        "secret": certificates.secret_key,
+        "key": certificates.key(certificates.server),
+    }
+    with pytest.raises(ConfigError, match=words):
+        gate(certificates, **{key: files.get(value, value) for key, value in given.items()})
+
+
+def test_files_of_a_client_that_cannot_be_used(certificates, world):
+    with pytest.raises(ConfigError, match=r"tls\.client\.certPath=/nowhere\.pem: No such file"):
+        RemotingClient(world, tls=TlsClient(cert_path="/nowhere.pem"))
+    with pytest.raises(ConfigError, match=r"has no certificate: set tls\.client\.certPath"):
+        RemotingClient(world, tls=TlsClient(key_path=certificates.key(certificates.client)))
+    assert "sesame" not in repr(TlsClient(key_password="sesame"))
