@@ -36,6 +36,9 @@ VARYING = {
 VARYING_FIGURES = {
     "bootTimestamp",
     "brokerVersionDesc",
+    "commitLogDirCapacity",
+    "commitLogDiskRatio",
+    "consumeQueueDiskRatio",
     "earliestMessageTimeStamp",
     "getFoundTps",
     "getMissTps",

@@ -100,7 +100,9 @@ class Rooms:
             OffsetRequests(store, topics, groups, tables.offsets),
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
             GroupRequests(groups, clients, tables.offsets, state.saved),
-            RuntimeRequests(clock, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
+            RuntimeRequests(
+                world, state.root, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()
+            ),
             ConfigRequests(identity, settings, clock, self.permission_changed),
             ProgressRequests(identity, clock, store, topics, groups, clients, tables.offsets, tables.stats),
             ResetRequests(identity, settings, store, topics, groups, clients, tables.offsets),

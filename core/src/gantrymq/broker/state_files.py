@@ -61,6 +61,11 @@ class StateFiles:
         self._saving: asyncio.Task[None] | None = None
         self._retry: Timer | None = None
 
+    @property
+    def root(self) -> Path:
+        """The store's folder."""
+        return self._folder.parent
+
     def load(self) -> None:
         """Read the files into the tables and follow the tables from now on.
 

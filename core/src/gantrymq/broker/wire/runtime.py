@@ -6,17 +6,20 @@ store/.../StoreStatsService.java.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gantrymq import __version__
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.wire.answers import with_json
+from gantrymq.broker.wire.disk_figures import disk_figures
 from gantrymq.config import Settings
 from gantrymq.formats.config import ConsumerOffsetsFile
 from gantrymq.interfaces import Connection, Handler, MessageStore
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.world import Clock
+from gantrymq.world import World
 
 _POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities
 
@@ -34,7 +37,8 @@ class RuntimeRequests:
 
     def __init__(
         self,
-        clock: Clock,
+        world: World,
+        root: Path,
         store: MessageStore,
         stats: Stats,
         held: HeldPulls,
@@ -42,7 +46,10 @@ class RuntimeRequests:
         settings: Settings,
         started_ms: int,
     ) -> None:
-        self._clock = clock
+        """*root*: the store's folder."""
+        self._clock = world.clock
+        self._files = world.files
+        self._root = root
         self._store = store
         self._stats = stats
         self._held = held
@@ -104,6 +111,7 @@ class RuntimeRequests:
             "dispatchMaxBuffer": "0",  # a constant in Java too
             "remainTransientStoreBufferNumbs": "2147483647",  # what Java says without that pool
             **_NO_TIMERS,
+            **disk_figures(self._files, self._root),
             **idle_pools(),
             **state.details,
         }

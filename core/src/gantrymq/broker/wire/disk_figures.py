@@ -1,0 +1,48 @@
+"""How full the disk of the store is, as runtime figures.
+
+Source: apache/rocketmq store/.../DefaultMessageStore.java (getRuntimeInfo), common/.../UtilAll.java
+(getDiskPartitionSpaceUsedPercent), broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.world import Files
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def disk_figures(files: Files, root: Path) -> dict[str, str]:
+    """Share of the disk that is used, 0 to 1, and what it has; empty for a store without a log on disk.
+
+    Args:
+        files: of this broker's world.
+        root: the store's folder.
+    """
+    log = root / "commitlog"
+    if files.stat(log) is None:
+        return {}
+    of_log = _used(files, log)
+    use = files.disk_use(log)
+    return {
+        "commitLogDirCapacity": f"Total : {readable(use.total)}, Free : {readable(use.free)}.",
+        "commitLogDiskRatio": of_log,
+        f"commitLogDiskRatio_{log}": of_log,
+        "consumeQueueDiskRatio": _used(files, root / "consumequeue"),
+    }
+
+
+def _used(files: Files, path: Path) -> str:
+    use = files.disk_use(path)
+    used = use.total - use.free
+    whole = used + use.usable
+    return repr(round(used / whole, 4)) if whole > 0 else "0.0"
+
+
+def readable(count: int) -> str:
+    """A number of bytes as Java prints it, such as ``252.0 GiB``."""
+    if count < 1024:
+        return f"{count} B"
+    power = min((count.bit_length() - 1) // 10, len(_UNITS))
+    return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"
