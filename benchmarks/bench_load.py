@@ -1,0 +1,57 @@
+"""What the benchmarks share: the raw load of `tests/load/load_rig`, a fast event loop, the words of a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "load"))
+
+from load_rig import (
+    BrokerProcess,
+    Connection,
+    Pump,
+    Request,
+    commit_request,
+    connect,
+    create_topic_request,
+    heartbeat_request,
+    members_request,
+    percentile,
+    pull_request,
+    raise_descriptor_limit,
+    send_request,
+)
+
+__all__ = [
+    "BrokerProcess",
+    "Connection",
+    "Pump",
+    "Request",
+    "commit_request",
+    "connect",
+    "create_topic_request",
+    "heartbeat_request",
+    "members_request",
+    "new_loop",
+    "percentile",
+    "pull_request",
+    "raise_descriptor_limit",
+    "send_request",
+    "verdict",
+]
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's event loop where it is installed: the load should cost less than what it measures."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def verdict(value: float, goal: float) -> str:
+    """Beside a goal that must not be reached from below."""
+    return "good" if value < goal else "ABOVE THE GOAL"

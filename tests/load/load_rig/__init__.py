@@ -1,0 +1,43 @@
+"""A load without a client library: prebuilt frames over raw connections, against `gantrymq start` in its own process.
+
+| module | holds |
+|---|---|
+| `requests` | requests as bytes, in which only the number that pairs answer and request changes |
+| `connection` | one connection: asks, gathers writes, matches answers |
+| `pump` | a closed loop: so many requests under way, spread over connections in turn |
+| `broker_process` | `gantrymq start`, its CPU time and its memory |
+| `figures` | percentiles |
+
+Shared by the load test and by `benchmarks/`. The frames are built here and not by GantryMQ, so that the load costs
+little and checks the broker with something else than its own code.
+"""
+
+from load_rig.broker_process import BrokerProcess, raise_descriptor_limit
+from load_rig.connection import Connection, connect
+from load_rig.figures import percentile
+from load_rig.pump import Pump
+from load_rig.requests import (
+    Request,
+    commit_request,
+    create_topic_request,
+    heartbeat_request,
+    members_request,
+    pull_request,
+    send_request,
+)
+
+__all__ = [
+    "BrokerProcess",
+    "Connection",
+    "Pump",
+    "Request",
+    "commit_request",
+    "connect",
+    "create_topic_request",
+    "heartbeat_request",
+    "members_request",
+    "percentile",
+    "pull_request",
+    "raise_descriptor_limit",
+    "send_request",
+]

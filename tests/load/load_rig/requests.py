@@ -1,0 +1,153 @@
+"""Requests as bytes.
+
+    | length int32 | codec 0, header length int24 | header, JSON | body |
+
+Only the opaque differs from one sending to the next. Numbers from FIRST_OPAQUE on all have ten digits, so the lengths in
+front stay right and a request is three pieces joined.
+
+Sources: apache/rocketmq remoting/.../protocol/RemotingCommand.java (encode), RequestCode.java,
+header/SendMessageRequestHeaderV2.java, header/PullMessageRequestHeader.java, heartbeat/HeartbeatData.java.
+"""
+
+import json
+import struct
+import time
+
+FIRST_OPAQUE = 1_000_000_000
+LAST_OPAQUE = 2_147_483_647
+
+PULL_MESSAGE = 11
+UPDATE_CONSUMER_OFFSET = 15
+UPDATE_AND_CREATE_TOPIC = 17
+HEART_BEAT = 34
+GET_CONSUMER_LIST_BY_GROUP = 38
+SEND_MESSAGE_V2 = 310
+
+MAY_HOLD = 0x2
+HAS_SUBSCRIPTION = 0x4
+ONEWAY = 0x2
+
+_LENGTHS = struct.Struct(">ii")
+_PROPERTIES = "UNIQ_KEY\x017F0000010B2C18B4AAC2000000000000\x02WAIT\x01true\x02"
+
+
+class Request:
+    """One request that can be sent many times.
+
+    Args:
+        code: of RocketMQ's RequestCode.
+        ext: the header's fields.
+        body: what follows the header.
+        oneway: whether nobody answers it.
+    """
+
+    def __init__(self, code: int, ext: dict[str, str], body: bytes = b"", *, oneway: bool = False) -> None:
+        self.oneway = oneway
+        header = json.dumps(
+            {
+                "code": code,
+                "language": "JAVA",
+                "version": 479,
+                "opaque": FIRST_OPAQUE,
+                "flag": ONEWAY if oneway else 0,
+                "extFields": ext,
+                "serializeTypeCurrentRPC": "JSON",
+            },
+            separators=(",", ":"),
+        ).encode()
+        before, after = header.split(b"%d" % FIRST_OPAQUE, 1)
+        self._before = _LENGTHS.pack(4 + len(header) + len(body), len(header)) + before
+        self._after = after + body
+
+    def frame(self, opaque: int) -> bytes:
+        """The bytes to send, with *opaque* between FIRST_OPAQUE and LAST_OPAQUE."""
+        return b"%b%d%b" % (self._before, opaque, self._after)
+
+
+def send_request(topic: str, queue_id: int, body: bytes, *, group: str = "load", queues: int = 8) -> Request:
+    """A send as the Java client of today writes it; an unknown topic is made with *queues* queues."""
+    ext = {
+        "a": group,
+        "b": topic,
+        "c": "TBW102",
+        "d": str(queues),
+        "e": str(queue_id),
+        "f": "0",
+        "g": str(int(time.time() * 1000)),
+        "h": "0",
+        "i": _PROPERTIES,
+        "j": "0",
+        "k": "false",
+        "m": "false",
+        "n": "broker-a",
+    }
+    return Request(SEND_MESSAGE_V2, ext, body)
+
+
+def pull_request(
+    topic: str, queue_id: int, queue_offset: int, group: str, *, most: int = 32, hold_ms: int = 0
+) -> Request:
+    """A pull of up to *most* messages of any tag; with *hold_ms* it may be held so long when there is nothing."""
+    ext = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(queue_offset),
+        "maxMsgNums": str(most),
+        "sysFlag": str(HAS_SUBSCRIPTION | (MAY_HOLD if hold_ms else 0)),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": str(hold_ms or 15_000),
+        "subscription": "*",
+        "subVersion": "1",
+        "expressionType": "TAG",
+    }
+    return Request(PULL_MESSAGE, ext)
+
+
+def commit_request(topic: str, queue_id: int, queue_offset: int, group: str) -> Request:
+    """What a consumer says every five seconds of each queue: so far I have come. Nobody answers it."""
+    ext = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(queue_offset)}
+    return Request(UPDATE_CONSUMER_OFFSET, ext, oneway=True)
+
+
+def heartbeat_request(client_id: str, topic: str, group: str) -> Request:
+    """What a push consumer says every thirty seconds."""
+    subscription = {
+        "classFilterMode": False,
+        "codeSet": [],
+        "expressionType": "TAG",
+        "subString": "*",
+        "subVersion": 1,
+        "tagsSet": [],
+        "topic": topic,
+    }
+    consumer = {
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "consumeType": "CONSUME_PASSIVELY",
+        "groupName": group,
+        "messageModel": "CLUSTERING",
+        "subscriptionDataSet": [subscription],
+        "unitMode": False,
+    }
+    body = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
+    return Request(HEART_BEAT, {}, json.dumps(body).encode())
+
+
+def members_request(group: str) -> Request:
+    """What a push consumer asks every twenty seconds: who else is in my group?"""
+    return Request(GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+
+
+def create_topic_request(topic: str, queues: int) -> Request:
+    """Make *topic*, or change it."""
+    ext = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    return Request(UPDATE_AND_CREATE_TOPIC, ext)
