@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 import pytest
+from broker_desk import run_broker
 from fake_store import FakeStore, entry
 
-from gantrymq.broker.followers import REPLAY_BATCH, Followers
+from gantrymq.broker.followers import FLUSH_S, REPLAY_BATCH, Followers
 
 
 class Recorder:
@@ -73,3 +75,15 @@ def test_one_that_raises_is_parked_with_the_reason_and_the_others_go_on(store, w
     assert "dispatcher bad is parked" in caplog.text
     if where != "flush":
         assert ("flush", None) not in bad.calls  # its position stays where it was
+
+
+def test_a_running_broker_makes_positions_durable_every_few_seconds(plugins):
+    recorder = Recorder()
+    recorder.name = "recorder"
+
+    async def main(desk):
+        await desk.send("T")
+        await desk.clock.sleep(FLUSH_S + 1)
+        assert [what for what, _ in recorder.calls] == ["truncate", "dispatch", "flush"]
+
+    run_broker(attrs.evolve(plugins, dispatchers={"recorder": lambda context: recorder}), main)

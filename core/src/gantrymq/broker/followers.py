@@ -14,6 +14,7 @@ from gantrymq.interfaces import DispatchEntry, Dispatcher, MessageStore
 log = logging.getLogger(__name__)
 
 REPLAY_BATCH = 1000  # entries
+FLUSH_S = 5.0
 
 
 class SyncFlush:
@@ -46,10 +47,14 @@ class Followers:
         for dispatcher in list(self._running):
             self._guarded(dispatcher, lambda each: each.dispatch(entries))
 
-    async def close(self) -> None:
-        """Make every position durable."""
+    def flush(self) -> None:
+        """Make every position durable; called every FLUSH_S, so that a start after a kill replays little."""
         for dispatcher in list(self._running):
             self._guarded(dispatcher, lambda each: each.flush())
+
+    async def close(self) -> None:
+        """Make every position durable, for the last time."""
+        self.flush()
 
     def _replay(self, dispatcher: Dispatcher, first: int, end: int) -> None:
         batch: list[DispatchEntry] = []

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.facade import BrokerFacade
-from gantrymq.broker.followers import Followers
+from gantrymq.broker.followers import FLUSH_S, Followers
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.rooms import Rooms, Tables
@@ -128,6 +128,7 @@ class BrokerServer:
         tables.stats.sample(world.clock.monotonic())
         self._every(SAMPLE_S, lambda: tables.stats.sample(world.clock.monotonic()))
         self._every(SILENT_SCAN_S, self._close_silent)
+        self._every(FLUSH_S, followers.flush)
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
         await self._register(identity, rooms)
         return report
