@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import cast
 
 from gantrymq.world import Listener, Timer, World
 from gantrymq_metrics.http_request import Page, RequestHead, encode_response, refuse
@@ -68,13 +69,12 @@ class Visit(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the clock, or close at once where too many are open."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
         if not self._server.enter(self):
             self._answered = True
-            transport.close()
+            self._transport.close()
             return
-        self._timer = self._server.world.clock.call_later(TIME_LIMIT_S, transport.abort)
+        self._timer = self._server.world.clock.call_later(TIME_LIMIT_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Gather the request; what comes after it is ignored."""

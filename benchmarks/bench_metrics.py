@@ -1,0 +1,128 @@
+"""What the metrics plugin adds to a message's way through the pipeline, and what a scrape costs.
+
+    python benchmarks/bench_metrics.py [--messages N] [--topics N] [--rounds N]
+
+The pipeline runs over a store that does nothing, without gates, with batches of 1, 8 and 64 messages; with and without
+the listener alternate, and the medians are compared. The scrape is of a broker's figures with so many topics, each with
+traffic and a group.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections.abc import Sequence
+
+from gantrymq.broker.pipeline import Pipeline
+from gantrymq.interfaces import Figures, Flow, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState
+from gantrymq.world import DiskUse
+from gantrymq.world.real import real_world
+from gantrymq_metrics.exposition import families, render
+from gantrymq_metrics.moment import Moment, Progress
+from gantrymq_metrics.send_times import SendTimes
+
+
+class NothingStore:
+    """Takes every message and keeps none."""
+
+    def __init__(self) -> None:
+        self.end = 0
+
+    def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
+        """Pretend that each is a hundred bytes long."""
+        results = []
+        for _ in messages:
+            results.append(PutResult(PutStatus.OK, 0, self.end, 100, 0))
+            self.end += 100
+        return results
+
+    def publish(self, up_to: int) -> tuple[()]:
+        """Nothing becomes visible."""
+        return ()
+
+
+async def pipeline_us(messages: int, batch: int, measured: bool) -> float:
+    """Microseconds a message through the pipeline."""
+    pipeline = Pipeline(NothingStore(), [], real_world().clock, 5.0)  # type: ignore[arg-type]
+    if measured:
+        pipeline.on_acknowledged(SendTimes().acknowledged)
+    made = [StoreMessage("Bench", 0, b"", b"")] * batch
+    began = time.perf_counter()
+    for _ in range(messages // batch):
+        await pipeline.put(made)
+    took = time.perf_counter() - began
+    await pipeline.close()
+    return took / (messages // batch * batch) * 1e6
+
+
+def moment_of(topics: int) -> Moment:
+    """A broker with *topics* topics, one group on each."""
+    names = [f"Topic{number:05}" for number in range(topics)]
+    flow = Flow(1000, 100_000, 10.0, 1000.0)
+    figures = Figures(
+        cluster="DefaultCluster",
+        broker="broker-a",
+        address="127.0.0.1:10911",
+        puts=dict.fromkeys(names, flow),
+        gets={(name, f"group-{name}"): flow for name in names},
+        put=flow,
+        got=flow,
+        put_failed=0,
+        pulls_found=1,
+        pulls_missed=1,
+        pulls_held=topics,
+        connections=topics,
+        groups=topics,
+        producers={"producers": 10},
+        consumers={f"group-{name}": OnlineGroup(2, "CLUSTERING") for name in names},
+        committed={},
+        parked={},
+        name_servers={"127.0.0.1:9876": None},
+    )
+    return Moment(
+        figures=figures,
+        state=StoreState(0, 10**9, 10**9, 10**9),
+        ends=dict.fromkeys(names, 1000),
+        progress=tuple(Progress(name, f"group-{name}", 900, 100, 1500) for name in names),
+        disk=DiskUse(10**12, 10**11, 10**11),
+        topics=topics,
+        permission=6,
+        send_times=SendTimes().histogram(),
+    )
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--topics", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    for batch in (1, 8, 64):
+        without, with_it = [], []
+        for _ in range(options.rounds):
+            without.append(asyncio.run(pipeline_us(options.messages, batch, False)))
+            with_it.append(asyncio.run(pipeline_us(options.messages, batch, True)))
+        plain, measured = statistics.median(without), statistics.median(with_it)
+        print(f"batches of {batch:2}: {plain:6.3f} us a message, with metrics {measured:6.3f}, {measured - plain:+.3f}")
+    moment = moment_of(options.topics)
+    times, longest, lines = [], 0.0, 0
+    for _ in range(options.rounds):
+        began = before = time.perf_counter()
+        lines = 0
+        for family in families(moment):
+            lines += render(family).count(b"\n")
+            now = time.perf_counter()
+            longest, before = max(longest, now - before), now
+        times.append(time.perf_counter() - began)
+    took = statistics.median(times)
+    print(
+        f"scrape of {options.topics} topics: {lines} lines, {took * 1e3:.1f} ms, {took / lines * 1e6:.1f} us a line, "
+        f"the longest family {longest * 1e3:.1f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()
