@@ -15,6 +15,7 @@ if str(Path(__file__).parent) not in sys.path:
 pytest.register_assert_rewrite("checks")
 
 from harness import GantryServer, Process  # noqa: E402 (it is found only now)
+from harness.peers import recorded  # noqa: E402
 
 Running = Callable[[Process], Process]
 _numbers = itertools.count(1)
@@ -25,6 +26,15 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer]:
     """Our name server and broker in one process, shared by the tests of a module."""
     with GantryServer.both(tmp_path_factory.mktemp("ours")) as server:
         yield server
+
+
+@pytest.fixture(autouse=True)
+def _peers(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """The report of the run says which peers each test had to do with; compatibility.py makes a table of it."""
+    with recorded() as names:
+        yield
+    for name in sorted(names):
+        record_property("peer", name)
 
 
 @pytest.fixture

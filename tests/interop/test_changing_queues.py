@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from checks import assert_same_messages, queues_of, wait_for_bodies
 from harness import Driver, GantryServer, Process, gantrymq
+from harness.peers import used
 
 from gantrymq.client import Producer, PullConsumer
 from gantrymq.model.message import Message
@@ -48,6 +49,8 @@ def test_a_topic_shrinks_from_16_to_8_queues_without_loss(
 
 
 def test_our_clients_follow_a_topic_that_shrinks(ours: GantryServer, tmp_path: Path, topic: str) -> None:
+    used("gantrymq.client")
+
     async def shrink() -> tuple[set[bytes], list[bytes]]:
         async with (
             asyncio.timeout(WAIT_S),

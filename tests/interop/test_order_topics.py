@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from checks import assert_same_messages, wait_for_bodies
 from harness import Driver, GantryCluster, Process, create_topic, route_of
+from harness.peers import used
 from harness.probe import request
 
 from gantrymq.client import Admin, Producer
@@ -44,6 +45,7 @@ def ordered(cluster: GantryCluster, topic: str) -> str:
 
 
 def test_a_route_carries_the_order_configuration(cluster: GantryCluster, ordered: str) -> None:
+    used("a request of the tests' own")
     for address in cluster.namesrvs:
         assert json.loads(_standard_route(address, ordered))["orderTopicConf"] == ORDER
         request(address, DELETE_KV_CONFIG, {"namespace": "ORDER_TOPIC_CONFIG", "key": ordered})
@@ -62,6 +64,8 @@ def test_a_producer_uses_the_queues_named_and_a_consumer_gets_them(
 
 
 def test_our_producer_uses_the_queues_named(cluster: GantryCluster, ordered: str) -> None:
+    used("gantrymq.client")
+
     async def queues() -> tuple[MessageQueue, ...]:
         async with Producer("ours", namesrv=cluster.namesrv) as producer:
             return await producer.queues(ordered)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from checks import assert_same_messages
 from harness import Driver, JavaBroker, JavaNameServer, create_topic
+from harness.peers import used
 
 from gantrymq.client import Producer, PullConsumer
 from gantrymq.model.message import Message, ReceivedMessage
@@ -71,6 +72,7 @@ def test_we_pull_what_a_java_client_sent(java_namesrv: str, tmp_path: Path, topi
 
 async def _send(namesrv: str, topic: str) -> list[Message]:
     """Send 20 messages in each of the client's ways, and return them all; those to a chosen queue are compressed."""
+    used("gantrymq.client")
     kinds = ("waited", "async", "oneway", "batch", "x" * 5_000)
     bodies = [f"{kind} {n}".encode() for kind in kinds for n in range(20)]
     messages = [Message(topic, body, tags="TagA", keys=f"k{n}") for n, body in enumerate(bodies)]
@@ -90,6 +92,7 @@ async def _send(namesrv: str, topic: str) -> list[Message]:
 
 async def _read(namesrv: str, topic: str, wanted: int) -> list[ReceivedMessage]:
     """Read every queue from 0 until *wanted* messages are there; what was sent oneway may take a moment."""
+    used("gantrymq.client")
     received: list[ReceivedMessage] = []
     async with PullConsumer("our-puller", namesrv=namesrv) as consumer:
         positions = dict.fromkeys(await consumer.queues(topic), 0)

@@ -8,6 +8,7 @@ import pytest
 from checks import assert_same_messages, wait_for_bodies
 from harness import Driver, GantryCluster, Process, gantrymq, route_of
 from harness.cluster import BROKERS
+from harness.peers import used
 from harness.process import Event
 
 from gantrymq.client import Producer, PullConsumer
@@ -49,6 +50,7 @@ def on_both(cluster: GantryCluster, tmp_path: Path, topic: str) -> str:
 
 
 def test_a_topic_made_by_cluster_lies_on_both_brokers(cluster: GantryCluster, tmp_path: Path, on_both: str) -> None:
+    used("gantrymq command")
     for address in cluster.namesrvs:
         route = gantrymq(tmp_path, "topic", "route", "-n", address, "-t", on_both)
         assert [each["brokerName"] for each in route["brokerDatas"]] == list(BROKERS)
@@ -125,6 +127,7 @@ def test_clients_go_on_and_new_ones_start_with_one_name_server_dead(
 
 
 def test_a_name_server_that_comes_back_learns_all_routes(cluster: GantryCluster, on_both: str) -> None:
+    used("gantrymq command")
     cluster.kill("namesrv-2")
     assert route_of(cluster.namesrvs[1], on_both) is None
     cluster.start("namesrv-2")
@@ -132,6 +135,7 @@ def test_a_name_server_that_comes_back_learns_all_routes(cluster: GantryCluster,
 
 
 def test_without_any_name_server_the_command_says_so(tmp_path: Path) -> None:
+    used("gantrymq command")
     with pytest.raises(RuntimeError, match="no name server answers at 127.0.0.1:1, 127.0.0.1:2"):
         gantrymq(tmp_path, "topic", "list", "-n", "127.0.0.1:1;127.0.0.1:2")
 
@@ -177,6 +181,7 @@ def _assert_all_there(sent: list[Event], received: list[Event]) -> None:
 
 async def _read_all(namesrv: str, topic: str) -> list[bytes]:
     """The bodies of all that lies in *topic*, read with our own client."""
+    used("gantrymq.client")
     found: list[bytes] = []
     async with asyncio.timeout(DEADLINE_S), PullConsumer("our-puller", namesrv=namesrv) as consumer:
         for queue in await consumer.queues(topic):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.jars import JAVA_17, driver_class_path
+from harness.peers import used
 from harness.process import Event, Process
 
 RUN_S = 90.0
@@ -22,6 +23,7 @@ class Driver:
     def __init__(
         self, version: str, scratch: Path, namesrv: str, *, properties: Mapping[str, str] | None = None
     ) -> None:
+        used(f"rocketmq-client {version}")
         self.version = version
         self._class_path = driver_class_path(version)
         self._scratch = scratch

@@ -27,7 +27,7 @@ class GantryServer(Process):
         super().__init__(
             f"gantrymq-{command}", [_program(), command, *options, "--output", "json"], scratch, _environment(scratch)
         )
-        found = self.wait_for(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
+        found = self.wait_for_start(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
         self.ready: dict[str, Any] = found[0]
 
     @property

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.jars import JAVA_17, server_class_path
+from harness.peers import serves
 from harness.ports import free_port
 from harness.probe import wait_for_route
 from harness.process import Process
@@ -49,7 +50,8 @@ class JavaNameServer(Process):
         )
         heap = ("-Xms128m", "-Xmx256m")
         super().__init__("java-namesrv", _java(version, scratch, heap, "namesrv.NamesrvStartup", conf), scratch)
-        self.wait_for(lambda p: "boot success" in p.output, "boot success", BOOT_S)
+        serves(f"RocketMQ name server {version}", self.alive)
+        self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)
 
 
 class JavaBroker(Process):
@@ -97,7 +99,8 @@ class JavaBroker(Process):
         )
         heap = ("-Xms256m", "-Xmx768m", "-XX:MaxDirectMemorySize=512m")
         super().__init__("java-broker", _java(version, scratch, heap, "broker.BrokerStartup", conf), scratch)
-        self.wait_for(lambda p: "boot success" in p.output, "boot success", BOOT_S)
+        serves(f"RocketMQ broker {version}", self.alive)
+        self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)
         wait_for_route(namesrv)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.jars import JAVA_17, tools_class_path
+from harness.peers import serves
 from harness.process import Event, Process
 
 ANSWER_S = 60.0
@@ -26,6 +27,7 @@ class MqAdmin(Process):
         ]
         super().__init__("mqadmin", [*java, "gantrymq.interop.MqAdmin"], home)
         self._namesrv = namesrv
+        serves(f"mqadmin {version}", self.alive)
 
     def live(self, topic: str) -> None:
         """Start a producer and two consumers of *topic*, which stay."""

@@ -1,11 +1,13 @@
 """Runs `node/driver.js` on `ali-ons`."""
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
+from harness.peers import used
 from harness.process import Event, Process
 from harness.tools import HERE, cache, filling, require
 
@@ -23,6 +25,7 @@ class NodeDriver:
     """
 
     def __init__(self, scratch: Path, namesrv: str) -> None:
+        used(f"ali-ons {_version()}")
         self._folder = _install()
         self._scratch = scratch
         self._namesrv = namesrv
@@ -50,6 +53,12 @@ class NodeDriver:
         process = self.start("push", topic=topic, group=group, **options)
         process.wait_for(lambda p: p.of("started"), "started")
         return process
+
+
+def _version() -> str:
+    """The version that is asked for, such as 3.12."""
+    asked = json.loads((SOURCE / "package.json").read_text())["dependencies"]["ali-ons"]
+    return ".".join(str(asked).lstrip("~^").split(".")[:2])
 
 
 def _install() -> Path:

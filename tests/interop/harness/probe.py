@@ -1,4 +1,4 @@
-"""The few requests that the harness itself sends: is a route there, make a topic.
+"""The few requests that the harness itself sends: is a route there, make a topic, and those no client of ours has.
 
 Written apart from GantryMQ's own code on purpose, so that a test never checks that code with itself. A frame is
 
@@ -65,7 +65,7 @@ def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6) -> No
     wait_for_route(namesrv, topic)
 
 
-def request(address: str, code: int, ext_fields: dict[str, str]) -> tuple[dict[str, Any], bytes]:
+def request(address: str, code: int, ext_fields: dict[str, str], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
     """Send one request on a connection of its own and return header and body of the response."""
     host, _, port = address.rpartition(":")
     header = json.dumps(
@@ -80,7 +80,7 @@ def request(address: str, code: int, ext_fields: dict[str, str]) -> tuple[dict[s
         }
     ).encode()
     with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(_LENGTHS.pack(4 + len(header), len(header)) + header)
+        connection.sendall(_LENGTHS.pack(4 + len(header) + len(body), len(header)) + header + body)
         with connection.makefile("rb") as stream:
             length, split = _LENGTHS.unpack(_exactly(stream.read(_LENGTHS.size), _LENGTHS.size))
             frame = _exactly(stream.read(length - 4), length - 4)

@@ -67,6 +67,14 @@ class Process:
 
         return wait_until(look_and_check, f"{what} from {self.name}", deadline_s, self.tail)
 
+    def wait_for_start(self, look: Callable[[Self], T], what: str, deadline_s: float) -> T:
+        """As `wait_for`, for constructors: a process that does not come up is stopped, as nobody else could."""
+        try:
+            return self.wait_for(look, what, deadline_s)
+        except BaseException:
+            self.stop()
+            raise
+
     def finish(self, deadline_s: float = 60.0) -> list[Event]:
         """Wait until the process ends by itself with code 0 and return all its events."""
         try:
