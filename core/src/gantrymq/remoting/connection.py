@@ -34,10 +34,6 @@ Buffer = bytes | bytearray | memoryview
 _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _BINARY_MAX_CODE: Final = 0x7FFF
-_HTTP_ANSWER: Final = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
-    b"This port speaks the RocketMQ remoting protocol, not HTTP.\n"
-)
 
 
 class Requests(Protocol):
@@ -337,7 +333,8 @@ class Connection(asyncio.Protocol):
             self._begin_tls(self._gate.tls_context(), preamble.rest, server_side=True)
             return b""
         if preamble.beginning is Beginning.HTTP:
-            self._send(_HTTP_ANSWER, len(_HTTP_ANSWER))
+            answer = self._gate.http_answer()
+            self._send(answer, len(answer))
         self._gate.check(preamble.beginning)
         return preamble.rest
 

@@ -35,10 +35,14 @@ class Gate:
     Args:
         mode: ``tls.server.mode``.
         context: makes the server's TLS context when the first client wants one; None where there is no certificate.
+        http: what speaks HTTP elsewhere on this server, as a sentence; empty for nothing.
     """
 
-    def __init__(self, mode: str = "permissive", context: Callable[[], ssl.SSLContext] | None = None) -> None:
+    def __init__(
+        self, mode: str = "permissive", context: Callable[[], ssl.SSLContext] | None = None, http: str = ""
+    ) -> None:
         self.mode = mode
+        self._http = http
         self._make = context
         self._context: ssl.SSLContext | None = None
 
@@ -57,6 +61,11 @@ class Gate:
                 raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
             self._context = self._make()
         return self._context
+
+    def http_answer(self) -> bytes:
+        """The whole answer to a request of HTTP."""
+        text = f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}"
+        return f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n{text}".encode()
 
     def check(self, beginning: Beginning) -> None:
         """Let frames in, or say why not. Text that is nothing known counts as frames; their decoder has words for it.
@@ -87,10 +96,10 @@ def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
     Raises:
         ConfigError: a file cannot be used, or enforcing lacks a certificate.
     """
-    mode = settings.text("tls.server.mode")
+    mode, http = settings.text("tls.server.mode"), _figures(settings)
     cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
     if mode == "disabled":
-        return Gate(mode)
+        return Gate(mode, http=http)
     if key and not cert:
         raise ConfigError(f"tls.server.keyPath={key} has no certificate: set tls.server.certPath as well")
     context = server_context(
@@ -100,12 +109,22 @@ def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
     )
     if cert:
         load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
-        return Gate(mode, lambda: context)
+        return Gate(mode, lambda: context, http)
     if settings.flag("tls.test.mode.enable") and self_signed.available():
-        return Gate(mode, lambda: _with_self_signed(context, now_ms()))
+        return Gate(mode, lambda: _with_self_signed(context, now_ms()), http)
     if mode == "enforcing":
         raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
-    return Gate(mode)
+    return Gate(mode, http=http)
+
+
+def _figures(settings: Settings) -> str:
+    """Where a metrics plugin shows its figures, if one is installed, shows them and has a port that is known."""
+    port = "metricsPromExporterPort"
+    if port not in settings.schema or settings.text("metricsExporterType") not in ("PROM", "2"):
+        return ""
+    host = settings.text("metricsPromExporterHost") or settings.text("brokerIP1")
+    number = settings.number(port)
+    return f"Figures for Prometheus are at http://{host}:{number}/metrics.\n" if host and number else ""
 
 
 def _with_self_signed(context: ssl.SSLContext, now_ms: int) -> ssl.SSLContext:

@@ -1,0 +1,30 @@
+"""Requests that reach the other kind of server."""
+
+import pytest
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.wrong_port import asked_a_broker, asked_a_name_server
+
+
+def test_a_pull_at_a_name_server():
+    assert asked_a_name_server(RequestCode.PULL_MESSAGE) == (
+        "request 11 PULL_MESSAGE is for a broker, and this port is a name server's; a topic's route names its brokers' "
+        "addresses, usually at port 10911"
+    )
+
+
+def test_a_route_lookup_at_a_broker():
+    assert asked_a_broker(RequestCode.GET_ROUTEINFO_BY_TOPIC) == (
+        "request 105 GET_ROUTEINFO_BY_TOPIC is for a name server, and this port is a broker's; name servers are "
+        "usually at port 9876"
+    )
+
+
+@pytest.mark.parametrize("code", [9999, -1, RequestCode.CHECK_TRANSACTION_STATE])
+def test_what_neither_serves_is_nobody_s(code):
+    assert asked_a_broker(code) is None
+    assert asked_a_name_server(code) is None
+
+
+def test_no_request_is_for_both():
+    assert not [code for code in RequestCode if asked_a_broker(code) and asked_a_name_server(code)]
