@@ -89,6 +89,8 @@ def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[st
         "maxHashSlotNum",
         "maxIndexNum",
         "maxMessageSize",
+        "metricsExporterType",
+        "metricsPromExporterHost",
         "namesrvAddr",
         "storePathCommitLog",
         "storePathRootDir",

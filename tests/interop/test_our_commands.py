@@ -1,0 +1,83 @@
+"""Our commands for operators, asked of Java brokers 4.9.7 and 5.3.3."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from harness import Driver, JavaBroker, JavaNameServer, Process, create_topic
+from harness.polling import wait_until
+
+from gantrymq.cli import main
+
+pytestmark = pytest.mark.interop
+
+PROGRESS_S = 60.0
+
+
+class Cluster:
+    """A Java name server and broker, and our commands on them."""
+
+    def __init__(self, namesrv: str, broker: str) -> None:
+        self.namesrv = namesrv
+        self.broker = broker
+
+    def command(self, *words: str, code: int = 0) -> Any:
+        """The document of one command, or what it said when it ends with another code."""
+        done = CliRunner().invoke(main, [*words, "-n", self.namesrv, "--output", "json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+@pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
+def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    scratch = tmp_path_factory.mktemp("java")
+    with (
+        JavaNameServer(request.param, scratch / "namesrv") as namesrv,
+        JavaBroker(request.param, scratch / "broker", namesrv.address) as broker,
+    ):
+        yield Cluster(namesrv.address, broker.address)
+
+
+def test_groups_come_and_go(java: Cluster) -> None:
+    assert java.command("group", "create", "-g", "OurGroup", "-r", "3")["brokers"] == [java.broker]
+    (found,) = [each for each in java.command("group", "list")["groups"] if each["group"] == "OurGroup"]
+    assert (found["retry_max_times"], found["clients"]) == (3, 0)
+    assert java.command("group", "delete", "-g", "OurGroup")["brokers"] == [java.broker]
+    assert "there is no group OurGroup" in java.command("group", "delete", "-g", "OurGroup", code=1)
+    assert "nobody of group OurGroup is online" in java.command("group", "clients", "-g", "OurGroup", code=1)
+
+
+def test_clients_and_progress_of_a_group(
+    java: Cluster, topic: str, tmp_path_factory: pytest.TempPathFactory, running: Callable[[Process], Process]
+) -> None:
+    create_topic(java.namesrv, topic, 4)
+    driver = Driver("5.3.3", tmp_path_factory.mktemp("driver"), java.namesrv)
+    group = f"{topic}-group"
+    running(driver.push(topic, group, sub="TagA || TagB"))
+    driver.produce(topic, 12, tags="TagA,TagB")
+    found = java.command("group", "clients", "-g", group)
+    assert [each["language"] for each in found["clients"]] == ["JAVA"]
+    assert {"topic": topic, "expression": "TagA || TagB", "type": "TAG"} in found["subscriptions"]
+
+    def consumed() -> list[dict[str, Any]]:
+        queues: list[dict[str, Any]] = java.command("group", "progress", "-g", group, "-t", topic)["queues"]
+        return queues if sum(each["committed"] for each in queues) == 12 else []
+
+    queues = wait_until(consumed, f"progress of {group}", PROGRESS_S)
+    assert sum(each["max_offset"] for each in queues) == 12
+    assert sum(each["behind"] for each in queues) == 0
+
+
+def test_settings_of_a_broker(java: Cluster) -> None:
+    java.command("broker", "config", "set", "brokerPermission=6", "traceOn=false")
+    (shown,) = java.command("broker", "config", "get", "traceOn", "brokerPermission")["brokers"]
+    assert shown == {"broker": java.broker, "settings": {"brokerPermission": "6", "traceOn": "false"}}
+
+
+def test_a_cluster_shows_its_brokers(java: Cluster) -> None:
+    (cluster,) = java.command("cluster")["clusters"]
+    (broker,) = cluster["brokers"]
+    assert (broker["role"], broker["address"], broker["problem"]) == ("master", java.broker, None)
+    assert broker["version"].startswith("V")
