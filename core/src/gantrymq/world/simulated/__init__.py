@@ -15,9 +15,11 @@ from gantrymq.world import World
 from gantrymq.world.simulated.clock import SimulatedClock
 from gantrymq.world.simulated.delivery import Delivery, Link, SeededDelivery
 from gantrymq.world.simulated.disk import BusError
+from gantrymq.world.simulated.faults import FaultyDelivery
 from gantrymq.world.simulated.files import CAPACITY_BYTES, SimulatedFiles
 from gantrymq.world.simulated.loop import SimulatedLoop, SimulationDeadlock, SimulationError, SimulationTimeout
 from gantrymq.world.simulated.network import SimulatedNetwork
+from gantrymq.world.simulated.process import ProcessKilled, SimulatedProcess
 from gantrymq.world.simulated.trace import Event, Trace
 from gantrymq.world.simulated.workers import SimulatedWorkers
 
@@ -25,12 +27,15 @@ __all__ = [
     "BusError",
     "Delivery",
     "Event",
+    "FaultyDelivery",
     "Link",
+    "ProcessKilled",
     "SeededDelivery",
     "SimulatedClock",
     "SimulatedFiles",
     "SimulatedLoop",
     "SimulatedNetwork",
+    "SimulatedProcess",
     "SimulatedWorkers",
     "SimulationDeadlock",
     "SimulationError",

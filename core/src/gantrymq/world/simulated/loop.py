@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
+from contextvars import ContextVar
 from typing import Any
 
 from gantrymq.errors import GantryError
 
 ASYNCIO_FOLDER = os.path.dirname(asyncio.__file__)
+OWNER: ContextVar[object] = ContextVar("owner", default=None)  # the process whose code runs, if it is one of several
 STANDSTILL_TURNS = 1_000_000  # turns of the loop at one instant; real programs need a few
 
 
@@ -41,6 +43,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._selector = _Jump(self, limit_s)  # the base class calls its `select` once per turn
         self._made = 0
         self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]] = weakref.WeakValueDictionary()
+        self._owners: weakref.WeakKeyDictionary[asyncio.Task[Any], object] = weakref.WeakKeyDictionary()
 
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
@@ -58,6 +61,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Tasks that are not done, oldest first (`asyncio.all_tasks` has no order)."""
         return [task for task in list(self._tasks.values()) if not task.done()]
 
+    def tasks_of(self, owner: object) -> list[asyncio.Task[Any]]:
+        """Those of `pending_tasks` that were created while OWNER was *owner*."""
+        return [task for task in self.pending_tasks() if self._owners.get(task) is owner]
+
     def create_task(self, coro: Any, *, name: object = None, **options: Any) -> asyncio.Task[Any]:
         """Number tasks per loop; asyncio's own names count on through the whole process.
 
@@ -66,6 +73,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._made += 1
         task: asyncio.Task[Any] = super().create_task(coro, name=name or f"task-{self._made}", **options)
         self._tasks[self._made] = task
+        if (owner := OWNER.get()) is not None:
+            self._owners[task] = owner
         return task
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 
 from gantrymq.world.network import ProtocolFactory
 from gantrymq.world.simulated.delivery import Address, Delivery, Link
@@ -19,6 +20,8 @@ from gantrymq.world.simulated.transport import SimulatedTransport
 EVERY_HOST = frozenset({"0.0.0.0", "::"})
 FREE_PORTS = range(40_000, 50_000)  # handed out for port 0, in this order
 CLIENT_PORTS = range(50_000, 65_536)  # the near end of connections, in this order, over and over
+
+MANY_PAIRS = 1000  # pairs of ends remembered before those that are lost are forgotten
 
 
 class SimulatedListener:
@@ -36,6 +39,10 @@ class SimulatedListener:
 
     async def close(self) -> None:
         """Free the port; connections that exist go on."""
+        self.free()
+
+    def free(self) -> None:
+        """As `close`, without an await."""
         if self._table.get(self._address) is self:
             del self._table[self._address]
 
@@ -49,6 +56,8 @@ class _Wires:
         self.trace = trace
         self.listeners: dict[Address, SimulatedListener] = {}
         self.connections = 0
+        self.pairs: dict[Link, tuple[SimulatedTransport, SimulatedTransport]] = {}  # some of them lost by now
+        self.refuses: Callable[[Link], bool] = lambda link: False
         self.free_ports_used = 0
 
     def listener(self, address: Address) -> SimulatedListener | None:
@@ -140,6 +149,33 @@ class SimulatedNetwork:
         """Where connections made here come from."""
         return self._host
 
+    def refuse(self, question: Callable[[Link], bool]) -> None:
+        """Refuse connections, of all hosts, to which *question* says yes, as if nobody listened there."""
+        self._wires.refuses = question
+
+    def links(self) -> list[Link]:
+        """The connections of all hosts that are not lost, oldest first, seen from the end that made them."""
+        pairs = self._wires.pairs = {link: ends for link, ends in self._wires.pairs.items() if not _both_lost(ends)}
+        return list(pairs)
+
+    def cut(self, link: Link, there: int, back: int) -> None:
+        """Reset a connection of `links`, by nobody's wish.
+
+        Args:
+            link: is skipped when it is gone.
+            there: how many of the bytes under way to the target still arrive, at most.
+            back: the same for the other direction.
+        """
+        if link not in self._wires.pairs:
+            return
+        near, far = self._wires.pairs.pop(link)
+        if self._wires.trace is not None:
+            self._wires.trace.add("net.cut", str(link))
+        near.unsent.cut(there)
+        far.unsent.cut(back)
+        for end in (near, far):
+            end.lose(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
 
 class _Handshake:
     """From the wish for a connection to both ends' ``connection_made``."""
@@ -156,7 +192,7 @@ class _Handshake:
     def _reach_the_listener(self) -> None:
         wires = self._wires
         listener = wires.listener(self._link.target)
-        if listener is None:
+        if listener is None or wires.refuses(self._link):
             self._note("net.refuse")
             host, port = self._link.target
             refusal = ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
@@ -202,11 +238,18 @@ class _Handshake:
         far = SimulatedTransport(wires.loop, here, there, {"sockname": link.target, "peername": link.source})
         there.join(near, far)
         here.join(far, near)
+        if len(wires.pairs) > MANY_PAIRS:
+            wires.pairs = {each: ends for each, ends in wires.pairs.items() if not _both_lost(ends)}
+        wires.pairs[link] = (near, far)
         return near, far
 
     def _note(self, kind: str) -> None:
         if self._wires.trace is not None:
             self._wires.trace.add(kind, str(self._link))
+
+
+def _both_lost(ends: tuple[SimulatedTransport, SimulatedTransport]) -> bool:
+    return ends[0].lost and ends[1].lost
 
 
 def _canonical(host: str) -> str:

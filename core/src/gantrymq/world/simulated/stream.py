@@ -96,6 +96,14 @@ class Stream:
         error = ConnectionResetError("connection reset by peer")
         self._later(self._receiver.lose, error)
 
+    def cut(self, size: int) -> None:
+        """Let *size* of the bytes under way arrive at once, drop the others and let nothing follow."""
+        data = bytes(self._buffer[:size])
+        if data and self._receiver.readable():
+            self._note("net.deliver", self._sent - len(self._buffer), data)
+            self._receiver.receive(data)
+        self.drop()
+
     def move(self) -> None:
         """Start the timer for the next delivery, if there is one to make and it is not running."""
         if self._timer is not None or self._done or not (self._buffer or self._ending):

@@ -127,6 +127,16 @@ class SimulatedTransport(asyncio.Transport):
         """End now; buffered bytes are lost and the peer sees a reset."""
         self._break_off(None)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is gone."""
+        return self._lost
+
+    @property
+    def unsent(self) -> Stream:
+        """What it has written and the peer has not read."""
+        return self._outgoing
+
     # --- what the streams call --------------------------------------------------------------------------------------
 
     def readable(self) -> bool:

@@ -1,0 +1,16 @@
+"""Where the simulation's own modules are found."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+# Makes `import simulation_rig` work whatever import mode pytest runs in.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+pytest.register_assert_rewrite("simulation_rig")
+
+PLUGINS = ("gantrymq_storage_mmap", "gantrymq_storage_memory", "gantrymq_filter_tag")
+collect_ignore_glob = [] if all(map(find_spec, PLUGINS)) else ["test_*.py"]

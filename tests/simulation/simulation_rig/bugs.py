@@ -1,0 +1,51 @@
+"""What counts as a bug although nothing failed: errors and tracebacks in the log, exceptions that nobody took."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gantrymq.world.simulated import ProcessKilled
+
+
+class Bugs(logging.Handler):
+    """Collects them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what is an error or carries a traceback."""
+        if record.levelno >= logging.ERROR or record.exc_info:
+            text = self.format(record)
+            if "ProcessKilled" not in text:
+                self.found.append(text)
+
+    def on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception handler of the loop."""
+        error = context.get("exception")
+        if not isinstance(error, ProcessKilled):
+            lines = traceback.format_exception(error) if error is not None else []
+            self.found.append(f"{context.get('message')}\n{''.join(lines)}")
+
+
+@contextmanager
+def collected() -> Iterator[Bugs]:
+    """Bugs while the body runs."""
+    bugs = Bugs()
+    loggers = [logging.getLogger(name) for name in ("gantrymq", "gantrymq_storage_mmap", "asyncio")]
+    levels = [each.level for each in loggers]
+    for each in loggers:
+        each.addHandler(bugs)
+        each.setLevel(logging.INFO)
+    try:
+        yield bugs
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.removeHandler(bugs)
+            each.setLevel(level)

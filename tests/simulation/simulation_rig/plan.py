@@ -1,0 +1,112 @@
+"""What one seed means: which machines there are, what they do, and what befalls them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import attrs
+
+TAGS = ("", "red", "green", "blue")
+FAULTS = ("cut", "part", "slow", "refuse", "jump")
+RESTARTS = ("stop", "crash", "crash_at_call", "name_server")
+JUMPS_MS = (1_000, 60_000, 600_000, 86_400_000)
+LOG_FILE_BYTES = (32 * 1024, 64 * 1024, 256 * 1024)
+
+
+@attrs.frozen
+class ProducerPlan:
+    """One producer; it sends one thing after the other."""
+
+    sends: int
+    retries: int
+    batches: float  # share of its sends
+    oneways: float
+    hasty: float  # share of messages that do not wait for the disk
+    pause_s: float  # between two sends, at most
+    timeout_s: float
+
+
+@attrs.frozen
+class ConsumerPlan:
+    """One consumer; it follows every queue of every topic."""
+
+    expression: str
+    suspend_ms: int
+    max_count: int
+    resumes: float  # how often, per pull, it goes on from what it has committed
+
+
+@attrs.frozen
+class Plan:
+    """A run."""
+
+    seed: int
+    store: str
+    name_servers: int
+    settings: dict[str, Any]
+    topics: dict[str, int]  # queues; 0: made by the first message
+    producers: tuple[ProducerPlan, ...]
+    consumers: tuple[ConsumerPlan, ...]
+    faults: tuple[str, ...]  # in order
+    pause_s: float  # between two faults, at most
+    late: float  # share of deliveries that are late
+
+
+def draw(seed: int) -> Plan:
+    """The plan of *seed*."""
+    rng = random.Random(f"{seed}/plan")
+    store = "memory" if rng.random() < 0.2 else "mmap"
+    kinds = FAULTS if store == "memory" else (*FAULTS, *RESTARTS)
+    return Plan(
+        seed=seed,
+        store=store,
+        name_servers=rng.choice((1, 1, 2)),
+        settings=_settings(rng, store),
+        topics={f"T{number}": rng.choice((0, 1, 2, 4)) for number in range(rng.randint(1, 3))},
+        producers=tuple(_producer(rng) for _ in range(rng.randint(1, 3))),
+        consumers=tuple(_consumer(rng) for _ in range(rng.randint(1, 2))),
+        faults=tuple(rng.choices(kinds, k=rng.randint(0, 8))),
+        pause_s=rng.choice((0.3, 2.0, 8.0)),
+        late=rng.choice((0.0, 0.01, 0.05)),
+    )
+
+
+def _settings(rng: random.Random, store: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "store": store,
+        "flushDiskType": rng.choice(("SYNC_FLUSH", "SYNC_FLUSH", "ASYNC_FLUSH")),
+        "flushConsumerOffsetInterval": rng.choice((200, 5000)),
+        "registerNameServerPeriod": rng.choice((10_000, 30_000)),
+    }
+    if store == "mmap":
+        found |= {
+            "mappedFileSizeCommitLog": rng.choice(LOG_FILE_BYTES),
+            "mappedFileSizeConsumeQueue": 20 * rng.choice((10, 50, 1000)),
+            "hotReadWindow": rng.choice((0, 4096, 1 << 20)),
+            "maxOpenQueueFiles": rng.choice((1, 3, 100)),
+            "flushConsumeQueueThoroughInterval": rng.choice((1000, 10_000)),
+            "flushIntervalCommitLog": rng.choice((50, 500)),
+        }
+    return found
+
+
+def _producer(rng: random.Random) -> ProducerPlan:
+    return ProducerPlan(
+        sends=rng.randint(5, 40),
+        retries=rng.choice((0, 2)),
+        batches=rng.choice((0.0, 0.2)),
+        oneways=rng.choice((0.0, 0.2)),
+        hasty=rng.choice((0.0, 0.3)),
+        pause_s=rng.choice((0.01, 0.2, 1.0)),
+        timeout_s=rng.choice((1.0, 3.0)),
+    )
+
+
+def _consumer(rng: random.Random) -> ConsumerPlan:
+    return ConsumerPlan(
+        expression=rng.choice(("*", "red", "red || blue")),
+        suspend_ms=rng.choice((0, 500, 5000)),
+        max_count=rng.choice((1, 8, 32)),
+        resumes=rng.choice((0.0, 0.05)),
+    )

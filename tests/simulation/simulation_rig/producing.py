@@ -1,0 +1,105 @@
+"""A producer that remembers what it sent, how often it tried, and what it was told."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import attrs
+
+from gantrymq.client import Producer, SendResult
+from gantrymq.errors import BrokerRefused, ClientError
+from gantrymq.model.message import Message
+from gantrymq.world import World
+from simulation_rig.plan import TAGS, ProducerPlan
+
+BODY_BYTES = (0, 0, 10, 300, 3000)
+REFUSALS = frozenset({2, 14})  # busy, or on its way down
+STALE = "is outside topic"  # a route as new topics get it, taken from a name server that had just lost the topic
+
+
+@attrs.define
+class Sent:
+    """One message."""
+
+    number: int  # of its producer, in order
+    producer: int
+    topic: str
+    tag: str
+    body: bytes
+    oneway: bool
+    tries: int = 0
+    place: tuple[int, int] | None = None  # queue and queue offset it was acknowledged with
+
+
+class CountingProducer(Producer):
+    """Counts attempts."""
+
+    tries = 0
+
+    async def _attempt(self, *args: Any) -> SendResult:
+        self.tries += 1
+        return await super()._attempt(*args)
+
+
+class Sending:
+    """One producer's work."""
+
+    def __init__(self, number: int, plan: ProducerPlan, topics: list[str], seed: int) -> None:
+        self.sent: list[Sent] = []
+        self.bugs: list[str] = []
+        self._number = number
+        self._plan = plan
+        self._topics = topics
+        self._random = random.Random(f"{seed}/producer {number}")
+
+    async def run(self, world: World, namesrv: str) -> None:
+        """Send everything, then close."""
+        plan = self._plan
+        producer = CountingProducer(
+            f"PG{self._number}", namesrv, world=world, retries=plan.retries, default_topic_queues=2
+        )
+        async with producer:
+            for _ in range(plan.sends):
+                await self._send(producer)
+                await world.clock.sleep(self._random.uniform(0, plan.pause_s))
+
+    async def _send(self, producer: CountingProducer) -> None:
+        chance, topic = self._random.random(), self._random.choice(self._topics)
+        oneway = chance < self._plan.oneways
+        count = self._random.randint(2, 5) if not oneway and chance < self._plan.oneways + self._plan.batches else 1
+        sent = [self._make(topic, oneway) for _ in range(count)]
+        hasty = self._random.random() < self._plan.hasty
+        messages = [Message(each.topic, each.body, tags=each.tag, wait_stored=not hasty) for each in sent]
+        producer.tries = 0
+        result: SendResult | None = None
+        try:
+            if oneway:
+                producer.tries = 1
+                await producer.send_oneway(messages[0], timeout_s=self._plan.timeout_s)
+            elif count > 1:
+                result = await producer.send_batch(messages, timeout_s=self._plan.timeout_s)
+            else:
+                result = await producer.send(messages[0], timeout_s=self._plan.timeout_s)
+        except BrokerRefused as error:
+            self._judge(error)
+        except ClientError as error:
+            cause = error.__cause__
+            if isinstance(cause, BrokerRefused):
+                self._judge(cause)
+        for index, each in enumerate(sent):
+            each.tries = producer.tries
+            if result is not None:
+                each.place = (result.queue.queue_id, result.queue_offset + index)
+
+    def _judge(self, error: BrokerRefused) -> None:
+        """Any other refusal of a good message is a bug."""
+        if error.response_code not in REFUSALS and STALE not in str(error):
+            self.bugs.append(f"producer {self._number}: refused with {error.response_code}: {error}")
+
+    def _make(self, topic: str, oneway: bool) -> Sent:
+        number = len(self.sent)
+        body = f"{self._number}/{number}/".encode() + self._random.randbytes(self._random.choice(BODY_BYTES))
+        sent = Sent(number, self._number, topic, self._random.choice(TAGS), body, oneway)
+        self.sent.append(sent)
+        return sent
