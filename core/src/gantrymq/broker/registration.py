@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from gantrymq import loose_json
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 MIN_PERIOD_S = 10.0
 MAX_PERIOD_S = 60.0
 UNREGISTER_TIMEOUT_S = 3.0
+OTHERS_S = 1.0  # a broker is ready so long after the first name server knows it, whatever the others do
 
 
 class Registration:
@@ -61,12 +62,21 @@ class Registration:
             loop.start()
 
     async def registered(self) -> None:
-        """Wait until every name server that can be reached has taken the registration (at least one has)."""
-        if self._loops:
-            waits = [asyncio.ensure_future(loop.first.wait()) for loop in self._loops.values()]
-            _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in pending:
-                wait.cancel()
+        """Wait until one name server has taken the registration, and the others have taken or refused it.
+
+        Those that do neither are not waited for longer than `OTHERS_S` after the first.
+        """
+        if not self._loops:
+            return
+        loops = self._loops.values()
+        await _wait([loop.first.wait() for loop in loops], asyncio.FIRST_COMPLETED)
+        late = asyncio.Event()
+        timer = self._clock.call_later(OTHERS_S, late.set)
+        try:
+            others = _wait([loop.tried.wait() for loop in loops], asyncio.ALL_COMPLETED)
+            await _wait([others, late.wait()], asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
 
     def states(self) -> dict[str, str | None]:
         """Each name server's address, with what went wrong there the last time; None when it has us registered."""
@@ -147,6 +157,7 @@ class _Loop:
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.first = asyncio.Event()  # set by the first success
+        self.tried = asyncio.Event()  # set by the first success or failure
         self.problem: str | None = "not registered yet"
 
     def start(self) -> None:
@@ -176,6 +187,7 @@ class _Loop:
                     log.warning("not registered with name server %s, trying on: %s", self._address, error)
                 failures += 1
                 self.problem = str(error)
+            self.tried.set()
             await self._pause(failures)
 
     async def _pause(self, failures: int) -> None:
@@ -186,6 +198,16 @@ class _Loop:
             await self._wanted.wait()
         finally:
             timer.cancel()
+
+
+async def _wait(for_each: Sequence[Coroutine[Any, Any, Any]], how: str) -> None:
+    """Wait for the first or for all; a start that is cancelled meanwhile leaves none of them behind."""
+    waits = [asyncio.ensure_future(each) for each in for_each]
+    try:
+        await asyncio.wait(waits, return_when=how)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 def order_topics(body: bytes) -> frozenset[str]:
