@@ -1,0 +1,38 @@
+# A broker with a name server of its own, from this tree. docs/running.md explains it.
+#
+#   docker build -t gantrymq .
+#   docker run -p 9876:9876 -p 10911:10911 -v gantrymq:/data/store -e brokerIP1=ADDRESS gantrymq
+FROM python:3.12-slim AS build
+
+WORKDIR /src
+COPY core core
+COPY plugins plugins
+RUN python -m venv /opt/gantrymq \
+    && /opt/gantrymq/bin/pip install --no-cache-dir ./core ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
+        ./plugins/storage_memory ./plugins/storage_mmap
+
+FROM python:3.12-slim
+
+RUN groupadd --system --gid 10911 gantrymq \
+    && useradd --system --uid 10911 --gid gantrymq --home-dir /data --shell /usr/sbin/nologin gantrymq \
+    && mkdir -p /data/store \
+    && chown -R gantrymq:gantrymq /data
+COPY --from=build /opt/gantrymq /opt/gantrymq
+
+ENV PATH=/opt/gantrymq/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    bindAddress=0.0.0.0 \
+    brokerName=broker-a \
+    metricsPromExporterHost=0.0.0.0
+
+USER gantrymq
+WORKDIR /data
+VOLUME /data/store
+EXPOSE 9876 10911 5557
+STOPSIGNAL SIGTERM
+
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:5557/healthz', timeout=4)"]
+
+ENTRYPOINT ["gantrymq"]
+CMD ["start", "--store", "/data/store"]
