@@ -87,7 +87,6 @@ def test_a_started_broker_is_known_to_every_name_server(town):
         await town.open(FIRST)
         await town.open(SECOND)
         await town.start_broker()
-        await town.clock.sleep(1)
         for host in (FIRST, SECOND):
             assert await town.route(host, "TBW102") == {"broker-a"}
 
