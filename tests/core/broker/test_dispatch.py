@@ -107,6 +107,12 @@ def test_an_unknown_code_is_told_so(dispatch):
     assert answers_of(dispatch, asked(9999)) == [(1, 3, " request type 9999 not supported")]
 
 
+def test_a_request_for_a_name_server_is_told_where_that_is(dispatch):
+    ((_, code, remark),) = answers_of(dispatch, asked(105))
+    assert code == 3
+    assert "this port is a broker's; name servers are usually at port 9876" in remark
+
+
 @pytest.mark.parametrize("code", sorted(NOT_BUILT))
 def test_what_is_not_built_is_named(dispatch, code):
     ((_, answered, remark),) = answers_of(dispatch, asked(code))

@@ -23,6 +23,12 @@ def test_an_unknown_code_is_answered_in_rocketmq_s_words(desk):
     assert (answer.code, answer.remark) == (3, " request type 9999 not supported")
 
 
+def test_a_request_for_a_broker_is_told_what_this_port_is(desk):
+    answer = desk.ask(11)
+    assert answer.code == 3
+    assert "PULL_MESSAGE is for a broker, and this port is a name server's" in (answer.remark or "")
+
+
 @pytest.mark.parametrize("code", [100, 101, 102, 103, 104, 105, 205, 216, 219, 224, 322, 327, 901, 904])
 def test_a_missing_field_is_named(desk, code):
     answer = desk.ask(code)

@@ -363,6 +363,7 @@ class Connection(asyncio.Protocol):
             else:
                 self.closed = True
                 self._secured.set_exception(ConnectFailed(f"{self.address}: {problem}"))
+                self._secured.exception()  # whoever awaits it has it; where nobody does, nobody needs a warning
 
     def _tls_failed(self, problem: str) -> None:
         self.closed = True

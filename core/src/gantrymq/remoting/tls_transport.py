@@ -68,9 +68,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     def write(self, data: Buffer) -> None:
         """Encrypt and write; dropped when closing."""
-        if not self._closing:
-            self._stream.send(data)
-            self._flush()
+        if self._closing:
+            return
+        self._stream.send(data)
+        self._flush()
+        self._check()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         """Write several buffers as one, so that small ones share a record."""
@@ -130,10 +132,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
                 self._settle(None)
         if plain and not self._closing:
             self._above.data_received(plain)
-        if stream.failure is not None and not self._closing:
-            self._failed(f"TLS failed: {stream.failure}")
-            self.close()
-        elif stream.ended and not self._closing:
+        self._check()
+        if stream.ended and not self._closing:
             self._above.eof_received()
             self.close()
 
@@ -164,6 +164,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         records = self._stream.take()
         if records and not self._below.is_closing():
             self._below.write(records)
+
+    def _check(self) -> None:
+        if self._stream.failure is not None and not self._closing:
+            self._failed(f"TLS failed: {self._stream.failure}")
+            self.close()
 
     def _settle(self, problem: str | None) -> None:
         settled, self._settled = self._settled, None
