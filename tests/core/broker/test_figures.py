@@ -26,7 +26,7 @@ def tables_and_rooms():
     stats = Stats()
     stats.sample(0.0)
     stats.published([entry("Orders"), entry("Orders", 50), entry("Bills")])
-    stats.pulled(2, "Orders@readers", 150)
+    stats.pulled(2, "Orders", "readers", 150)
     stats.pulled(0)
     offsets = ConsumerOffsets(500, lambda: 0)
     offsets.commit("readers", Queue("Orders", 1), 7)

@@ -18,7 +18,7 @@ def take_figures(tables: Tables, rooms: Rooms) -> Figures:
         puts=flows(stats.puts),
         gets={pair(key): flow for key, flow in flows(stats.gets).items()},
         put=flow_of(stats.totals, "put", (stats.put.total, stats.put_bytes)),
-        got=flow_of(stats.totals, "get", stats.totals.total("get")),
+        got=flow_of(stats.totals, "get", (stats.got.total, stats.got_bytes)),
         put_failed=stats.put_failed,
         pulls_found=stats.found.total,
         pulls_missed=stats.missed.total,

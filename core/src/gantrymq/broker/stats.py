@@ -51,35 +51,37 @@ class Stats:
         self.found = Meter()  # pulls that found something
         self.missed = Meter()
         self.put_bytes = 0
+        self.got_bytes = 0
         self.put_failed = 0
         self.puts = Tally()  # by topic
         self.gets = Tally()  # by topic@group
-        self.totals = Tally()  # by "put" and "get"
+        self.totals = Tally()  # by "put" and "get"; follows the meters at each sample
+        self._seen = (0, 0, 0, 0, 0)  # messages and bytes put; messages, bytes and times got; as of the last sample
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
-        """Count new messages. Budget: 0.3 us a message."""
-        now = self.puts.now
-        size = 0
+        """Count new messages. Budget: 0.2 us a message and 0.4 us a call."""
+        topic, count, size = "", 0, 0  # neighbours mostly share their topic
         for entry in entries:
+            if entry.topic != topic:
+                self._put(topic, count, size)
+                topic, count, size = entry.topic, 0, 0
+            count += 1
             size += entry.size
-            cell = now.get(entry.topic)
-            if cell is None:
-                now[entry.topic] = [1, entry.size, 1]
-            else:
-                cell[0] += 1
-                cell[1] += entry.size
-                cell[2] += 1
-        self.totals.add("put", len(entries), size, len(entries))
-        self.put.total += len(entries)
-        self.put_bytes += size
+        self._put(topic, count, size)
 
-    def pulled(self, count: int, key: str = "", size: int = 0) -> None:
-        """Count one pull that found *count* messages of *size* bytes; *key* is topic@group."""
+    def _put(self, topic: str, count: int, size: int) -> None:
+        if count:
+            self.puts.add(topic, count, size, count)
+            self.put.total += count
+            self.put_bytes += size
+
+    def pulled(self, count: int, topic: str = "", group: str = "", size: int = 0) -> None:
+        """Count one pull of *group* that found *count* messages of *size* bytes. Budget: 0.5 us."""
         if count:
             self.got.total += count
+            self.got_bytes += size
             self.found.total += 1
-            self.gets.add(key, count, size)
-            self.totals.add("get", count, size)
+            self.gets.add(f"{topic}@{group}", count, size)
         else:
             self.missed.total += 1
 
@@ -87,6 +89,11 @@ class Stats:
         """Take a sample; called every SAMPLE_S."""
         for meter in (self.put, self.got, self.found, self.missed):
             meter.sample(now)
+        before = self._seen
+        self._seen = (self.put.total, self.put_bytes, self.got.total, self.got_bytes, self.found.total)
+        put, put_bytes, got, got_bytes, times = (new - old for new, old in zip(self._seen, before, strict=True))
+        self.totals.add("put", put, put_bytes, put)
+        self.totals.add("get", got, got_bytes, times)
         for tally in (self.puts, self.gets, self.totals):
             tally.tick(now)
 
