@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.groups import SYSTEM_GROUPS, GroupTable
+from gantrymq.broker.groups import GroupTable
 from gantrymq.errors import GroupNotExist, InvalidParameter
+from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
 
@@ -18,7 +19,7 @@ def groups(settings, clock):
 
 
 def test_system_groups_are_there_from_the_start(groups):
-    assert set(groups.view) == set(SYSTEM_GROUPS)
+    assert set(groups.view) == set(names.SYSTEM_GROUPS)
     assert groups.version.counter == 0
 
 

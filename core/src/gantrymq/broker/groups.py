@@ -16,17 +16,6 @@ from gantrymq.model.group import GroupConfig
 
 FORBID_READ_BIT = 2  # bit of forbiddenTable that keeps a group from reading a topic
 
-SYSTEM_GROUPS = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
-)
-
 
 class GroupTable:
     """Every consumer group of this broker."""
@@ -54,7 +43,7 @@ class GroupTable:
 
     def add_system_groups(self) -> None:
         """Add the groups every broker has."""
-        for name in SYSTEM_GROUPS:
+        for name in names.SYSTEM_GROUPS:
             self._groups.setdefault(name, GroupConfig(name))
 
     def known(self, name: str) -> GroupConfig | None:

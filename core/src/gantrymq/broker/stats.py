@@ -59,7 +59,7 @@ class Stats:
         self._seen = (0, 0, 0, 0, 0)  # messages and bytes put; messages, bytes and times got; as of the last sample
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
-        """Count new messages. Budget: 0.2 us a message and 0.4 us a call."""
+        """Count new messages. Budget: 0.15 us a message and 0.6 us a call."""
         topic, count, size = "", 0, 0  # neighbours mostly share their topic
         for entry in entries:
             if entry.topic != topic:
@@ -76,7 +76,7 @@ class Stats:
             self.put_bytes += size
 
     def pulled(self, count: int, topic: str = "", group: str = "", size: int = 0) -> None:
-        """Count one pull of *group* that found *count* messages of *size* bytes. Budget: 0.5 us."""
+        """Count one pull of *group* that found *count* messages of *size* bytes. Budget: 0.6 us."""
         if count:
             self.got.total += count
             self.got_bytes += size

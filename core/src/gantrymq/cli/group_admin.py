@@ -18,8 +18,6 @@ from gantrymq.model.hosts import parse_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SYSTEM_GROUPS = ("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP")
-
 
 def _legal(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
     try:
@@ -190,7 +188,7 @@ async def _list(namesrv: str, cluster: str | None, broker: str | None, everythin
     async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             for name, config in (await GroupAdmin(admin).configs(address)).items():
-                if not everything and (names.is_system_group(name) or name in SYSTEM_GROUPS or _of_ons(name)):
+                if not everything and name in names.SYSTEM_GROUPS:
                     continue
                 shown = found.setdefault(
                     name,
@@ -207,11 +205,6 @@ async def _list(namesrv: str, cluster: str | None, broker: str | None, everythin
                 shown["clients"] = max(shown["clients"], len(online.clients) if online is not None else 0)
                 shown["brokers"].append(address)
     return [found[name] for name in sorted(found)]
-
-
-def _of_ons(name: str) -> bool:
-    """Groups of the cloud service that every broker has."""
-    return name.startswith(("CID_ONSAPI_", "CID_ONS-"))
 
 
 async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker: str | None) -> list[str]:
