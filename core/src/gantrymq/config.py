@@ -124,3 +124,8 @@ class Settings:
         if not secrets:
             found.update({key: HIDDEN for key, value in found.items() if value and self._schema[key].secret})
         return found
+
+
+def free_port_keys(schema: Iterable[Setting]) -> list[str]:
+    """Keys of ports that pick a free one when they are 0: what servers that must not meet on a machine set to 0."""
+    return [each.key for each in schema if each.kind == "number" and each.key.endswith("Port") and each.at_least == 0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.config import Setting, Settings
+from gantrymq.config import Setting, Settings, free_port_keys
 from gantrymq.errors import ConfigError
 
 SIZE = Setting("size", "number", 10, "Size.", at_least=1, at_most=99)
@@ -61,3 +61,13 @@ def test_a_value_given_in_code_is_checked_too():
 
 def test_all_values_are_listed_by_key():
     assert list(Settings([SIZE, ON, MODE]).as_dict().items()) == [("mode", "a"), ("on", False), ("size", 10)]
+
+
+def test_only_ports_that_may_be_0_can_be_free_ones():
+    schema = [
+        Setting("webPort", "number", 80, "", at_least=0),
+        Setting("fixedPort", "number", 80, "", at_least=1),
+        Setting("maxPorts", "number", 0, "", at_least=0),
+        Setting("namePort", "text", "", ""),
+    ]
+    assert free_port_keys(schema) == ["webPort"]

@@ -57,6 +57,7 @@ def _servers(root: Path) -> Servers:
     """Both servers on free loopback ports, with everything they keep below *root*."""
     from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
     from gantrymq.cli.serving import Servers
+    from gantrymq.config import free_port_keys
     from gantrymq.world.real import real_world
 
     world = real_world()
@@ -76,11 +77,10 @@ def _servers(root: Path) -> Servers:
         kvConfigPath=root / "namesrv" / "kvConfig.json",
         configStorePath=root / "namesrv" / "namesrv.properties",
     )
-    return Servers(
-        world,
-        name_server_settings(world, Asked("quickstart", pairs=of_name_server)),
-        broker_settings(world, Asked("quickstart", pairs=of_broker)),
-    )
+    broker = broker_settings(world, Asked("quickstart", pairs=of_broker))
+    for key in free_port_keys(broker.plugins.schema):
+        broker.settings.set(key, 0, "quickstart")
+    return Servers(world, name_server_settings(world, Asked("quickstart", pairs=of_name_server)), broker)
 
 
 def _pairs(**values: object) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.client import Admin, Producer, PullConsumer, PullStatus, SendResult
-from gantrymq.config import Settings, Value
+from gantrymq.config import Settings, Value, free_port_keys
 from gantrymq.errors import ConfigError, NoRoute
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport, StoreMessage
@@ -250,9 +250,7 @@ def broker_settings(plugins: Plugins, root: Path, given: Mapping[str, Value]) ->
         "mappedFileSizeCommitLog": LOG_FILE_BYTES,
         "mappedFileSizeConsumeQueue": QUEUE_FILE_BYTES,
     }
-    for setting in plugins.schema:  # ports of plugins: free ones, so that brokers do not meet
-        if setting.kind == "number" and setting.key.endswith("Port") and setting.at_least == 0:
-            values[setting.key] = 0
+    values.update(dict.fromkeys(free_port_keys(plugins.schema), 0))
     for key, value in values.items():
         if key in settings.schema:
             settings.set(key, value, SOURCE)
