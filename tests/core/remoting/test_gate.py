@@ -53,3 +53,13 @@ def test_who_stays_outside_is_told_why(mode, beginning, words):
 @pytest.mark.parametrize("mode", ["permissive", "disabled"])
 def test_frames_come_in(mode):
     Gate(mode).check(Beginning.FRAMES)
+
+
+def test_a_certificate_that_cannot_be_made_refuses_the_peer_and_is_tried_again():
+    def make():
+        raise OSError(28, "No space left on device")
+
+    gate = Gate("permissive", make)
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match="no certificate could be made: .*No space left"):
+            gate.tls_context()

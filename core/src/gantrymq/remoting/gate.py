@@ -59,7 +59,10 @@ class Gate:
         if self._context is None:
             if self._make is None:
                 raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
-            self._context = self._make()
+            try:
+                self._context = self._make()
+            except (OSError, ConfigError) as error:
+                raise RemoteProtocolError(f"the peer wants TLS, and no certificate could be made: {error}") from error
         return self._context
 
     def http_answer(self) -> bytes:
