@@ -99,9 +99,11 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 profile = Path(folder) / "profile"
                 python = ("-m", "cProfile", "-o", str(profile)) if options.profile else ()
-                with BrokerProcess({"flushDiskType": flush}, python=python, scratch=options.store) as broker:
-                    with asyncio.Runner(loop_factory=new_loop) as runner:
-                        row, messages = runner.run(load(options, broker, under_way))
+                with (
+                    BrokerProcess({"flushDiskType": flush}, python=python, scratch=options.store) as broker,
+                    asyncio.Runner(loop_factory=new_loop) as runner,
+                ):
+                    row, messages = runner.run(load(options, broker, under_way))
                 print(f"{flush:12} {under_way:9} {row}", flush=True)
                 if options.profile:
                     show_profile(profile, messages, options.profile)

@@ -5,6 +5,8 @@
 | `requests` | requests as bytes, in which only the number that pairs answer and request changes |
 | `connection` | one connection: asks, gathers writes, matches answers |
 | `pump` | a closed loop: so many requests under way, spread over connections in turn |
+| `crowd` | clients that send, pull and think, each at its own pace |
+| `slow_reader` | a client that asks for much and does not read |
 | `broker_process` | `gantrymq start`, its CPU time and its memory |
 | `figures` | percentiles |
 
@@ -14,6 +16,7 @@ little and checks the broker with something else than its own code.
 
 from load_rig.broker_process import BrokerProcess, raise_descriptor_limit
 from load_rig.connection import Connection, connect
+from load_rig.crowd import Crowd
 from load_rig.figures import percentile
 from load_rig.pump import Pump
 from load_rig.requests import (
@@ -25,12 +28,15 @@ from load_rig.requests import (
     pull_request,
     send_request,
 )
+from load_rig.slow_reader import SlowReader
 
 __all__ = [
     "BrokerProcess",
     "Connection",
+    "Crowd",
     "Pump",
     "Request",
+    "SlowReader",
     "commit_request",
     "connect",
     "create_topic_request",

@@ -13,7 +13,7 @@ from load_rig.requests import FIRST_OPAQUE, Request
 _LENGTHS = struct.Struct(">ii")
 _CODE = re.compile(rb'"code":(-?\d+)')
 _OPAQUE = re.compile(rb'"opaque":(\d+)')
-_NEXT_OFFSET = re.compile(rb'"nextBeginOffset":"?(\d+)')
+_OFFSETS = re.compile(rb'"(nextBeginOffset|maxOffset)":"?(\d+)')
 
 
 class Answer(NamedTuple):
@@ -27,10 +27,18 @@ class Answer(NamedTuple):
     @property
     def next_offset(self) -> int:
         """Where the next pull of this queue begins."""
-        found = _NEXT_OFFSET.search(self.header)
-        if found is None:
-            raise ValueError(f"no nextBeginOffset in {self.header!r}")
-        return int(found[1])
+        return self._offset(b"nextBeginOffset")
+
+    @property
+    def max_offset(self) -> int:
+        """Messages that this queue ever got."""
+        return self._offset(b"maxOffset")
+
+    def _offset(self, name: bytes) -> int:
+        found = {each[0]: int(each[1]) for each in _OFFSETS.findall(self.header)}
+        if name not in found:
+            raise ValueError(f"no {name.decode()} in {self.header!r}")
+        return found[name]
 
 
 Done = Callable[["Connection", Answer], None]

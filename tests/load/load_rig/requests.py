@@ -2,8 +2,8 @@
 
     | length int32 | codec 0, header length int24 | header, JSON | body |
 
-Only the opaque differs from one sending to the next. Numbers from FIRST_OPAQUE on all have ten digits, so the lengths in
-front stay right and a request is three pieces joined.
+Only the opaque differs from one sending to the next. Numbers from FIRST_OPAQUE on all have ten digits, so the lengths
+in front stay right and a request is three pieces joined.
 
 Sources: apache/rocketmq remoting/.../protocol/RemotingCommand.java (encode), RequestCode.java,
 header/SendMessageRequestHeaderV2.java, header/PullMessageRequestHeader.java, heartbeat/HeartbeatData.java.

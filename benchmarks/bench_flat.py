@@ -1,0 +1,128 @@
+"""CPU time per message against the number of topics and of connections: it should not grow with either.
+
+    python benchmarks/bench_flat.py                                      both tables: some ten minutes
+    python benchmarks/bench_flat.py --topics 1 100 10000 --connections   topics only, three points
+
+Sends of 1 KB, asynchronous flush, a new broker for each point. Two columns:
+
+- "one": one send under way. Each message is a read, an append and a write of its own, whatever the connections are,
+  so this column tells what a topic or a connection costs by itself.
+- "64": sixty-four under way, spread evenly over topics and connections, as under load. With few connections many
+  messages share a read and a write; from 100 connections on each has its own, so only those rows are compared.
+
+CPU is user and system time of all threads of the broker, from /proc. Flat means: the dearest of the compared rows costs
+at most BAND times the cheapest. Topics are made beforehand by a first message to each, and have one queue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench_load import (
+    BrokerProcess,
+    Connection,
+    Pump,
+    Request,
+    connect,
+    new_loop,
+    raise_descriptor_limit,
+    send_request,
+)
+
+BAND = 1.5
+UNDER_WAY = 64
+SHARED_READS = 100  # connections below which sends share reads
+
+
+def in_turn(topics: int, size: int) -> Callable[[], Request]:
+    """Sends to one topic after the other."""
+    requests = [send_request(f"Flat{number}", 0, b"x" * size, queues=1) for number in range(topics)]
+    turn = 0
+
+    def next_request() -> Request:
+        nonlocal turn
+        turn = (turn + 1) % len(requests)
+        return requests[turn]
+
+    return next_request
+
+
+async def measure(options: argparse.Namespace, broker: BrokerProcess, topics: int, connections: int) -> list[float]:
+    """Microseconds of the broker's CPU per message, for one send under way and for many."""
+    opened = await connect(broker.address, connections)
+    next_request = in_turn(topics, options.size)
+    await checked(opened, next_request, UNDER_WAY, max(topics, options.warmup))
+    await asyncio.sleep(options.settle)
+    found = []
+    for under_way, messages in ((1, options.messages // 5), (UNDER_WAY, options.messages)):
+        cpu = broker.cpu_s()
+        await checked(opened, next_request, under_way, messages)
+        found.append((broker.cpu_s() - cpu) / messages * 1e6)
+    for connection in opened:
+        connection.close()
+    return found
+
+
+async def checked(connections: list[Connection], next_request: Callable[[], Request], window: int, count: int) -> None:
+    """Send *count* messages; a refusal or a lost connection ends the program."""
+    pump = Pump(connections, next_request, window)
+    await pump.send(count)
+    lost = sum(connection.lost for connection in connections)
+    if pump.refused or lost:
+        raise SystemExit(f"the broker refused {dict(pump.refused)} and closed {lost} connections")
+
+
+def table(options: argparse.Namespace, name: str, points: list[int], compared_from: int) -> bool:
+    """Measure each point of one axis and print the table; whether both columns are flat."""
+    print(f"\n{name:>11} {'CPU us, one':>12} {f'CPU us, {UNDER_WAY}':>12} {'wall s':>8}")
+    columns: tuple[list[float], list[float]] = ([], [])
+    for point in points:
+        topics, connections = (point, options.fixed_connections) if name == "topics" else (1, point)
+        began = time.perf_counter()
+        with (
+            BrokerProcess({"flushDiskType": "ASYNC_FLUSH"}, scratch=options.store) as broker,
+            asyncio.Runner(loop_factory=new_loop) as runner,
+        ):
+            one, many = runner.run(measure(options, broker, topics, connections))
+        print(f"{point:11,} {one:12.1f} {many:12.1f} {time.perf_counter() - began:8.1f}", flush=True)
+        columns[0].append(one)
+        if point >= compared_from:
+            columns[1].append(many)
+    flat = True
+    for label, values in zip(("one", str(UNDER_WAY)), columns, strict=True):
+        if len(values) > 1:
+            ratio = max(values) / max(min(values), 1e-9)
+            flat = flat and ratio <= BAND
+            verdict = "flat" if ratio <= BAND else "NOT FLAT"
+            print(f"{name}, {label}: dearest over cheapest {ratio:.2f}, {verdict} (band {BAND:g})")
+    return flat
+
+
+def main() -> int:
+    """Print both tables; 0 when all is flat."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--topics", type=int, nargs="*", default=[1, 10, 100, 1_000, 10_000])
+    parser.add_argument("--connections", type=int, nargs="*", default=[1, 10, 100, 1_000, 2_000])
+    parser.add_argument("--fixed-connections", type=int, default=8, help="connections while topics vary")
+    parser.add_argument("--messages", type=int, default=200_000, help="with many under way; a fifth of it with one")
+    parser.add_argument("--warmup", type=int, default=20_000, help="messages that do not count, at least one a topic")
+    parser.add_argument("--settle", type=float, default=3.0, help="seconds between the warm-up and counting")
+    parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="where the stores are made")
+    options = parser.parse_args()
+    raise_descriptor_limit(max([*options.connections, 0]) + 100)
+    flat = True
+    if options.topics:
+        flat = table(options, "topics", options.topics, 0) and flat
+    if options.connections:
+        flat = table(options, "connections", options.connections, SHARED_READS) and flat
+    return 0 if flat else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

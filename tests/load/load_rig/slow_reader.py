@@ -1,0 +1,56 @@
+"""A client that asks for pulls of big bodies and does not read the answers."""
+
+import asyncio
+
+from load_rig.connection import Answer, Connection
+from load_rig.requests import create_topic_request, pull_request, send_request
+
+TOPIC = "BigBodies"
+BODY_BYTES = 256 * 1024
+MESSAGES = 16
+PULLS_AT_ONCE = 4
+MOST_PULLS = 200  # their answers stay below the 64 MiB that one connection may have unwritten before it is closed
+POLL_S = 0.05
+
+
+class SlowReader:
+    """Asks a few pulls every 20 ms, MOST_PULLS in all, while it does not read; later it reads all that it is owed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.read_bytes = 0
+        self.wrong: list[bytes] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Make the topic and its messages."""
+        assert (await self.connection.call(create_topic_request(TOPIC, 1))).code == 0
+        for _ in range(MESSAGES):
+            assert (await self.connection.call(send_request(TOPIC, 0, b"b" * BODY_BYTES))).code == 0
+
+    def start(self) -> None:
+        """Stop reading and begin to ask."""
+        self.connection.stop_reading()
+        self._task = asyncio.create_task(self._go_on())
+
+    async def read_all(self, deadline_s: float) -> None:
+        """Ask nothing more, and read until nothing is owed or *deadline_s* is over."""
+        assert self._task is not None
+        self._task.cancel()
+        self.connection.read_on()
+        end = asyncio.get_running_loop().time() + deadline_s
+        while self.connection.waiting and not self.connection.lost:
+            if asyncio.get_running_loop().time() > end:
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _go_on(self) -> None:
+        for number in range(MOST_PULLS):
+            self.connection.ask(pull_request(TOPIC, 0, number % MESSAGES, "slow"), self._answered)
+            if number % PULLS_AT_ONCE == 0:
+                await asyncio.sleep(0.02)
+
+    def _answered(self, connection: Connection, answer: Answer) -> None:
+        self.read_bytes += answer.body_bytes
+        if answer.code or answer.body_bytes <= BODY_BYTES:
+            self.wrong.append(answer.header)
