@@ -46,7 +46,7 @@ def test_bi51_a_pull_of_an_unknown_group_that_may_not_be_made(broker_with, row):
     with broker.peer() as peer:
         assert peer.create_topic("T").code == 0
         answer = peer.pull("T", consumerGroup="Nobody")
-        row.check(answer.remark, answer.code, group="'Nobody'")
+        row.check(answer.remark, answer.code, group="Nobody")
 
 
 def test_bi52_a_group_name_with_a_slash(refuses):

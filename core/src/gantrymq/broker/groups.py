@@ -78,8 +78,8 @@ class GroupTable:
             except InvalidParameter as error:
                 raise GroupNotExist(f"{error}; a consumer group of that name cannot exist") from None
             raise GroupNotExist(
-                f"consumer group {name!r} does not exist on this broker and is not created by itself; "
-                "set autoCreateSubscriptionGroup=true or create it with mqadmin updateSubGroup"
+                f"consumer group {name} does not exist on this broker and is not created by itself; "
+                f"set autoCreateSubscriptionGroup=true or create it with: gantrymq group create -g {name}"
             )
         return group
 
