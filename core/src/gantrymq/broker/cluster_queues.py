@@ -75,5 +75,5 @@ class ClusterQueues:
                 if int(grant["perm"]) & PERM_READ
                 for queue_id in range(int(grant["readQueueNums"]))
             ]
-        except (FormatError, KeyError, TypeError, ValueError) as error:
+        except (FormatError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise BrokerRefused(1, f"its route of {topic} cannot be read: {error!r}", address) from error

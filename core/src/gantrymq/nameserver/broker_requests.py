@@ -114,5 +114,5 @@ def _data_version(request: Command) -> DataVersion | None:
         return None
     try:
         return DataVersion.from_json(read_object(request, "data version"))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise RequestError(f"the body is no data version: {error}") from error

@@ -58,7 +58,7 @@ def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version
         members = _object(loads(body))
         servers = [str(server) for server in members.get("filterServerList") or []]
         return _read_wrapper(_object(members.get("topicConfigSerializeWrapper")), servers)
-    except (FormatError, ValueError, TypeError, AttributeError, struct.error, zlib.error) as error:
+    except (FormatError, ValueError, OverflowError, TypeError, AttributeError, struct.error, zlib.error) as error:
         raise RequestError(f"decode of a registration body of {len(body)} bytes failed: {error}") from error
 
 

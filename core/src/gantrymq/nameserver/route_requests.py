@@ -149,5 +149,5 @@ def _queue_data(route: dict[str, Any]) -> list[QueueData]:
             )
             for members in route.get("queueDatas") or []
         ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise RequestError(f"the body is no topic route: its queueDatas cannot be read: {error!r}") from error

@@ -287,7 +287,7 @@ def _number(fields: dict[str, Any], name: str) -> int:
         return 0
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise RemoteProtocolError(f"command header: {name} must be int32, got {value!r:.40}") from None
     if not -0x80000000 <= number <= 0x7FFFFFFF:
         raise RemoteProtocolError(f"command header: {name} must be int32, got {number}")

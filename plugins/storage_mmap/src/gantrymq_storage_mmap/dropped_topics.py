@@ -38,7 +38,7 @@ class DroppedTopics:
             return
         try:
             found = {str(topic): int(offset) for topic, offset in json.loads(self._files.read(self._path)).items()}
-        except (ValueError, TypeError, AttributeError) as problem:
+        except (ValueError, OverflowError, TypeError, AttributeError) as problem:
             raise StoreDamaged(
                 f"{self._path} is not a JSON object of log offsets by topic ({problem}); remove it, and the queues of "
                 "deleted topics may come back"

@@ -81,7 +81,7 @@ def reading(what: str) -> Iterator[None]:
     """Turn what a member of the wrong type makes a reader raise into RefusedWith, code 1."""
     try:
         yield
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise RefusedWith(1, f"{what}: a member has the wrong type: {error}") from error
 
 
@@ -103,7 +103,7 @@ def queue_from(members: Any) -> MessageQueue:
     """
     try:
         return MessageQueue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise RefusedWith(
             1, f"a queue was expected as an object with topic, brokerName and queueId, got {str(members)[:200]}"
         ) from error

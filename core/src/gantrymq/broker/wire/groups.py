@@ -185,7 +185,7 @@ def _group(members: Any) -> GroupConfig:
         raise InvalidParameter(f"a group was expected as an object with groupName, got {str(members)[:200]}")
     try:
         return GroupConfig.from_json(members)
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise InvalidParameter(f"group {members['groupName']}: a member has the wrong type: {error}") from error
 
 

@@ -39,7 +39,7 @@ def as_number(value: Any, what: str) -> int:
     """
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise FormatError(f"{what} holds {value!r:.40} where a whole number belongs") from None
 
 

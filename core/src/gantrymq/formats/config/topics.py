@@ -46,7 +46,7 @@ class TopicsFile:
             topic = as_object(value, where)
             try:
                 found.topics[name] = TopicConfig.from_json(topic, name)
-            except (AttributeError, TypeError, ValueError) as problem:
+            except (AttributeError, TypeError, ValueError, OverflowError) as problem:
                 raise FormatError(f"{where}: {problem}") from None
             if extra := unknown(topic, _TOPIC_MEMBERS):
                 found.kept_of_topics[name] = extra
