@@ -11,54 +11,17 @@ the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are fe
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
-
-from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic
+from servers_in_turn import NAMES, Driver, Rates, create_topic, server
 
 TOPIC = "SendLoad"
 QUEUES = 8
-LOG_FILE_BYTES = "1073741824"  # RocketMQ's default
 LOAD_DEADLINE_S = 300.0
-
-
-@contextmanager
-def gantry(flush: str, scratch: Path) -> Iterator[str]:
-    """A GantryMQ server with an empty store; gives its name server's address."""
-    server = GantryServer.both(scratch, settings={"flushDiskType": flush})
-    try:
-        yield server.namesrv
-    finally:
-        server.stop()
-
-
-@contextmanager
-def java(flush: str, scratch: Path, version: str) -> Iterator[str]:
-    """A Java name server and broker with an empty store; gives the name server's address."""
-    name_server = JavaNameServer(version, scratch / "namesrv")
-    try:
-        settings = {
-            "flushDiskType": flush,
-            "mappedFileSizeCommitLog": LOG_FILE_BYTES,
-            "mappedFileSizeConsumeQueue": "6000000",
-            "maxHashSlotNum": "5000000",
-            "maxIndexNum": "20000000",
-        }
-        broker = JavaBroker(version, scratch / "broker", name_server.address, settings=settings)
-        try:
-            yield name_server.address
-        finally:
-            broker.stop()
-    finally:
-        name_server.stop()
+GOALS = {("ASYNC_FLUSH", 64): 1.5, ("SYNC_FLUSH", 64): 1.2, ("ASYNC_FLUSH", 1): 1.5, ("SYNC_FLUSH", 1): 1.0}
 
 
 def measure(client: str, namesrv: str, scratch: Path, threads: int, warmup_s: int, seconds: int) -> dict[str, Any]:
@@ -80,8 +43,8 @@ def measure(client: str, namesrv: str, scratch: Path, threads: int, warmup_s: in
     return report
 
 
-def main() -> None:
-    """Run the rounds and print the table."""
+def main() -> int:
+    """Run the rounds and print the table; 0 when the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=25, help="seconds before counting")
@@ -94,32 +57,34 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.warmup, options.seconds = 1, 10, 5
-    rates: dict[tuple[str, int, str], list[float]] = defaultdict(list)
+    rates = Rates()
     for flush in options.flush:
         for threads in options.threads:
-            for round_number in range(options.rounds):
-                for name in ("java", "gantrymq"):
-                    with tempfile.TemporaryDirectory() as folder:
-                        scratch = Path(folder)
-                        server = java(flush, scratch, options.server) if name == "java" else gantry(flush, scratch)
-                        with server as namesrv:
-                            report = measure(
-                                options.client, namesrv, scratch / "load", threads, options.warmup, options.seconds
-                            )
-                    rates[flush, threads, name].append(report["sendsPerSecond"])
+            for number in range(1, options.rounds + 1):
+                for name in NAMES:
+                    report = one_round(options, name, flush, threads)
+                    rates.add(_label(flush, threads), name, report["sendsPerSecond"])
                     print(
-                        f"{flush} {threads:3} threads, round {round_number + 1}, {name:8}: "
+                        f"{flush} {threads:3} threads, round {number}, {name:8}: "
                         f"{report['sendsPerSecond']:9,.0f} sends/s, p50 {report['p50Ms']:.2f} ms, "
                         f"p99 {report['p99Ms']:.2f} ms",
                         flush=True,
                     )
-    print(f"\n{'flush':12} {'threads':>7} {'java':>10} {'gantrymq':>10} {'ratio':>6}   medians of {options.rounds}")
-    for flush in options.flush:
-        for threads in options.threads:
-            ours = statistics.median(rates[flush, threads, "gantrymq"])
-            theirs = statistics.median(rates[flush, threads, "java"])
-            print(f"{flush:12} {threads:7} {theirs:10,.0f} {ours:10,.0f} {ours / theirs:6.2f}")
+    goals = {_label(flush, threads): goal for (flush, threads), goal in GOALS.items()}
+    return 0 if rates.show("sends/s", goals) else 1
+
+
+def one_round(options: argparse.Namespace, name: str, flush: str, threads: int) -> dict[str, Any]:
+    """Start a server on an empty store, load it, stop it."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        with server(name, flush, scratch, version=options.server) as namesrv:
+            return measure(options.client, namesrv, scratch / "load", threads, options.warmup, options.seconds)
+
+
+def _label(flush: str, threads: int) -> str:
+    return f"{flush}, {threads} threads"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

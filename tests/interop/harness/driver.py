@@ -38,7 +38,7 @@ class Driver:
         home = self._scratch / name
         arguments = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
         # Quick to start rather than fast in the long run, except where speed is what is measured.
-        tuning = [] if command == "bench-send" else ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
+        tuning = [] if command.startswith("bench-") else ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
         java = [
             *(
                 "java",

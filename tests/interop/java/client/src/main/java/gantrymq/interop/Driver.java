@@ -3,8 +3,8 @@ package gantrymq.interop;
 import java.util.Arrays;
 
 /**
- * Drives the official client from a test: {@code Driver produce|push|pull|bench-send --namesrv HOST:PORT ...}.
- * See the README of the interop tests for the options. Compiles against client 4.9 and 5.x.
+ * Drives the official client from a test:
+ * {@code Driver produce|push|pull|bench-send|bench-drain --namesrv HOST:PORT ...}. See the README of the interop tests for the options. Compiles against client 4.9 and 5.x.
  */
 public final class Driver {
     private Driver() {
@@ -12,7 +12,8 @@ public final class Driver {
 
     public static void main(String[] args) throws Exception {
         if (args.length == 0) {
-            System.err.println("usage: Driver produce|push|pull|bench-send --namesrv HOST:PORT --topic T ...");
+            System.err.println(
+                "usage: Driver produce|push|pull|bench-send|bench-drain --namesrv HOST:PORT --topic T ...");
             System.exit(2);
         }
         Events.claimOutput();
@@ -30,6 +31,9 @@ public final class Driver {
                 break;
             case "bench-send":
                 good = new Load(options).run();
+                break;
+            case "bench-drain":
+                good = new Drain(options).run();
                 break;
             default:
                 throw new IllegalArgumentException("no such command: " + Arrays.toString(args));

@@ -1,0 +1,92 @@
+"""GantryMQ and a Java broker, one at a time, under the official Java client; what both `*_java` benchmarks share."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
+
+from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
+
+__all__ = ["NAMES", "Driver", "Rates", "create_topic", "route_of", "server"]
+
+NAMES = ("java", "gantrymq")
+LOG_FILE_BYTES = "1073741824"  # RocketMQ's default
+
+
+def server(
+    name: str, flush: str, scratch: Path, *, version: str, store: Path | None = None
+) -> AbstractContextManager[str]:
+    """A running name server and broker; gives the name server's address.
+
+    Args:
+        name: one of NAMES.
+        flush: ASYNC_FLUSH or SYNC_FLUSH.
+        scratch: where configuration and logs go, and the store unless *store* is given.
+        version: of the Java broker.
+        store: the store's folder; one that is there is opened.
+    """
+    return _java(flush, scratch, version, store) if name == "java" else _gantry(flush, scratch, store)
+
+
+@contextmanager
+def _gantry(flush: str, scratch: Path, store: Path | None) -> Iterator[str]:
+    running = GantryServer.both(scratch, store=store, settings={"flushDiskType": flush})
+    try:
+        yield running.namesrv
+    finally:
+        running.stop()
+
+
+@contextmanager
+def _java(flush: str, scratch: Path, version: str, store: Path | None) -> Iterator[str]:
+    name_server = JavaNameServer(version, scratch / "namesrv")
+    try:
+        settings = {
+            "flushDiskType": flush,
+            "mappedFileSizeCommitLog": LOG_FILE_BYTES,
+            "mappedFileSizeConsumeQueue": "6000000",
+            "maxHashSlotNum": "5000000",
+            "maxIndexNum": "20000000",
+        }
+        broker = JavaBroker(version, scratch / "broker", name_server.address, store=store, settings=settings)
+        try:
+            yield name_server.address
+        finally:
+            broker.stop()
+    finally:
+        name_server.stop()
+
+
+class Rates:
+    """What each server reached, by what was measured and round."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def add(self, what: str, name: str, rate: float) -> None:
+        """Note one round."""
+        self._found[what, name].append(rate)
+
+    def show(self, heading: str, goals: dict[str, float]) -> bool:
+        """Print medians and ratios, ours over Java's; whether every goal is met.
+
+        Args:
+            heading: what the first column is.
+            goals: the ratio that is wanted for each thing measured; one without a goal is printed without a verdict.
+        """
+        rounds = max(len(each) for each in self._found.values())
+        print(f"\n{heading:28} {'java':>10} {'gantrymq':>10} {'ratio':>6} {'goal':>5}   medians of {rounds}")
+        good = True
+        for what in dict.fromkeys(what for what, _ in self._found):
+            theirs, ours = (statistics.median(self._found[what, name]) for name in NAMES)
+            ratio, goal = ours / theirs, goals.get(what)
+            words = "    -" if goal is None else f"{goal:5.2f}   {'good' if ratio >= goal else 'BELOW THE GOAL'}"
+            print(f"{what:28} {theirs:10,.0f} {ours:10,.0f} {ratio:6.2f} {words}")
+            good = good and (goal is None or ratio >= goal)
+        return good
