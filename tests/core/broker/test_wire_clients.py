@@ -238,3 +238,22 @@ def test_a_lock_request_of_cpp_may_leave_out_its_sets(broker):
         assert (await desk.ask(41, None, dumps({"mqSet": [{"topic": "T"}]}))).code == 1
 
     broker(main)
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (34, b'{"clientID":"c1","heartbeatFingerprint":1e400}'),
+        (34, b'{"clientID":"c1","consumerDataSet":[{"groupName":"CG","subscriptionDataSet":[{"subVersion":1e400}]}]}'),
+        (200, b'{"groupName":"CG","brokerId":1e400}'),
+        (42, b'{"clientId":"c1","consumerGroup":"CG","mqSet":[{"topic":"T","brokerName":"b","queueId":1e400}]}'),
+    ],
+)
+def test_an_infinite_number_is_refused_with_a_sentence(broker, caplog, code, body):
+    async def main(desk):
+        answer = await desk.ask(code, None, body)
+        assert answer.code in (1, 29)
+        assert "inf" in answer.remark
+        assert [each for each in caplog.records if each.exc_info] == []
+
+    broker(main)
