@@ -19,41 +19,24 @@ import time
 from inspect import isawaitable
 from pathlib import Path
 
-from gantrymq.config import Settings
-from gantrymq.interfaces import GetLimit, PutStatus, StoreContext, StoreMessage
-from gantrymq.world.real import real_world
-from gantrymq_storage_mmap.settings import SCHEMA
-from gantrymq_storage_mmap.store import MmapStore
+from filled_store import batches, new_store, put
 
-PROPERTIES = (
-    b"UNIQ_KEY\x017F0000010B2C18B4AAC2000000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster\x02"
-)
+from gantrymq.interfaces import GetLimit
+from gantrymq.world.real import real_world
 
 
 async def run(options: argparse.Namespace, root: Path) -> None:
     """Open a store in *root*, fill it, read it back, print the figures."""
     world = real_world()
-    settings = Settings(SCHEMA, {"hotReadWindow": 64 * 1024**3, "flushIntervalCommitLog": 3_600_000})
-    store = MmapStore(StoreContext(world, root, settings, print))
+    store = new_store(world, root)
     await store.start()
-    body = b"x" * options.body
-    batches = [
-        [
-            StoreMessage("BenchTopic", n % options.queues, body, PROPERTIES, tags_code=2598919, born_timestamp=n)
-            for n in range(start, min(start + options.batch, options.records))
-        ]
-        for start in range(0, options.records, options.batch)
-    ]
+    made = list(batches(options.records, body_bytes=options.body, batch=options.batch, queues=options.queues))
     profile = cProfile.Profile() if options.profile else None
     if profile is not None:
         profile.enable()
     began = time.perf_counter()
-    for batch in batches:
-        results = store.put(batch)
-        if results[-1].status is not PutStatus.OK:
-            raise SystemExit(results[-1].problem)
-        store.publish(results[-1].end)
-        await asyncio.sleep(0)
+    for batch in made:
+        await put(store, batch)
     took = time.perf_counter() - began
     if profile is not None:
         profile.disable()
@@ -79,7 +62,7 @@ async def run(options: argparse.Namespace, root: Path) -> None:
     print(f"scan                {scanned / took:10,.0f} records/s  {took / scanned * 1e6:6.2f} us each")
     await store.stop()
     began = time.perf_counter()
-    again = MmapStore(StoreContext(world, root, settings, print))
+    again = new_store(world, root)
     report = await again.start()
     print(
         f"start, clean        {(time.perf_counter() - began) * 1e3:10,.1f} ms  {report.records_checked} records checked"

@@ -1,0 +1,57 @@
+"""Records by the million in a store of `storage_mmap`, put there through the store's own API in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from gantrymq.config import Settings
+from gantrymq.interfaces import PutStatus, StoreContext, StoreMessage
+from gantrymq.world import World
+from gantrymq_storage_mmap.settings import SCHEMA
+from gantrymq_storage_mmap.store import MmapStore
+
+TOPIC = "BenchTopic"
+PROPERTIES = (
+    b"UNIQ_KEY\x017F0000010B2C18B4AAC2000000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster\x02"
+)
+
+
+def new_store(world: World, root: Path) -> MmapStore:
+    """A store in *root* that flushes as seldom as it can, not started."""
+    settings = Settings(SCHEMA, {"hotReadWindow": 64 * 1024**3, "flushIntervalCommitLog": 3_600_000})
+    return MmapStore(StoreContext(world, root, settings, print))
+
+
+def batches(records: int, *, body_bytes: int, batch: int, queues: int) -> Iterator[list[StoreMessage]]:
+    """*records* messages in lists of *batch*, their queues in turn."""
+    body = b"x" * body_bytes
+    for start in range(0, records, batch):
+        yield [
+            StoreMessage(TOPIC, n % queues, body, PROPERTIES, tags_code=2598919, born_timestamp=n)
+            for n in range(start, min(start + batch, records))
+        ]
+
+
+async def put(store: MmapStore, batch: list[StoreMessage]) -> None:
+    """Append and publish one list, then let the store's own work go on.
+
+    Raises:
+        SystemExit: the store refused.
+    """
+    results = store.put(batch)
+    if results[-1].status is not PutStatus.OK:
+        raise SystemExit(results[-1].problem)
+    store.publish(results[-1].end)
+    await asyncio.sleep(0)
+
+
+async def fill(world: World, root: Path, records: int, *, body_bytes: int, queues: int = 8) -> None:
+    """Make a store of *records* messages in *root* and close it in good order."""
+    store = new_store(world, root)
+    await store.start()
+    for batch in batches(records, body_bytes=body_bytes, batch=1000, queues=queues):
+        await put(store, batch)
+    await store.stop()
+    await world.workers.close()
