@@ -1,0 +1,135 @@
+"""Write docs/compatibility.md from the report of an interop run.
+
+    python -m pytest -m interop tests/interop --junit-xml=report.xml
+    python tests/interop/compatibility.py report.xml
+
+A section is a test file, a row a test, a column a client or server of others. Sections whose file is not in the report
+stay as they are, so a new file needs no full run.
+"""
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from not_built import TABLE
+
+HERE = Path(__file__).resolve().parent
+NOT_BUILT = "test_not_built.py"  # has a table of its own at the end of the page
+PAGE = HERE.parents[1] / "docs" / "compatibility.md"
+WORST_FIRST = ("fails", "skipped", "works")
+VERSION = re.compile(r"(^|-)\d+\.\d+\.\d+(?=-|$)")
+HEADING = re.compile(r"^## `(test_\w+\.py)`$")
+SECTION = re.compile(r"(?m)^(?=## )")
+
+INTRO = """# Compatibility
+
+Which official clients, tools and servers were seen working with GantryMQ, and at what. The page is written by
+`tests/interop/compatibility.py` from the report of a run of `pytest -m interop tests/interop`, in which each of them is
+a process of its own; a test compares its rows with the tests that exist. `works` means that the test passed, an empty
+cell that it has nothing to do with that peer. Where a test takes several versions, each has its column.
+"""
+
+
+class Tried(NamedTuple):
+    """One test of the report."""
+
+    file: str
+    title: str
+    peers: tuple[str, ...]
+    result: str
+
+
+def title_of(name: str) -> str:
+    """``test_a_thing_works[5.3.3-sync]`` as "a thing works (sync)": versions have columns of their own."""
+    function, _, rest = name.partition("[")
+    words = function.removeprefix("test_").replace("_", " ")
+    others = VERSION.sub("", rest.removesuffix("]")).strip("-")
+    return f"{words} ({others})" if others else words
+
+
+def read_report(path: Path) -> list[Tried]:
+    """The interop tests of a report of pytest's."""
+    found = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        words = (case.get("classname") or "").split(".")
+        if words[:2] != ["tests", "interop"] or words[2] == Path(NOT_BUILT).stem:
+            continue
+        bad = case.find("failure") is not None or case.find("error") is not None
+        result = "fails" if bad else "skipped" if case.find("skipped") is not None else "works"
+        peers = tuple(p.get("value") or "" for p in case.iter("property") if p.get("name") == "peer")
+        found.append(Tried(f"{words[2]}.py", title_of(case.get("name") or ""), peers or ("GantryMQ alone",), result))
+    return found
+
+
+def rows_of(page: str) -> set[tuple[str, str]]:
+    """File and title of every row of the page's sections."""
+    found = set()
+    for section in SECTION.split(page):
+        heading = HEADING.match(section.partition("\n")[0])
+        if heading is not None:
+            cells = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
+            found.update((heading[1], cell) for cell in cells[1:])
+    return found
+
+
+def render(tried: list[Tried], old: str) -> str:
+    """The page, with sections of *old* for files that are there and were not tried."""
+    sections = {}
+    for section in SECTION.split(old):
+        heading = HEADING.match(section.partition("\n")[0])
+        if heading is not None and (HERE / heading[1]).exists():
+            sections[heading[1]] = section.strip()
+    for file in {each.file for each in tried}:
+        sections[file] = _section(file, [each for each in tried if each.file == file])
+    return "\n\n".join([INTRO.strip(), *(sections[file] for file in sorted(sections)), _not_built()]) + "\n"
+
+
+def _section(file: str, tried: list[Tried]) -> str:
+    columns = sorted({peer for each in tried for peer in each.peers}, key=str.lower)
+    cells: dict[str, dict[str, str]] = defaultdict(dict)
+    for each in tried:
+        for peer in each.peers:
+            known = cells[each.title].get(peer, each.result)
+            cells[each.title][peer] = min(known, each.result, key=WORST_FIRST.index)
+    lines = [f"## `{file}`", "", _purpose(file), "", f"| what was tried | {' | '.join(columns)} |"]
+    lines.append("|---" * (1 + len(columns)) + "|")
+    lines += [f"| {title} | {' | '.join(row.get(c, '') for c in columns)} |" for title, row in cells.items()]
+    return "\n".join(lines)
+
+
+def _purpose(file: str) -> str:
+    """The first paragraph of the file's docstring."""
+    text = ast.get_docstring(ast.parse((HERE / file).read_text())) or ""
+    return text.partition("\n\n")[0]
+
+
+def _not_built() -> str:
+    lines = [
+        "## Not built in this version",
+        "",
+        f"What clients may ask for and GantryMQ refuses, as `{NOT_BUILT}` sees it. Code 3 says that a request is not",
+        "supported.",
+        "",
+        "| what | request | answered with |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {row.what} | {row.request} | code {row.code}: {row.says} |" for row in TABLE]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the page."""
+    tried = [each for report in sys.argv[1:] for each in read_report(Path(report))]
+    if not tried:
+        sys.exit(f"usage: {sys.argv[0]} REPORT.xml..., with interop tests in the reports")
+    PAGE.write_text(render(tried, PAGE.read_text() if PAGE.exists() else ""))
+
+
+if __name__ == "__main__":
+    main()
