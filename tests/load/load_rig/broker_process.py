@@ -41,7 +41,7 @@ class BrokerProcess:
         self.store = store or folder / "store"
         sets = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
         program = Path(sys.executable).parent / "gantrymq"
-        command = [sys.executable, *python, program, "start", "--store", self.store]
+        command = [sys.executable, *python, str(program), "start", "--store", str(self.store)]
         ports = ["--namesrv-port", "0", "--broker-port", "0"]
         self._log = folder / "broker.err"
         with self._log.open("wb") as log:
