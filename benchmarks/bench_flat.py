@@ -80,12 +80,13 @@ async def checked(connections: list[Connection], next_request: Callable[[], Requ
 def table(options: argparse.Namespace, name: str, points: list[int], compared_from: int) -> bool:
     """Measure each point of one axis and print the table; whether both columns are flat."""
     print(f"\n{name:>11} {'CPU us, one':>12} {f'CPU us, {UNDER_WAY}':>12} {'wall s':>8}")
+    settings = {"flushDiskType": "ASYNC_FLUSH", **dict(pair.split("=", 1) for pair in options.pairs)}
     columns: tuple[list[float], list[float]] = ([], [])
     for point in points:
         topics, connections = (point, options.fixed_connections) if name == "topics" else (1, point)
         began = time.perf_counter()
         with (
-            BrokerProcess({"flushDiskType": "ASYNC_FLUSH"}, scratch=options.store) as broker,
+            BrokerProcess(settings, scratch=options.store) as broker,
             asyncio.Runner(loop_factory=new_loop) as runner,
         ):
             one, many = runner.run(measure(options, broker, topics, connections))
@@ -113,6 +114,7 @@ def main() -> int:
     parser.add_argument("--warmup", type=int, default=20_000, help="messages that do not count, at least one a topic")
     parser.add_argument("--settle", type=float, default=3.0, help="seconds between the warm-up and counting")
     parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
+    parser.add_argument("--set", dest="pairs", action="append", default=[], metavar="KEY=VALUE", help="of the broker")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where the stores are made")
     options = parser.parse_args()
     raise_descriptor_limit(max([*options.connections, 0]) + 100)

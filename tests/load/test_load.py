@@ -1,15 +1,16 @@
 """A thousand connections with mixed sends and pulls, a slow reader among them, against `gantrymq start`.
 
-The default run takes ten seconds, `-m long` two minutes. The first half runs without the slow reader, the second with
-it; then it reads what it is owed. What is held:
+The default run takes ten seconds, `-m long` two minutes, in ROUNDS rounds: half of each without the slow reader, half
+with it, then it reads what it is owed. Rounds alternate so that what else runs on the machine meets both. What is held:
 
 - every request is answered once, the slow reader's included, and every acknowledged message is in its queue;
 - memory that is not the store's files grows by less than GROWTH_BYTES from the moment all are connected;
-- the 99th percentile of the others is no worse with the slow reader than MUCH_WORSE times that without, give or take
-  what a busy machine does to any process (NOISE_S).
+- the 99th percentile of the others, as the median of the rounds, is no worse with the slow reader than MUCH_WORSE times
+  that without, give or take what a busy machine does to any process (NOISE_S).
 """
 
 import asyncio
+import statistics
 from collections.abc import Callable
 
 import pytest
@@ -31,6 +32,7 @@ GROWTH_BYTES = 96 * 1024 * 1024  # 64 MiB is what one connection may have unwrit
 MUCH_WORSE, NOISE_S = 3.0, 0.25
 ANSWER_S = 60.0
 WARM_UP_S = 2.0
+ROUNDS = 5
 SAMPLE_S = 0.25
 MB = 1e6
 
@@ -70,23 +72,27 @@ async def load(seconds: float, say: Say) -> None:
         watching = asyncio.create_task(memory.watch())
         crowd.start()
         await asyncio.sleep(WARM_UP_S)
-        crowd.take_times()
-        await asyncio.sleep(seconds / 2)
-        alone = crowd.take_times()
-        slow.start()
-        await asyncio.sleep(seconds / 2)
-        beside = crowd.take_times()
-        owed = slow.connection.waiting
+        alone: list[list[float]] = []
+        beside: list[list[float]] = []
+        owed: list[int] = []
+        for _ in range(ROUNDS):
+            crowd.take_times()
+            await asyncio.sleep(seconds / ROUNDS / 2)
+            alone.append(crowd.take_times())
+            slow.start()
+            await asyncio.sleep(seconds / ROUNDS / 2)
+            beside.append(crowd.take_times())
+            owed.append(slow.connection.waiting)
+            await slow.read_all(ANSWER_S)
         await crowd.stop(ANSWER_S)
-        await slow.read_all(ANSWER_S)
         watching.cancel()
 
-        timed = len(alone) + len(beside)
+        timed = sum(map(len, [*alone, *beside]))
         say(f"{CONNECTIONS} connections, {seconds:g} s, {crowd.sent:,} messages sent, {timed:,} answers timed")
         say(f"{'':22}{'p50 ms':>9}{'p90 ms':>9}{'p99 ms':>9}{'p99.9 ms':>9}{'max ms':>9}")
         say(f"{'without a slow reader':22}{latencies(alone)}")
         say(f"{'beside a slow reader':22}{latencies(beside)}")
-        say(f"slow reader: {owed} pulls owed when it began to read, {slow.read_bytes / MB:.0f} MB read in the end")
+        say(f"slow reader: {owed} pulls owed each time it began to read, {slow.read_bytes / MB:.0f} MB read in the end")
         say(f"memory: {memory.first / MB:.1f} MB connected, {memory.most / MB:.1f} MB at most")
 
         assert crowd.refused == {}
@@ -98,10 +104,11 @@ async def load(seconds: float, say: Say) -> None:
         assert sum(each.asked for each in everyone) == sum(each.answered for each in everyone)
         answers = [await connections[0].call(pull_request(TOPIC, queue, 0, "count")) for queue in range(QUEUES)]
         assert sum(answer.max_offset for answer in answers) == crowd.sent
-        assert owed > 100, "the slow reader was not slow: the broker's answers must have filled its socket"
+        assert min(owed) > 100, "the slow reader was not slow: the broker's answers must have filled its socket"
         assert memory.most - memory.first < GROWTH_BYTES
-        assert alone and beside
-        assert percentile(beside, 0.99) < MUCH_WORSE * percentile(alone, 0.99) + NOISE_S
+        assert all(alone), "a slice without any answer"
+        assert all(beside), "a slice without any answer"
+        assert usual_p99(beside) < MUCH_WORSE * usual_p99(alone) + NOISE_S
         for each in everyone:
             each.close()
 
@@ -120,5 +127,12 @@ class Memory:
             await asyncio.sleep(SAMPLE_S)
 
 
-def latencies(times: list[float]) -> str:
+def usual_p99(rounds: list[list[float]]) -> float:
+    """The 99th percentile of each round; the median of them, in seconds."""
+    return statistics.median(percentile(times, 0.99) for times in rounds)
+
+
+def latencies(rounds: list[list[float]]) -> str:
+    """Percentiles over all rounds, in ms."""
+    times = sorted(time for each in rounds for time in each)
     return "".join(f"{percentile(times, share) * 1000:9.2f}" for share in (0.5, 0.9, 0.99, 0.999, 1.0))

@@ -8,13 +8,14 @@ from load_rig.requests import create_topic_request, pull_request, send_request
 TOPIC = "BigBodies"
 BODY_BYTES = 256 * 1024
 MESSAGES = 16
-PULLS_AT_ONCE = 4
+PULLS_AT_ONCE = 10
 MOST_PULLS = 200  # their answers stay below the 64 MiB that one connection may have unwritten before it is closed
 POLL_S = 0.05
 
 
 class SlowReader:
-    """Asks a few pulls every 20 ms, MOST_PULLS in all, while it does not read; later it reads all that it is owed."""
+    """Asks a few pulls every 20 ms, MOST_PULLS in all, while it does not read; later it reads all that it is owed,
+    and may start again."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
