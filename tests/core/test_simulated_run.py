@@ -130,12 +130,12 @@ def test_another_seed_gives_another_run(store):
     assert traced(7, store)[1].digest() != traced(8, store)[1].digest()
 
 
-def test_the_run_repeats_in_another_process_with_other_string_hashes(store):
-    """Nothing may hang on the order of sets, on addresses of objects or on what ran before."""
+def test_the_run_repeats_in_another_process_with_other_string_hashes_in_another_time_zone(store):
+    """Nothing may hang on the order of sets, on addresses of objects, on what ran before or on where it runs."""
     digests = {traced(7, store)[1].digest()}
     program = f"import test_simulated_run as t; print(t.traced(7, {store!r})[1].digest())"
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parent)}
+    for hash_seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo")):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "TZ": zone, "PYTHONPATH": str(Path(__file__).parent)}
         done = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
         )

@@ -19,6 +19,10 @@ class FakeClock:
         self.now = 1_000_000.0  # seconds
         self._due: list[FakeTimer] = []
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """UTC."""
+        return 0
+
     def now_ms(self) -> int:
         return round(self.now * 1000)
 

@@ -33,6 +33,10 @@ class ManualClock:
         self.now = 1000.0
         self.timers: list[ManualTimer] = []
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """UTC."""
+        return 0
+
     def now_ms(self) -> int:
         return int(self.now * 1000)
 

@@ -86,9 +86,7 @@ class Rooms:
         )
         for listener in (followers.published, tables.stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
-        unique_ids = UniqueIds(
-            identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), world.clock.now_ms
-        )
+        unique_ids = UniqueIds(identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), clock)
         self.sender = Sender(world, settings, topics, groups, plugins.interceptors, transactions, unique_ids, identity)
         self.puller = Puller(settings, store, topics, groups, clients, tables.offsets, self.filters, self.held)
         self.cluster_queues = ClusterQueues(identity, topics)

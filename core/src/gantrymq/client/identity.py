@@ -73,5 +73,5 @@ def unique_ids(world: World, address: str) -> UniqueIds:
         ipaddress.ip_address(address.partition("%")[0]).packed,
         world.process_id,
         world.random.getrandbits(32),
-        world.clock.now_ms,
+        world.clock,
     )

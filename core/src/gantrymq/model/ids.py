@@ -10,10 +10,10 @@ Source: apache/rocketmq common/.../message/MessageClientIDSetter.java, MessageDe
 from __future__ import annotations
 
 import struct
-import time
-from collections.abc import Callable
+from datetime import UTC, datetime
 
 from gantrymq.model.hosts import unpack_host
+from gantrymq.world import Clock
 
 _OFFSET = struct.Struct(">q")
 _TAIL = struct.Struct(">IH")
@@ -51,24 +51,25 @@ def parse_offset_id(text: str) -> tuple[str, int, int]:
 class UniqueIds:
     """Makes unique ids for one process."""
 
-    def __init__(self, address: bytes, process_id: int, loader: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, address: bytes, process_id: int, loader: int, clock: Clock) -> None:
         """*address*: 4 or 16 bytes; *loader*: any 32-bit number of this process."""
         self._head = (address + struct.pack(">HI", process_id & 0xFFFF, loader & 0xFFFFFFFF)).hex().upper()
-        self._now_ms = now_ms
+        self._clock = clock
         self._month_start, self._month_end = 0, -1
         self._counter = 0
 
     def next(self) -> str:
         """The next id; the counter wraps after 65,536."""
-        now = self._now_ms()
+        now = self._clock.now_ms()
         if not self._month_start <= now < self._month_end:
-            self._month_start, self._month_end = _month_around(now)
+            self._month_start, self._month_end = month_around(now, self._clock.utc_offset_ms(now))
         self._counter = (self._counter + 1) & 0xFFFF
         return self._head + _TAIL.pack((now - self._month_start) & 0xFFFFFFFF, self._counter).hex().upper()
 
 
-def _month_around(now_ms: int) -> tuple[int, int]:
-    local = time.localtime(now_ms / 1000)
-    start = time.mktime((local.tm_year, local.tm_mon, 1, 0, 0, 0, 0, 0, -1))
-    end = time.mktime((local.tm_year, local.tm_mon + 1, 1, 0, 0, 0, 0, 0, -1))
-    return int(start * 1000), int(end * 1000)
+def month_around(now_ms: int, utc_offset_ms: int) -> tuple[int, int]:
+    """Wall times at which the month of *now_ms* begins and the next one does, in a zone that far ahead of UTC."""
+    local = datetime.fromtimestamp((now_ms + utc_offset_ms) / 1000, UTC)
+    start = datetime(local.year, local.month, 1, tzinfo=UTC)
+    end = datetime(local.year + local.month // 12, local.month % 12 + 1, 1, tzinfo=UTC)
+    return round(start.timestamp() * 1000) - utc_offset_ms, round(end.timestamp() * 1000) - utc_offset_ms

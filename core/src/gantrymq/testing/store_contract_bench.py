@@ -38,6 +38,10 @@ class StandingClock:
         """What the test set."""
         return self.now
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """The clock underneath."""
+        return self._underneath.utc_offset_ms(at_ms)
+
     def monotonic(self) -> float:
         """The clock underneath."""
         return self._underneath.monotonic()

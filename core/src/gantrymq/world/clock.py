@@ -22,6 +22,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Wall time, milliseconds since 1970-01-01 UTC."""
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """What the local time of this host is ahead of UTC at wall time *at_ms*, milliseconds."""
+
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back; the zero point means nothing."""
 

@@ -18,6 +18,10 @@ class RealClock:
         """Wall time, milliseconds since 1970-01-01 UTC. Budget: 0.1 us."""
         return time.time_ns() // 1_000_000
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """What the local time zone is ahead of UTC at *at_ms*."""
+        return time.localtime(at_ms / 1000).tm_gmtoff * 1000
+
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back."""
         return time.monotonic()

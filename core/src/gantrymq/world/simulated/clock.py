@@ -19,6 +19,10 @@ class SimulatedClock:
         """Wall time, milliseconds since 1970-01-01 UTC."""
         return self.now_us() // 1000
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """0: a simulation lives in UTC, whatever the machine's time zone."""
+        return 0
+
     def now_us(self) -> int:
         """Wall time in microseconds; rounding to them hides the error that sums of floats carry."""
         return self._start_us + round(self._loop.time() * 1e6)

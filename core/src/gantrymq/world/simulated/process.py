@@ -123,6 +123,10 @@ class SimulatedProcess:
         """Wall time of its host, milliseconds since 1970-01-01 UTC."""
         return self._clock.now_ms() + self.ahead_ms
 
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """0: a simulation lives in UTC."""
+        return self._clock.utc_offset_ms(at_ms)
+
     def monotonic(self) -> float:
         """Virtual seconds since the run began."""
         return self._clock.monotonic()
