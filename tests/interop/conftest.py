@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,8 +15,7 @@ if str(Path(__file__).parent) not in sys.path:
 
 pytest.register_assert_rewrite("checks")
 
-from harness import GantryServer, Process  # noqa: E402 (it is found only now)
-from harness.peers import recorded  # noqa: E402
+from harness import GantryServer, JavaBroker, JavaNameServer, Process, peers  # noqa: E402 (it is found only now)
 
 Running = Callable[[Process], Process]
 _numbers = itertools.count(1)
@@ -28,10 +28,41 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer]:
         yield server
 
 
+class JavaServers(NamedTuple):
+    """A Java name server and broker of one version."""
+
+    namesrv: str
+    broker: str
+
+
+@pytest.fixture(scope="session")
+def java_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], JavaServers]]:
+    """Java's servers of a version, started for the first test that asks and shared by all that do.
+
+    A broker 5.3.3 takes half a minute to start and stop. Its store is thrown away, so at the end it is killed.
+    """
+    started: dict[str, tuple[JavaNameServer, JavaBroker]] = {}
+
+    def servers(version: str) -> JavaServers:
+        if version not in started:
+            scratch = tmp_path_factory.mktemp("java")
+            namesrv = stack.enter_context(JavaNameServer(version, scratch / "namesrv"))
+            broker = stack.enter_context(JavaBroker(version, scratch / "broker", namesrv.address))
+            stack.callback(broker.kill)
+            peers.shared(namesrv.alive, broker.alive)
+            started[version] = namesrv, broker
+        peers.used(f"RocketMQ name server {version}")
+        peers.used(f"RocketMQ broker {version}")
+        return JavaServers(*(server.address for server in started[version]))
+
+    with ExitStack() as stack:
+        yield servers
+
+
 @pytest.fixture(autouse=True)
 def _peers(record_property: Callable[[str, object], None]) -> Iterator[None]:
     """The report of the run says which peers each test had to do with; compatibility.py makes a table of it."""
-    with recorded() as names:
+    with peers.recorded() as names:
         yield
     for name in sorted(names):
         record_property("peer", name)

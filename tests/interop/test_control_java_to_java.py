@@ -3,12 +3,12 @@
 When these fail, a failure of the other tests says nothing about GantryMQ.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from checks import assert_same_messages, wait_for_bodies, wait_for_shares
-from harness import Driver, JavaBroker, JavaNameServer, NodeDriver, Process, create_topic
+from harness import Driver, NodeDriver, Process, create_topic
 
 pytestmark = pytest.mark.interop
 
@@ -16,14 +16,9 @@ VERSION = "5.3.3"
 Running = Callable[[Process], Process]
 
 
-@pytest.fixture(scope="module")
-def java_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    scratch = tmp_path_factory.mktemp("java")
-    with (
-        JavaNameServer(VERSION, scratch / "namesrv") as namesrv,
-        JavaBroker(VERSION, scratch / "broker", namesrv.address),
-    ):
-        yield namesrv.address
+@pytest.fixture
+def java_namesrv(java_servers: Callable[[str], tuple[str, str]]) -> str:
+    return java_servers(VERSION)[0]
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch"])

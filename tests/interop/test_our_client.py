@@ -2,12 +2,12 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from checks import assert_same_messages
-from harness import Driver, JavaBroker, JavaNameServer, create_topic
+from harness import Driver, create_topic
 from harness.peers import used
 
 from gantrymq.client import Producer, PullConsumer
@@ -19,14 +19,9 @@ QUEUES = 4
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
-def java_namesrv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    scratch = tmp_path_factory.mktemp("java")
-    with (
-        JavaNameServer(request.param, scratch / "namesrv") as namesrv,
-        JavaBroker(request.param, scratch / "broker", namesrv.address),
-    ):
-        yield namesrv.address
+@pytest.fixture(params=["4.9.7", "5.3.3"])
+def java_namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]]) -> str:
+    return java_servers(request.param)[0]
 
 
 def test_we_read_back_from_every_queue_what_we_sent(java_namesrv: str, topic: str) -> None:

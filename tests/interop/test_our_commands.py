@@ -1,12 +1,12 @@
 """Our commands for operators, asked of Java brokers 4.9.7 and 5.3.3."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from harness import Driver, JavaBroker, JavaNameServer, Process, create_topic
+from harness import Driver, Process, create_topic
 from harness.polling import wait_until
 
 from gantrymq.cli import main
@@ -30,14 +30,9 @@ class Cluster:
         return json.loads(done.stdout) if code == 0 else done.stderr
 
 
-@pytest.fixture(scope="module", params=["4.9.7", "5.3.3"])
-def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    scratch = tmp_path_factory.mktemp("java")
-    with (
-        JavaNameServer(request.param, scratch / "namesrv") as namesrv,
-        JavaBroker(request.param, scratch / "broker", namesrv.address) as broker,
-    ):
-        yield Cluster(namesrv.address, broker.address)
+@pytest.fixture(params=["4.9.7", "5.3.3"])
+def java(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]]) -> Cluster:
+    return Cluster(*java_servers(request.param))
 
 
 def test_groups_come_and_go(java: Cluster) -> None:

@@ -18,6 +18,11 @@ def serves(name: str, alive: Callable[[], bool]) -> None:
     _servers.append((name, alive))
 
 
+def shared(*alive: Callable[[], bool]) -> None:
+    """These servers run on for tests that have nothing to do with them; tests that do say so by `used`."""
+    _servers[:] = [(name, check) for name, check in _servers if check not in alive]
+
+
 @contextmanager
 def recorded() -> Iterator[set[str]]:
     """Collect the peers that are used meanwhile, with the servers that run at the start."""
