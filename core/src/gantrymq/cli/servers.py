@@ -150,7 +150,7 @@ def broker(
     log_file: str | None,
     output: str,
 ) -> None:
-    """Run a broker that registers with name servers of their own."""
+    """Run a broker and register it with name servers that run elsewhere."""
     from gantrymq.cli.server_settings import Asked, broker_settings, options
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
