@@ -43,9 +43,11 @@ def collected() -> Iterator[Bugs]:
     for each in loggers:
         each.addHandler(bugs)
         each.setLevel(logging.INFO)
+        each.propagate = False  # pytest would keep what a thousand runs say
     try:
         yield bugs
     finally:
         for each, level in zip(loggers, levels, strict=True):
             each.removeHandler(bugs)
             each.setLevel(level)
+            each.propagate = True
