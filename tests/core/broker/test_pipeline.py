@@ -105,6 +105,20 @@ def test_what_comes_while_a_gate_is_shut_shares_the_next_one(bench):
     bench(main)
 
 
+def test_a_send_that_comes_as_the_last_answer_leaves_meets_a_gate_of_its_own(bench):
+    async def main(bench):
+        bench.pipeline.submit([message()], lambda results, error: bench.submit("b", message()))
+        await bench.turns()
+        bench.gate.open()
+        await bench.turns()
+        assert bench.names()[-1] == "gate"
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[-1] == ("b", ["OK"])
+
+    bench(main)
+
+
 def test_without_gates_an_append_is_published_and_answered_at_once(bench):
     async def main(bench):
         bench.submit("a", message())

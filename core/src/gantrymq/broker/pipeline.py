@@ -191,22 +191,24 @@ class Pipeline:
             self._timer = self._clock.call_later(self._gate_timeout_s, self._answer_late)
 
     async def _pass_gates(self) -> None:
-        while self._published < self._appended:
-            target = self._appended
-            try:
-                for gate in self._gates:
-                    await gate.passed(target)
-            except GantryError as error:
-                log.error("messages up to log offset %d cannot be acknowledged: %s", target, error)
-                self._answer(self._appended, error)
-                self._timed.clear()
-                return
-            self._publish(target)
-            self._answer(target, None)
-            self._measure(target)
+        try:
+            while self._published < self._appended:
+                target = self._appended
+                try:
+                    for gate in self._gates:
+                        await gate.passed(target)
+                except GantryError as error:
+                    log.error("messages up to log offset %d cannot be acknowledged: %s", target, error)
+                    self._answer(self._appended, error)
+                    self._timed.clear()
+                    return
+                self._publish(target)
+                self._answer(target, None)
+                self._measure(target)
+        finally:
+            self._pump = None  # in this same step: an append before the task's own callback must start a new pump
 
     def _pump_ended(self, pump: asyncio.Task[None]) -> None:
-        self._pump = None
         if not pump.cancelled() and (error := pump.exception()) is not None:
             log.error("the acknowledgement of messages failed", exc_info=error)
             self._answer(self._appended, StoreError(f"the acknowledgement failed: {error}"))
