@@ -134,6 +134,10 @@ class Recorder:
         self.connections: list[Connection] = []
         self._answer = answer
 
+    @property
+    def seen(self) -> list[Command]:
+        return [command for batch in self.batches for command in batch]
+
     def requests(self, connection: Connection, commands: list[Command]) -> None:
         self.batches.append(commands)
         self.connections.append(connection)

@@ -206,6 +206,40 @@ async def test_a_slow_reader_is_not_read_from_until_it_has_read(rig, recorder):
 
 
 @in_loop
+async def test_requests_behind_answers_that_are_not_read_wait_until_they_are(rig, recorder):
+    """A peer that asks for much in one write and then reads slowly, but steadily, is not cut off."""
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
+    transport.slow = True
+    connection.data_received(b"".join(asked(opaque=number, body=bytes(1000)) for number in range(200)))
+    seen = []
+    while len(seen) < 6:
+        await turn()
+        seen.append(len(handler.seen))
+        assert not transport.reading
+        transport.drain(transport.held)
+    assert seen == [32, 64, 96, 128, 160, 192]
+    await turn()
+    assert [command.opaque for command in handler.seen] == list(range(200))
+    transport.drain(transport.held)
+    await turn()
+    assert transport.reading
+    assert not connection.closed
+
+
+@in_loop
+async def test_a_peer_that_reads_at_once_has_all_its_requests_served(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
+    connection.data_received(b"".join(asked(opaque=number, body=bytes(1000)) for number in range(200)))
+    for _ in range(20):
+        await turn()
+    assert len(handler.seen) == 200
+    assert transport.reading
+    assert not connection.closed
+
+
+@in_loop
 async def test_a_reader_far_too_slow_is_closed(rig, recorder, caplog):
     connection, transport = rig.connect(recorder(echo), pause_reading_bytes=1000, max_unwritten_bytes=10_000)
     transport.slow = True

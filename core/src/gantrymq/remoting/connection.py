@@ -33,6 +33,9 @@ Buffer = bytes | bytearray | memoryview
 
 _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
+_PAUSED_BY_ANSWERS: Final = 4
+
+HAND_OVER: Final = 32  # requests served before the unwritten answers are looked at again
 _BINARY_MAX_CODE: Final = 0x7FFF
 
 
@@ -91,6 +94,7 @@ class Connection(asyncio.Protocol):
         self._opaque = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._waiting: list[Command] = []  # requests behind answers that the peer has not read
         self._flushing = False
         self._paused = 0
         self._last_wrote = self.last_heard
@@ -284,6 +288,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._transport = None
         self._out, self._out_bytes = [], 0
+        self._waiting = []
         self._unfinished.update(self, 0, fresh=False)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -305,6 +310,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The peer has read most of what was waiting."""
         self._resume(_PAUSED_BY_PEER)
+        self._go_on()
 
     def drop_unfinished(self, held: int, limit: int) -> None:
         """Close in favour of others (see `UnfinishedFrames`)."""
@@ -370,7 +376,24 @@ class Connection(asyncio.Protocol):
         log.warning("%s: closed: %s", self.address, problem)
 
     def _hand_over(self, commands: list[Command]) -> None:
+        """Serve requests, some at a time: those behind answers that the peer does not read wait until it does."""
         self.serialize = commands[-1].serialize
+        for start in range(0, len(commands), HAND_OVER):
+            if start and self.unwritten_bytes > self._limits.pause_reading_bytes:
+                self._waiting = commands[start:]
+                self._pause(_PAUSED_BY_ANSWERS)
+                return
+            self._serve(commands[start : start + HAND_OVER])
+
+    def _go_on(self) -> None:
+        """Serve the requests that waited, if the answers before them are written by now."""
+        if self._waiting and not self.closed and self.unwritten_bytes <= self._limits.pause_reading_bytes:
+            waiting, self._waiting = self._waiting, []
+            self._hand_over(waiting)
+            if not self._waiting:
+                self._resume(_PAUSED_BY_ANSWERS)
+
+    def _serve(self, commands: list[Command]) -> None:
         if self._handler is None:
             for command in commands:
                 self.reply(command, Command(3, remark=f" request type {command.code} not supported"))
@@ -447,6 +470,8 @@ class Connection(asyncio.Protocol):
             transport.writelines(out)
             if not self._paused and transport.get_write_buffer_size() > self._limits.pause_reading_bytes:
                 self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not look after writelines
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     def _set_water_marks(self, transport: asyncio.Transport) -> None:
         """Say when `pause_writing` and `resume_writing` are due; the transport looks at once whether one is."""
