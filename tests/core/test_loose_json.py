@@ -3,7 +3,7 @@ import json
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.loose_json import MAX_DEPTH, ObjectKey, dumps, dumps_standard, int_keys, loads, object_key
+from gantrymq.loose_json import MAX_DEPTH, ObjectKey, dumps, dumps_standard, int_keys, loads, loads_strict, object_key
 
 QUEUE = {"brokerName": "b", "queueId": 0, "topic": "T"}
 
@@ -187,3 +187,10 @@ def test_what_has_no_json_form_is_refused():
         deep = [deep]
     with pytest.raises(FormatError, match="too deep"):
         dumps(deep)
+
+
+def test_strict_reading_takes_bare_integer_keys_and_no_other_looseness():
+    assert loads_strict(b'{"a":{0:1,"1":2},"b":{"$ref":"$.a"}}') == {"a": {0: 1, "1": 2}, "b": {"$ref": "$.a"}}
+    for text in ("{'a':1}", "[1,,2]", "[" * 200_000, b"\xff"):
+        with pytest.raises(FormatError, match="JSON"):
+            loads_strict(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PAGE = Path(__file__).parents[2] / "docs" / "bad-input.md"
-_ROW = re.compile(r"\| (BI-\d\d) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|")
+_ROW = re.compile(r"\| (BI-\d{2,3}) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|")
 _PLACE = re.compile(r"<(\w+)>")
 
 

@@ -35,7 +35,7 @@ def rows() -> dict[str, Row]:
 @pytest.fixture
 def row(request: pytest.FixtureRequest, rows: dict[str, Row]) -> Row:
     """The row that a test is named for: ``test_bi07_...`` is about BI-07."""
-    number = request.function.__name__.removeprefix("test_bi")[:2]
+    number, _, _ = request.function.__name__.removeprefix("test_bi").partition("_")
     return rows[f"BI-{number}"]
 
 

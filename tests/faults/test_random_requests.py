@@ -5,9 +5,11 @@ The broker is opened again afterwards, as what it took has to be readable too.
 
 import json
 import random
+import struct
+import zlib
 
 import pytest
-from faulty_broker import start_broker
+from faulty_broker import start_broker, start_name_server
 
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers import REQUEST_HEADERS
@@ -57,6 +59,29 @@ def odd_header(rng, code):
     return ext
 
 
+def odd_registration(rng):
+    """A compressed registration: blocks, counts and topic lines of odd values."""
+
+    def block(data):
+        return struct.pack(">i", len(data) if rng.random() < 0.97 else rng.choice([-1, 0, 7, 2**31 - 1])) + data
+
+    def line():
+        words = [rng.choice(TEXTS) if rng.random() < 0.2 else rng.choice("012") for _ in range(rng.randint(3, 7))]
+        return " ".join([*words[:5], *map(json.dumps, words[5:])]).encode()
+
+    def blocks(make):
+        count = rng.randint(0, 3)
+        said = count if rng.random() < 0.9 else rng.choice([-1, 4, 100_001, 2**31 - 1])
+        return struct.pack(">i", said) + b"".join(block(make()) for _ in range(count))
+
+    def document():
+        usual = rng.choice([{"counter": 1}, {"topic": "T", "currIdMap": {"0": 0}}])
+        return json.dumps(usual if rng.random() < 0.6 else odd_value(rng, 1)).encode()
+
+    servers = json.dumps(odd_value(rng, 2) if rng.random() < 0.2 else ["f:1"]).encode()
+    return zlib.compress(block(document()) + blocks(line) + block(servers) + blocks(document))
+
+
 def odd_body(rng, code):
     if code not in ODD_IN_BODY and rng.random() < 0.3:
         return rng.choice([None, b"junk", bytes(50)])
@@ -85,3 +110,32 @@ def test_no_request_fails_as_a_bug_would(tmp_path, logged, seed):
         assert again.serves()
     finally:
         again.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_request_to_a_name_server_fails_as_a_bug_would(tmp_path, logged, seed):
+    rng = random.Random(seed)
+    codes = [int(code) for code in RequestCode]
+    answered = set()
+    running = start_name_server(tmp_path)
+    try:
+        with running.peer() as peer:
+            for turn in range(REQUESTS):
+                code = RequestCode.REGISTER_BROKER if turn % 4 == 0 else rng.choice(codes)
+                ext, body = odd_header(rng, code), odd_body(rng, code)
+                if code == RequestCode.REGISTER_BROKER:
+                    usual = {"brokerName": "b", "brokerAddr": "127.0.0.1:1", "clusterName": "c", "haServerAddr": "x"}
+                    usual |= {"brokerId": "0", "bodyCrc32": "0"}
+                    ext = ext if rng.random() < 0.2 else {**ext, **usual, "compressed": "true"}
+                    body = body if rng.random() < 0.2 else odd_registration(rng)
+                answer = peer.ask(code, ext, body)
+                if code == RequestCode.REGISTER_BROKER:
+                    answered.add(answer.code)
+                elif answer.code == 3:
+                    codes.remove(code)
+                assert answer.code < 2000
+        assert answered >= {0, 1}  # some were read to the end, some refused
+        assert logged.errors() == []
+        assert running.serves()
+    finally:
+        running.close()

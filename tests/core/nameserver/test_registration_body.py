@@ -11,7 +11,7 @@ import pytest
 from gantrymq.errors import RequestError
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
-from gantrymq.nameserver.registration_body import MAX_INFLATED_BYTES, read_registration_body
+from gantrymq.nameserver.registration_body import MAX_ENTRIES, MAX_INFLATED_BYTES, read_registration_body
 
 VERSION = {"counter": 3, "stateVersion": 2, "timestamp": 7}
 MAPPING = b'{"bname":"a","currIdMap":{0:0,1:1},"epoch":9,"scope":"__global__","topic":"S","totalQueues":2}'
@@ -92,6 +92,8 @@ def test_mappings_are_compressed_from_5_0_0_on():
     ("line", "expected"),
     [
         (b'T 8 2 4 SINGLE_TAG {"k": "v"}', {"T": TopicConfig("T", 8, 2, 4)}),  # a blank cuts the attributes
+        (b'T 8 2 4 SINGLE_TAG {"k":"v}', {"T": TopicConfig("T", 8, 2, 4)}),
+        (b"T 8 2 4 SINGLE_TAG " + b"[" * 200_000, {"T": TopicConfig("T", 8, 2, 4)}),  # no RecursionError
         (b"T 8 2 4", {}),
     ],
 )
@@ -127,8 +129,50 @@ def test_the_checksum_covers_the_bytes_as_sent(body):
         (compressed(b"T eight 2 4 SINGLE_TAG {}"), True),
         (compressed(b"\xff 1 1 6 SINGLE_TAG {}"), True),
         (zlib.compress(bytes(MAX_INFLATED_BYTES + 1)), True),
+        (compressed(mappings=(b"['loose']",)), True),
     ],
 )
 def test_what_cannot_be_read_is_refused(body, is_compressed):
     with pytest.raises(RequestError, match="decode of a registration body"):
         read(body, is_compressed=is_compressed)
+
+
+def test_as_many_topics_as_a_broker_may_have_are_read():
+    lines = [b"Topic_with_a_long_name_%08d 8 8 6 SINGLE_TAG {}" % each for each in range(MAX_ENTRIES)]
+    assert len(read(compressed(*lines), is_compressed=True).topics) == MAX_ENTRIES
+
+
+@pytest.mark.parametrize(
+    ("body", "is_compressed", "why"),
+    [
+        (compressed(b""), True, "a topic line is empty"),
+        (
+            zlib.compress(block(b"{}") + number(3_000_000) + bytes(12_000_000)),
+            True,
+            "it holds 3000000 topics, .* 100000",
+        ),
+        (zlib.compress(block(b"{}") + number(-1)), True, "it holds -1 topics"),
+        (zlib.compress(block(b"{}") + number(0) + block(b"[]") + number(100_001)), True, "it holds 100001 mappings"),
+        (
+            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{%s}}}'
+            % b",".join(b'"%d":{}' % n for n in range(100_001)),
+            False,
+            "it holds 100001 topics",
+        ),
+        (zlib.compress(bytes(60_000_000)), True, "more than 16777216 bytes"),
+    ],
+)
+def test_what_would_take_seconds_to_read_is_refused(body, is_compressed, why):
+    with pytest.raises(RequestError, match=why):
+        read(body, is_compressed=is_compressed)
+
+
+@pytest.mark.parametrize(("at", "what"), [(1, "readQueueNums"), (2, "writeQueueNums"), (3, "perm")])
+@pytest.mark.parametrize("value", ["-1", "2147483648", str(10**30)])
+def test_numbers_that_no_client_could_read_are_refused(at, what, value):
+    words = ["T", "1", "1", "6", "SINGLE_TAG", "{}"]
+    words[at] = value
+    wrapper = {"topicConfigTable": {"T": {what: int(value)}}}
+    for body in (compressed(" ".join(words).encode()), json.dumps({"topicConfigSerializeWrapper": wrapper}).encode()):
+        with pytest.raises(RequestError, match=f"{what} -?\\d+ is not between 0 and 2147483647"):
+            read(body, is_compressed=body[:1] != b"{")

@@ -15,7 +15,7 @@ remoting/.../protocol/RemotingSerializable.java.
 """
 
 from gantrymq.loose_json.keys import MAX_DEPTH, ObjectKey, int_keys
-from gantrymq.loose_json.reader import loads, object_key
+from gantrymq.loose_json.reader import loads, loads_strict, object_key
 from gantrymq.loose_json.writer import dumps, dumps_standard
 
-__all__ = ["MAX_DEPTH", "ObjectKey", "dumps", "dumps_standard", "int_keys", "loads", "object_key"]
+__all__ = ["MAX_DEPTH", "ObjectKey", "dumps", "dumps_standard", "int_keys", "loads", "loads_strict", "object_key"]

@@ -17,6 +17,8 @@ PERM_PRIORITY = 8
 SYS_FLAG_UNIT = 1
 SYS_FLAG_UNIT_SUB = 2
 
+INT32_MAX = 2**31 - 1
+
 
 @attrs.define
 class TopicConfig:
@@ -56,17 +58,33 @@ class TopicConfig:
 
     @classmethod
     def from_json(cls, members: dict[str, Any], name: str | None = None) -> TopicConfig:
-        """Read what RocketMQ wrote; members left out keep the class defaults."""
+        """Read what RocketMQ wrote; members left out keep the class defaults.
+
+        Raises:
+            ValueError, TypeError, AttributeError, OverflowError: a member has the wrong type or is out of bounds.
+        """
         return cls(
             name=str(members.get("topicName") or name or ""),
-            read_queues=int(members.get("readQueueNums", 16)),
-            write_queues=int(members.get("writeQueueNums", 16)),
-            perm=int(members.get("perm", PERM_READ | PERM_WRITE)),
+            read_queues=bounded(members.get("readQueueNums", 16), "readQueueNums"),
+            write_queues=bounded(members.get("writeQueueNums", 16), "writeQueueNums"),
+            perm=bounded(members.get("perm", PERM_READ | PERM_WRITE), "perm"),
             filter_type=str(members.get("topicFilterType") or "SINGLE_TAG"),
-            sys_flag=int(members.get("topicSysFlag", 0)),
+            sys_flag=bounded(members.get("topicSysFlag", 0), "topicSysFlag"),
             order=bool(members.get("order", False)),
             attributes={str(k): str(v) for k, v in (members.get("attributes") or {}).items()},
         )
+
+
+def bounded(value: Any, what: str) -> int:
+    """The member *what* as an integer that Java's int holds and that counts something.
+
+    Raises:
+        ValueError, TypeError, OverflowError: it is none.
+    """
+    number = int(value)
+    if not 0 <= number <= INT32_MAX:
+        raise ValueError(f"{what} {str(number)[:40]} is not between 0 and {INT32_MAX}")
+    return number
 
 
 def perm_text(perm: int) -> str:

@@ -7,7 +7,8 @@
                 | mapping count int32 | mapping JSON .. |      mappings only from brokers of 5.0.0 on
     topic text  name, read queues, write queues, perm, filter type, attributes JSON, one blank between them
 
-The compressed form carries neither order nor sysFlag, and loses attributes whose JSON holds a blank.
+The compressed form carries neither order nor sysFlag, and loses attributes whose JSON holds a blank. Sizes and counts
+are the sender's word, so each has a bound: a small frame must not keep the name server busy for seconds.
 
 Source: apache/rocketmq remoting/.../protocol/body/RegisterBrokerBody.java, common/.../TopicConfig.java (encode,
 decode), namesrv/.../processor/DefaultRequestProcessor.java (checksum, extractRegisterTopicConfigFromRequest).
@@ -15,20 +16,21 @@ decode), namesrv/.../processor/DefaultRequestProcessor.java (checksum, extractRe
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, RequestError
-from gantrymq.loose_json import int_keys, loads
+from gantrymq.loose_json import int_keys, loads, loads_strict
 from gantrymq.model.data_version import DataVersion
-from gantrymq.model.topic import TopicConfig
+from gantrymq.model.topic import TopicConfig, bounded
 from gantrymq.nameserver.registration import RegistrationBody
 from gantrymq.nameserver.tables import Mapping
 from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
+from gantrymq.remoting.frame import MAX_FRAME_BYTES
 
-MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024  # of a compressed body; 16 MiB on the wire could inflate to 16 GiB
+MAX_INFLATED_BYTES: Final = MAX_FRAME_BYTES  # a compressed body holds no more than a plain one can; 200 B a topic
+MAX_ENTRIES: Final = 100_000  # topics, and mappings, of one broker; RocketMQ advises some 10,000 topics at most
 
 _I32 = struct.Struct(">i")
 
@@ -63,14 +65,13 @@ def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version
 
 
 def _read_wrapper(wrapper: dict[str, Any], servers: list[str] | None) -> RegistrationBody:
-    table = _object(wrapper.get("topicConfigTable"))
+    table = _bounded(_object(wrapper.get("topicConfigTable")), "topics")
     topics = [TopicConfig.from_json(_object(members), name) for name, members in table.items()]
+    mappings = _bounded(_object(wrapper.get("topicQueueMappingInfoMap")), "mappings")
     return RegistrationBody(
         topics={topic.name: topic for topic in topics},
         version=DataVersion.from_json(wrapper.get("dataVersion")),
-        mappings={
-            topic: _mapping(_object(info)) for topic, info in _object(wrapper.get("topicQueueMappingInfoMap")).items()
-        },
+        mappings={topic: _mapping(_object(info)) for topic, info in mappings.items()},
         filter_servers=servers,
     )
 
@@ -89,17 +90,27 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
+def _bounded(table: dict[str, Any], what: str) -> dict[str, Any]:
+    _check_count(len(table), what)
+    return table
+
+
+def _check_count(count: int, what: str) -> None:
+    if not 0 <= count <= MAX_ENTRIES:
+        raise FormatError(f"it holds {count} {what}, a name server reads up to {MAX_ENTRIES}")
+
+
 # --- compressed -----------------------------------------------------------------------------------------------------
 
 
 def _read_compressed(body: bytes, *, with_mappings: bool) -> RegistrationBody:
     blocks = _Blocks(_inflate(body))
-    version = DataVersion.from_json(_object(loads(blocks.block())))
-    topics = [_topic_of_text(blocks.block().decode()) for _ in range(blocks.number())]
-    servers = [str(server) for server in loads(blocks.block()) or []]
+    version = DataVersion.from_json(_object(loads_strict(blocks.block())))
+    topics = [_topic_of_text(blocks.block().decode()) for _ in range(blocks.count("topics"))]
+    servers = [str(server) for server in loads_strict(blocks.block()) or []]
     mappings = []
     if with_mappings:
-        mappings = [_mapping(_object(loads(blocks.block()))) for _ in range(blocks.number())]
+        mappings = [_mapping(_object(loads_strict(blocks.block()))) for _ in range(blocks.count("mappings"))]
     return RegistrationBody(
         topics={topic.name: topic for topic in topics if topic is not None},
         version=version,
@@ -128,6 +139,12 @@ class _Blocks:
         self._at += 4
         return int(value)
 
+    def count(self, what: str) -> int:
+        """How many blocks come."""
+        value = self.number()
+        _check_count(value, what)
+        return value
+
     def block(self) -> bytes:
         size, start = self.number(), self._at
         if not 0 <= size <= len(self._data) - start:
@@ -137,21 +154,28 @@ class _Blocks:
 
 
 def _topic_of_text(text: str) -> TopicConfig | None:
-    """Read one topic line; None for one RocketMQ would not read (fewer than five words)."""
+    """Read one topic line; None for one RocketMQ would not read (fewer than five words).
+
+    Raises:
+        FormatError: it is empty, which RocketMQ would pass over too but no broker sends.
+        ValueError: a number is none, or out of bounds.
+    """
+    if not text:
+        raise FormatError("a topic line is empty")
     words = text.split(" ")
     if len(words) < 5:
         return None
     attributes: dict[str, Any] = {}
     if len(words) > 5:
         try:
-            attributes = _object(json.loads(words[5]))
-        except ValueError:
+            attributes = _object(loads_strict(words[5]))
+        except FormatError:
             attributes = {}  # cut at a blank; the topic itself is whole
     return TopicConfig(
         name=words[0],
-        read_queues=int(words[1]),
-        write_queues=int(words[2]),
-        perm=int(words[3]),
+        read_queues=bounded(words[1], "readQueueNums"),
+        write_queues=bounded(words[2], "writeQueueNums"),
+        perm=bounded(words[3], "perm"),
         filter_type=words[4],
         attributes={str(key): str(value) for key, value in attributes.items()},
     )
