@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from fake_store import FakeStore, entry
 
-from gantrymq.broker.longpoll import HeldPulls
+from gantrymq.broker import longpoll
+from gantrymq.broker.longpoll import MAX_HOLD_S, HeldPulls
 from gantrymq.errors import FilterFailed
 from gantrymq.model.queue import Queue
 
@@ -35,7 +36,7 @@ class Bench:
         self.woken = []
 
     def hold(self, name, *, queue=QUEUE, wanted=0, match=None, timeout_s=15, connection=None):
-        self.held.hold(queue, wanted, match or Match(), timeout_s, connection, lambda: self.woken.append(name))
+        return self.held.hold(queue, wanted, match or Match(), timeout_s, connection, lambda: self.woken.append(name))
 
 
 @pytest.fixture
@@ -144,3 +145,29 @@ def test_who_is_woken_may_hold_again_at_once(bench):
     assert bench.woken == ["first"]
     bench.held.arrived([entry(queue_offset=1)])
     assert bench.woken == ["first", "second"]
+
+
+def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
+    monkeypatch.setattr(longpoll, "MAX_HOLDS_OF_CONNECTION", 2)
+    greedy, other = object(), object()
+    assert [bench.hold("greedy", connection=greedy) for _ in range(3)] == [True, True, False]
+    assert bench.hold("other", connection=other)
+    bench.held.arrived([entry()])
+    assert bench.woken == ["greedy", "greedy", "other"]
+    assert bench.hold("again", connection=greedy)
+
+
+def test_all_connections_together_hold_so_many_and_no_more(bench, monkeypatch):
+    monkeypatch.setattr(longpoll, "MAX_HOLDS", 3)
+    assert [bench.hold(name, connection=object()) for name in "abcd"] == [True, True, True, False]
+    bench.clock.advance(15)
+    assert bench.woken == ["a", "b", "c"]
+    assert bench.hold("e")
+
+
+def test_nothing_is_held_longer_than_ten_minutes(bench):
+    bench.hold("for ever", timeout_s=2**63 / 1000)
+    bench.clock.advance(MAX_HOLD_S - 0.001)
+    assert bench.woken == []
+    bench.clock.advance(0.001)
+    assert bench.woken == ["for ever"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from broker_desk import pull_ext, records, run_broker
 
+from gantrymq.broker import longpoll
 from gantrymq.plugins import Plugins
 
 
@@ -163,6 +164,25 @@ def test_without_long_polling_a_hold_is_short(broker):
         assert 0.5 <= desk.clock.monotonic() - before < 0.6
 
     broker(main, longPollingEnable=False, shortPollingTimeMills=500)
+
+
+def test_a_pull_beyond_those_that_may_be_held_is_answered_at_once(broker, monkeypatch):
+    monkeypatch.setattr(longpoll, "MAX_HOLDS_OF_CONNECTION", 1)
+
+    async def main(desk):
+        await desk.send("T")
+        held = desk.peer().later(11, pull_ext("T", 1, wait_s=15))
+        greedy = desk.peer()
+        first = greedy.later(11, pull_ext("T", 1, wait_s=15))
+        await desk.clock.sleep(1)
+        before = desk.clock.monotonic()
+        answer = await greedy.later(11, pull_ext("T", 1, wait_s=15))
+        assert (answer.code, answer.remark) == (19, "OFFSET_OVERFLOW_ONE")
+        assert desk.clock.monotonic() - before < 0.1
+        await desk.send("T")
+        assert [(await each).code for each in (held, first)] == [0, 0]
+
+    broker(main)
 
 
 def test_a_lost_connection_takes_its_holds_along(broker):

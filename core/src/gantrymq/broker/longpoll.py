@@ -1,7 +1,9 @@
 """Held pulls: requests that found nothing and wait for an arrival or their deadline.
 
 Unlike RocketMQ's scan every five seconds, each hold has a timer of its own, so a deadline is kept to the millisecond;
-an arrival that matches the hold's filter wakes it at once.
+an arrival that matches the hold's filter wakes it at once. A hold takes some 3 KB, so there is a bound for how many
+there are of one connection and in all, and for how long one lasts: a pull beyond them is answered at once, as without
+long polling. A client holds one pull for each of its queues, for 15 to 30 s.
 
 Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
 """
@@ -9,11 +11,16 @@ Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from gantrymq.errors import FilterFailed
 from gantrymq.interfaces import Connection, DispatchEntry, MessageFilter, MessageStore
 from gantrymq.model.queue import Queue
 from gantrymq.world import Clock, Timer
+
+MAX_HOLDS: Final = 100_000  # as many as RocketMQ holds pops by default (maxPopPollingSize); it bounds no pulls
+MAX_HOLDS_OF_CONNECTION: Final = 10_000
+MAX_HOLD_S: Final = 600.0  # RocketMQ holds for as long as it is asked to, up to 292 million years
 
 
 class Hold:
@@ -39,7 +46,7 @@ class HeldPulls:
         self._store = store
         self._clock = clock
         self._by_queue: dict[Queue, dict[Hold, None]] = {}
-        self._by_connection: dict[Connection, set[Hold]] = {}
+        self._by_connection: dict[Connection | None, set[Hold]] = {}
         self.count = 0
 
     def hold(
@@ -50,14 +57,20 @@ class HeldPulls:
         timeout_s: float,
         connection: Connection | None,
         wake: Callable[[], None],
-    ) -> None:
-        """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout."""
+    ) -> bool:
+        """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout.
+
+        Returns False, and will call nothing, when the connection or the broker holds as many as it may.
+        """
+        if self.count >= MAX_HOLDS or len(self._by_connection.get(connection, ())) >= MAX_HOLDS_OF_CONNECTION:
+            return False
         hold = Hold(queue, wanted, match, connection, wake)
         self._by_queue.setdefault(queue, {})[hold] = None
         if connection is not None:
             self._by_connection.setdefault(connection, set()).add(hold)
         self.count += 1
-        hold.timer = self._clock.call_later(timeout_s, self._release, hold)
+        hold.timer = self._clock.call_later(min(timeout_s, MAX_HOLD_S), self._release, hold)
+        return True
 
     def arrived(self, entries: Sequence[DispatchEntry]) -> None:
         """Wake what *entries* satisfy. Budget: 0.2 us an entry that nobody waits for."""

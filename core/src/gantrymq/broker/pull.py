@@ -244,9 +244,8 @@ class Puller:
         queue = Queue(request.topic, request.queue_id)
         if self._store.bounds(queue).max_offset > request.queue_offset:  # it came while a cold read was under way
             wake()
-        else:
-            self._held.hold(queue, request.queue_offset, match, timeout_ms / 1000, connection, wake)
-        return True
+            return True
+        return self._held.hold(queue, request.queue_offset, match, timeout_ms / 1000, connection, wake)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
