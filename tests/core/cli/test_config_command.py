@@ -54,19 +54,26 @@ def test_a_key_of_the_name_server_alone_is_found_too():
     assert explain("listenPort", "--server", "nameserver")["default"] == 9876
 
 
+def test_a_key_that_nobody_knows_says_which_is_near():
+    result = invoke("--explain", "flushDiskTyp")
+    assert result.exit_code == 1
+    assert "there is no setting flushDiskTyp (did you mean flushDiskType?)" in result.stderr
+    assert result.stdout == ""
+
+
 @pytest.mark.parametrize(
-    ("key", "sentence"),
+    ("key", "server", "default", "sentence"),
     [
-        ("flushDiskTyp", "there is no setting flushDiskTyp (did you mean flushDiskType?)"),
-        ("aclEnable", "a part that is not built here: access control"),
-        ("pullMessageThreadPoolNums", "no effect here"),
+        ("fileReservedTime", "broker", "72", "known to RocketMQ, no effect in this version"),
+        ("flushDelayOffsetInterval", "broker", "10000", "known to RocketMQ, no effect in this version"),
+        ("aclEnable", "broker", "false", "known to RocketMQ, for a part that is not built here: access control"),
     ],
 )
-def test_a_key_that_is_no_setting_here_says_why(key, sentence):
-    result = invoke("--explain", key)
-    assert result.exit_code == 1
-    assert sentence in result.stderr
-    assert result.stdout == ""
+def test_a_key_of_rocketmq_that_has_no_effect_is_explained_too(key, server, default, sentence):
+    found = explain(key)
+    assert found.pop("meaning").startswith(sentence)
+    assert found == {"key": key, "server": server, "rocketmq_default": default}
+    assert sentence in invoke("--explain", key).stdout
 
 
 def test_lists_every_value_with_its_source():

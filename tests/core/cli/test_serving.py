@@ -1,10 +1,13 @@
 """What a ready line says, and when a broker's address misleads."""
 
+import asyncio
+
 import pytest
 
+from gantrymq.cli import serving
 from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, options, store_root
 from gantrymq.cli.serving import Servers, advertises_loopback
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, PluginError
 from gantrymq.world.real import real_world
 
 
@@ -73,3 +76,15 @@ def test_what_a_name_server_changes_is_written_to_the_file_it_was_given(world, t
 def test_what_is_not_built_is_refused(world):
     with pytest.raises(ConfigError, match="brokerRole"):
         broker(world, pairs=("brokerRole=SLAVE",))
+
+
+def test_a_missing_store_plugin_is_found_before_any_port_is_open(world, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(serving, "NameServer", lambda *given: started.append(given))
+    asked = Asked("test", pairs=("store=nowhere", f"storePathRootDir={tmp_path / 'store'}"))
+    name_server = name_server_settings(world, Asked("test"))
+    servers = Servers(world, name_server, broker_settings(world, asked, strict=False))
+    with pytest.raises(PluginError, match="store"):
+        asyncio.run(servers.start())
+    assert started == []
+    assert not (tmp_path / "store").exists()

@@ -14,6 +14,8 @@ from gantrymq.errors import ConfigError
 from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, is_rocketmq_key
 from gantrymq.settings_load import nearest
 
+Document = dict[str, Value | list[str] | None]
+
 
 class Found(NamedTuple):
     """A declared setting and the server it belongs to."""
@@ -38,11 +40,11 @@ def config(file: Path | None, pairs: tuple[str, ...], server: str, explain: str 
     other = "nameserver" if server == "broker" else "broker"
     if explain not in by_server[server].schema and file is None and not pairs:
         by_server[other] = _settings(other, None, ())
-    found = _find(by_server, explain)
+    document = _unused(by_server, explain) or _document(_find(by_server, explain))
     if output == "json":
-        print_json(_document(found))
+        print_json(document)
     else:
-        for name, text in _document(found).items():
+        for name, text in document.items():
             if text not in (None, ""):
                 click.echo(f"{name.replace('_', ' '):17} {_text(text)}")
 
@@ -70,25 +72,33 @@ def _show(settings: Settings, output: str) -> None:
         print_table(("key", "value", "from"), ((k, _text(v), settings.source(k)) for k, v in values.items()))
 
 
+def _unused(by_server: dict[str, Settings], key: str) -> Document | None:
+    """What to say of a key that RocketMQ knows and nothing here declares; None for any other."""
+    if not is_rocketmq_key(key) or any(key in settings.schema for settings in by_server.values()):
+        return None
+    of_name_server = key in NAME_SERVER_DEFAULTS and key not in BROKER_DEFAULTS
+    server, defaults = ("nameserver", NAME_SERVER_DEFAULTS) if of_name_server else ("broker", BROKER_DEFAULTS)
+    meaning = "known to RocketMQ, no effect in this version; a file may contain it"
+    if key in NOT_BUILT:
+        meaning = f"known to RocketMQ, for a part that is not built here: {NOT_BUILT[key][1]}"
+    return {"key": key, "server": server, "meaning": meaning, "rocketmq_default": defaults.get(key) or None}
+
+
 def _find(by_server: dict[str, Settings], key: str) -> Found:
     """The declaration of *key*.
 
     Raises:
-        ConfigError: there is none; says whether RocketMQ knows the key, or which key is near.
+        ConfigError: there is none; says which key is near.
     """
     for server, settings in by_server.items():
         if key in settings.schema:
             defaults = BROKER_DEFAULTS if server == "broker" else NAME_SERVER_DEFAULTS
             return Found(server, settings.schema[key], settings, defaults.get(key))
-    if key in NOT_BUILT:
-        raise ConfigError(f"{key} is a setting of RocketMQ for a part that is not built here: {NOT_BUILT[key][1]}")
-    if is_rocketmq_key(key):
-        raise ConfigError(f"{key} is a setting of RocketMQ that has no effect here; a file may contain it")
     known = [name for settings in by_server.values() for name in settings.schema]
     raise ConfigError(f"there is no setting {key}{nearest(key, known)}; gantrymq config lists them")
 
 
-def _document(found: Found) -> dict[str, Value | list[str] | None]:
+def _document(found: Found) -> Document:
     setting, settings = found.setting, found.settings
     return {
         "key": setting.key,

@@ -53,6 +53,8 @@ class Servers:
         Raises:
             ConfigError, PluginError, StoreError: as the servers do; what was started is stopped again.
         """
+        if self.broker is not None:  # before any port is open
+            self.broker.plugins.store(self.broker.settings.text("store"))
         try:
             if self.name_server is not None:
                 await self._start_name_server(self.name_server)
