@@ -8,13 +8,12 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
 from gantrymq.client.calls import Calls, refused
-from gantrymq.client.instance import ClientInstance, join
+from gantrymq.client.joined import Joined
 from gantrymq.client.routes import ClusterInfo, TopicRoute, parse_clusters, parse_route
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, NoRoute
 from gantrymq.loose_json import loads, object_key
@@ -50,7 +49,7 @@ class QueueStats:
     updated_ms: int  # store time of the last message, 0 without one
 
 
-class Admin:
+class Admin(Joined):
     """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
 
     def __init__(
@@ -70,30 +69,8 @@ class Admin:
             tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
                 By default any certificate of a server is believed, as in RocketMQ.
         """
-        self._join = (namesrv, world)
-        self._tls = tls
+        super().__init__(namesrv, world, tls=tls)
         self._timeout_s = timeout_s
-        self._instance: ClientInstance | None = None
-
-    async def start(self) -> None:
-        """Make the client's instance. Raises ConfigError: a name server's address is not host:port."""
-        if self._instance is None:
-            self._instance = await join(*self._join, tls=self._tls)
-
-    async def close(self) -> None:
-        """Close the connections; harmless when repeated."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            await instance.leave()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # --- name servers ---------------------------------------------------------------------------------------------
 
@@ -265,11 +242,6 @@ class Admin:
 
     def _calls(self) -> Calls:
         return self._started().calls
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise ClientError("the admin client is not started; use 'async with Admin(...)' or start()")
-        return self._instance
 
 
 def _members(reply: Command, what: str) -> dict[Any, Any]:

@@ -12,16 +12,14 @@ client/.../impl/MQAdminImpl.java (offsets), client/.../consumer/store/RemoteBrok
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from gantrymq.client.calls import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.identity import DEFAULT_INSTANCE
-from gantrymq.client.instance import ClientInstance, join
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.joined import Joined
 from gantrymq.client.pull_result import PullResult, read_pull_reply
-from gantrymq.errors import BrokerRefused, ClientError
+from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
@@ -45,7 +43,7 @@ PULL_TIMEOUT_S = 10.0  # beyond the time that the broker may hold a pull
 _MAX_BYTES = 0x7FFFFFFF
 
 
-class PullConsumer:
+class PullConsumer(Joined):
     """Reads queues for one consumer group; used as ``async with``, or between `start` and `close`."""
 
     def __init__(
@@ -77,49 +75,17 @@ class PullConsumer:
         """
         names.check_group(group)
         self.group = group
-        self._join = (namesrv, world, instance_name, unit_name, client_ip)
-        self._tls = tls
-        self._instance: ClientInstance | None = None
+        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
         self._topics: list[str] = []
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
 
-    async def start(self) -> None:
-        """Join (or make) the client's instance and begin heartbeats.
+    def _register(self, instance: ClientInstance) -> None:
+        instance.register_consumer(
+            ConsumerInfo(self.group, "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", self._subscriptions)
+        )
 
-        Raises:
-            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
-            ClientError: the group is already in use by the same instance.
-        """
-        if self._instance is not None:
-            return
-        namesrv, world, name, unit, address = self._join
-        instance = await join(namesrv, world, instance=name, unit=unit, address=address, tls=self._tls)
-        try:
-            instance.register_consumer(
-                ConsumerInfo(
-                    self.group, "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", self._subscriptions
-                )
-            )
-        except ClientError:
-            await instance.leave()
-            raise
-        self._instance = instance
-
-    async def close(self) -> None:
-        """Tell the brokers and close what nobody else uses; harmless when repeated. Commits nothing."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            await instance.unregister_consumer(self.group)
-            await instance.leave()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    async def _unregister(self, instance: ClientInstance) -> None:
+        await instance.unregister_consumer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Readable queues of *topic*, sorted by broker and id, at least one; asked afresh at every call.
@@ -253,10 +219,3 @@ class PullConsumer:
 
     def _subscriptions(self) -> list[Subscription]:
         return [Subscription(topic) for topic in self._topics]
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise ClientError(
-                f"the consumer {self.group} is not started; use 'async with PullConsumer(...)' or start()"
-            )
-        return self._instance

@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
 
 from gantrymq.client import checks
 from gantrymq.client.identity import DEFAULT_INSTANCE
-from gantrymq.client.instance import ClientInstance, join
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.joined import Joined
 from gantrymq.client.outgoing import Outgoing, SendIdentity, prepare, prepare_batch, send_request
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.selection import QueueTurns
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,
-    ClientError,
     ConnectFailed,
     ConnectionLost,
     InvalidParameter,
@@ -53,7 +51,7 @@ _LOST = (ConnectFailed, ConnectionLost, CallTimeout, NoRoute)
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
-class Producer:
+class Producer(Joined):
     """Sends messages of one producer group; used as ``async with``, or between `start` and `close`."""
 
     def __init__(
@@ -102,8 +100,7 @@ class Producer:
         """
         checks.check_producer_group(group)
         self.group = group
-        self._join = (namesrv, world, instance_name, unit_name, client_ip)
-        self._tls = tls
+        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
         self._identity = SendIdentity(group, default_topic, default_topic_queues)
         self._attempts = 1 + retries
         self._async_attempts = 1 + async_retries
@@ -111,47 +108,18 @@ class Producer:
         self._attempt_timeout_s = attempt_timeout_s
         self._compression = (compress_over, compress_level)
         self._max_bytes = max_message_bytes
-        self._instance: ClientInstance | None = None
         self._turns: QueueTurns | None = None
         self._under_way: dict[asyncio.Task[SendResult], None] = {}  # in the order in which they began
 
-    async def start(self) -> None:
-        """Join (or make) the client's instance and begin heartbeats.
-
-        Raises:
-            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
-            ClientError: the group is already in use by the same instance.
-        """
-        if self._instance is not None:
-            return
-        namesrv, world, name, unit, address = self._join
-        instance = await join(namesrv, world, instance=name, unit=unit, address=address, tls=self._tls)
-        try:
-            instance.register_producer(self.group)
-        except ClientError:
-            await instance.leave()
-            raise
+    def _register(self, instance: ClientInstance) -> None:
+        instance.register_producer(self.group)
         self._turns = QueueTurns(instance.world.random)
-        self._instance = instance
 
-    async def close(self) -> None:
-        """Wait for sends under way, tell the brokers and close what nobody else uses; harmless when repeated."""
-        if self._instance is None:
-            return
+    async def _finish(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            await instance.unregister_producer(self.group)
-            await instance.leave()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+    async def _unregister(self, instance: ClientInstance) -> None:
+        await instance.unregister_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Queues that messages of *topic* may be sent to, at least one.
@@ -313,11 +281,6 @@ class Producer:
         return await self._started().routes.publish_queues(
             topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
         )
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise ClientError(f"the producer {self.group} is not started; use 'async with Producer(...)' or start()")
-        return self._instance
 
 
 def _checked(queue: MessageQueue, topic: str) -> MessageQueue:
