@@ -1,5 +1,6 @@
 """Small requests that want to cost much: what they announce has a bound."""
 
+import json
 import struct
 import zlib
 
@@ -50,3 +51,25 @@ def test_bi101_a_registration_with_numbers_beyond_java_s(registers):
     registers(topics(b"T %s 1 6 SINGLE_TAG {}" % huge), "true", member="readQueueNums", value=10**30)
     plain = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":-1}}}}'
     registers(plain, "false", member="perm", value=-1)
+
+
+def groups(**names):
+    usual = {"messageModel": "BROADCASTING"}  # members of such a group are told nothing of each other
+    sets = {f"{kind}DataSet": [{"groupName": name, **usual} for name in given] for kind, given in names.items()}
+    return json.dumps({"clientID": "1@2", **sets}).encode()
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_bi102_a_heartbeat_for_too_many_groups(broker, row, kind):
+    with broker.peer() as peer:
+        first = [f"{kind}-{number}" for number in range(990)]
+        assert peer.ask(RequestCode.HEART_BEAT, {}, groups(**{kind: first})).code == 0
+        assert peer.ask(RequestCode.HEART_BEAT, {}, groups(**{kind: first})).code == 0
+        answer = peer.ask(RequestCode.HEART_BEAT, {}, groups(**{kind: [f"../{number}" for number in range(11)]}))
+        row.check(answer.remark, answer.code, kind=kind, count=1001)
+
+
+def test_bi103_a_heartbeat_for_a_group_of_endless_name(broker, row):
+    with broker.peer() as peer:
+        answer = peer.ask(RequestCode.HEART_BEAT, {}, groups(producer=["p" * 1_000_000]))
+        row.check(answer.remark, answer.code, kind="producer", length=1_000_000)

@@ -116,3 +116,18 @@ def test_who_is_silent_for_too_long_is_named_once(clients, join, clock):
     assert clients.silent(120_000) == [old]
     clients.register_producer("PG", Member(old, "c1", "JAVA", 479, clock.now_ms()))
     assert clients.silent(120_000) == []  # its producer was heard
+
+
+def test_the_groups_of_a_connection_are_known_until_it_leaves_them(clients, clock, join):
+    connection, other = FakeConnection(), FakeConnection()
+    join("CG", connection)
+    join("CG", other, "c2")
+    for group in ("P", "Q"):
+        clients.register_producer(group, Member(connection, "c1", "JAVA", 479, clock.now_ms()))
+    assert clients.groups_of(connection) == ({"P", "Q"}, {"CG"})
+    clients.unregister(connection, "P", "CG")
+    assert clients.groups_of(connection) == ({"Q"}, set())
+    clients.connection_lost(connection)
+    assert clients.groups_of(connection) == (set(), set())
+    assert clients.producer_groups() == {}
+    assert clients.groups_of(other) == (set(), {"CG"})

@@ -101,3 +101,16 @@ def test_all_offsets_are_told_as_their_file_holds_them(broker):
         assert full["groupTopicMap"] == {"CG": ["T"]}
 
     broker(main)
+
+
+def test_commits_to_queues_that_cannot_be_there_are_taken_and_forgotten(broker):
+    async def main(desk):
+        await desk.send("T")  # a topic of 4 queues
+        await desk.heartbeat("CG")
+        for queue_id in ("-5", "4", "2147483647"):
+            assert (await desk.ask(15, offset_ext(queueId=queue_id, commitOffset="-99"))).code == 0
+        assert "T@CG" not in desk.tables.offsets.table
+        assert (await desk.ask(15, offset_ext(queueId="3", commitOffset="1"))).code == 0
+        assert desk.tables.offsets.table["T@CG"] == {3: 1}
+
+    broker(main)

@@ -7,7 +7,7 @@ Source: apache/rocketmq broker/.../client/ConsumerManager.java, ConsumerGroupInf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 import attrs
 
@@ -72,6 +72,8 @@ class ClientTable:
         self._now_ms = now_ms
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
+        self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
+        self._consumes: dict[Connection, set[str]] = {}
         self._listeners: list[Callable[[ConsumerGroup], None]] = []
 
     def on_change(self, listener: Callable[[ConsumerGroup], None]) -> None:
@@ -101,8 +103,13 @@ class ClientTable:
         found.update(dict.fromkeys(self._producers.get(group, {})))
         return list(found)
 
+    def groups_of(self, connection: Connection) -> tuple[Set[str], Set[str]]:
+        """The producer groups and the consumer groups that a connection is in."""
+        return self._produces.get(connection, frozenset()), self._consumes.get(connection, frozenset())
+
     def register_producer(self, group: str, member: Member) -> None:
         """Note a producer's heartbeat."""
+        self._produces.setdefault(member.connection, set()).add(group)
         self._producers.setdefault(group, {})[member.connection] = member
 
     def register_consumer(
@@ -121,6 +128,7 @@ class ClientTable:
         known.message_model = message_model
         known.consume_from_where = consume_from_where
         joined = member.connection not in known.members
+        self._consumes.setdefault(member.connection, set()).add(group)
         known.members[member.connection] = member
         changed = subscriptions is not None and known.subscribe(subscriptions)
         if joined or changed:
@@ -136,9 +144,9 @@ class ClientTable:
 
     def connection_lost(self, connection: Connection) -> None:
         """Take a closed connection out of every group."""
-        for group in list(self._producers):
+        for group in list(self._produces.get(connection, ())):
             self._leave_producers(group, connection)
-        for group in list(self._consumers):
+        for group in [group for group in self._consumers if group in self._consumes.get(connection, ())]:
             self._leave_consumers(group, connection)
 
     def silent(self, older_than_ms: int) -> list[Connection]:
@@ -152,11 +160,13 @@ class ClientTable:
         return [connection for connection, at in heard.items() if at < limit]
 
     def _leave_producers(self, group: str, connection: Connection) -> None:
+        _discard(self._produces, connection, group)
         members = self._producers.get(group)
         if members is not None and members.pop(connection, None) is not None and not members:
             del self._producers[group]
 
     def _leave_consumers(self, group: str, connection: Connection) -> None:
+        _discard(self._consumes, connection, group)
         known = self._consumers.get(group)
         if known is None or known.members.pop(connection, None) is None:
             return
@@ -167,3 +177,11 @@ class ClientTable:
     def _tell(self, group: ConsumerGroup) -> None:
         for listener in self._listeners:
             listener(group)
+
+
+def _discard(groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
+    groups = groups_of.get(connection)
+    if groups is not None:
+        groups.discard(group)
+        if not groups:
+            del groups_of[connection]

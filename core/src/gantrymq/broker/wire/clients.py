@@ -6,7 +6,7 @@ AdminBrokerProcessor.java (lockBatchMQ, unlockBatchMQ), client/DefaultConsumerId
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.broker.clients import BROADCASTING, ClientTable, ConsumerGroup, Member
 from gantrymq.broker.filters import Filters
@@ -35,6 +35,9 @@ from gantrymq.remoting.headers import (
     UnregisterClientRequest,
 )
 from gantrymq.world import Clock
+
+MAX_GROUPS: Final = 1000  # of a connection, of each kind; a client has a few, and RocketMQ has no bound
+MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no bound
 
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
@@ -113,6 +116,7 @@ class ClientRequests:
             for data in objects_in(body, "consumerDataSet")
         ]
         producers = [str(data.get("groupName") or "") for data in objects_in(body, "producerDataSet")]
+        self._check_count(connection, producers, [group for group, _, _ in consumers])
         without_subscriptions = bool(body.get("withoutSub") or body.get("isWithoutSub"))
         member = Member(connection, client_id, language_name(asked.language), asked.version, self._clock.now_ms())
         changed = fingerprint == 0
@@ -140,6 +144,23 @@ class ClientRequests:
         for group in producers:
             self._clients.register_producer(group, member)
         return ok(asked, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
+
+    def _check_count(self, connection: Connection, producers: list[str], consumers: list[str]) -> None:
+        """Refuse a connection that would be in more groups than any client has.
+
+        Raises:
+            RefusedWith: code 1; it joins none of them.
+        """
+        in_producers, in_consumers = self._clients.groups_of(connection)
+        for what, wanted, known in (("producer", producers, in_producers), ("consumer", consumers, in_consumers)):
+            count = len(known | set(wanted))
+            if count > MAX_GROUPS:
+                raise RefusedWith(1, f"a connection may be in {MAX_GROUPS} {what} groups, this one wants {count}")
+            longest = max(map(len, wanted), default=0)
+            if longest > MAX_GROUP_LENGTH:
+                raise RefusedWith(
+                    1, f"a {what} group's name has {longest} characters, at most {MAX_GROUP_LENGTH} may be"
+                )
 
     def unregister(self, asked: Command, connection: Connection) -> Command:
         """35: a client leaves."""

@@ -70,9 +70,12 @@ class OffsetRequests:
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
         if self._groups.known(header.consumer_group) is None:
             raise GroupNotExist(f"Group {header.consumer_group} not exist!")
-        if self._topics.get(header.topic) is None:
+        topic = self._topics.get(header.topic)
+        if topic is None:
             raise TopicNotExist(f"Topic {header.topic} not exist!")
-        self._offsets.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
+        # RocketMQ stores an offset for any queue id; here the table does not grow by queues that cannot be there.
+        if 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
+            self._offsets.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
         return ok(asked, {})
 
     def search(self, asked: Command, connection: Connection) -> Command:
