@@ -15,7 +15,7 @@ import pytest
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.frame import FrameDecoder
-from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.world import World
 from gantrymq.world.real.network import RealNetwork
 
@@ -152,11 +152,14 @@ class Rig:
     def __init__(self, clock: ManualClock, world: World) -> None:
         self.clock, self.world = clock, world
         self.unfinished = UnfinishedFrames(1 << 30)
+        self.unwritten = UnwrittenBytes(1 << 30)
 
     def connect(
         self, handler: Any = None, *, sniffing: bool = True, **limits: Any
     ) -> tuple[Connection, RecordingTransport]:
-        connection = Connection(self.world, handler, Limits(**limits), self.unfinished, sniffing=sniffing)
+        connection = Connection(
+            self.world, handler, Limits(**limits), self.unfinished, self.unwritten, sniffing=sniffing
+        )
         transport = RecordingTransport()
         transport.protocol = connection
         connection.connection_made(transport)

@@ -9,7 +9,7 @@ import pytest
 from gantrymq.errors import CallTimeout, ConnectionLost
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
 from gantrymq.remoting.frame import split_frame
-from gantrymq.remoting.limits import UnfinishedFrames
+from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
 
 
 def in_loop(test):
@@ -409,3 +409,51 @@ async def test_opaques_in_use_are_passed_over(rig):
     second.cancel()
     await turn()
     assert connection._calls == {}
+
+
+@in_loop
+async def test_a_crowd_of_slow_readers_costs_bounded_memory_and_the_greediest_goes_first(rig, recorder, caplog):
+    rig.unwritten = UnwrittenBytes(50_000)
+    crowd = [rig.connect(recorder(echo)) for _ in range(10)]
+    for number, (connection, transport) in enumerate(crowd):
+        transport.slow = True
+        connection.data_received(asked(body=bytes(1000 + 1000 * number)))
+        await turn()
+        assert rig.unwritten.total <= 50_000
+    assert [transport.aborted for _, transport in crowd] == [False] * 9 + [True]
+    assert "wait to be written, limit 50000" in caplog.text
+    honest, transport = rig.connect(recorder(echo))
+    honest.data_received(asked(body=bytes(30_000)))
+    await turn()
+    assert len(transport.commands) == 1
+    assert not transport.closing
+
+
+@in_loop
+async def test_what_was_written_meanwhile_does_not_count(rig, recorder):
+    rig.unwritten = UnwrittenBytes(10_000)
+    (first, one), (second, two) = rig.connect(recorder(echo)), rig.connect(recorder(echo))
+    one.slow = two.slow = True
+    first.data_received(asked(body=bytes(8000)))
+    await turn()
+    assert rig.unwritten.total == one.held > 8000
+    one.drain(one.held)  # below the mark of a pause, so nobody is told
+    second.data_received(asked(body=bytes(9000)))
+    await turn()
+    assert not one.closing
+    assert not two.closing
+    assert rig.unwritten.total == two.held > 9000
+    second.abort()
+    await turn()
+    assert rig.unwritten.total == 0
+
+
+@in_loop
+async def test_a_drained_backlog_leaves_the_account(rig, recorder):
+    connection, transport = rig.connect(recorder(echo), pause_reading_bytes=1000)
+    transport.slow = True
+    connection.data_received(asked(body=bytes(5000)))
+    await turn()
+    assert rig.unwritten.total == transport.held > 5000
+    transport.drain(transport.held)
+    assert rig.unwritten.total == 0

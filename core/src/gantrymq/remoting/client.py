@@ -14,7 +14,7 @@ from gantrymq.remoting.addresses import parse_address
 from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection, Requests
-from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
@@ -50,6 +50,7 @@ class RemotingClient:
         self._serialize = serialize
         self._tls = None if tls is None else tls.context()
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
+        self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
         self._connections: dict[str, Connection] = {}  # those that new calls use
         self._opened: dict[Connection, None] = {}  # all that are open
         self._emptied: asyncio.Event | None = None
@@ -176,7 +177,7 @@ class RemotingClient:
 
     def _protocol(self) -> Connection:
         connection = Connection(
-            self._world, self._handler, self.limits, self._unfinished, sniffing=False, tls=self._tls
+            self._world, self._handler, self.limits, self._unfinished, self._unwritten, sniffing=False, tls=self._tls
         )
         connection.serialize = self._serialize
         return connection

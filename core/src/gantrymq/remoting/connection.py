@@ -20,7 +20,7 @@ from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, 
 from gantrymq.remoting.command import Command, decode, encode, encode_head
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.gate import Gate
-from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.preamble import Beginning, sniff
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Timer, World
@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         handler: Requests | None,
         limits: Limits,
         unfinished: UnfinishedFrames,
+        unwritten: UnwrittenBytes,
         *,
         sniffing: bool,
         opened: Callable[[Connection], bool] | None = None,
@@ -82,6 +83,8 @@ class Connection(asyncio.Protocol):
         self._handler = handler
         self._limits = limits
         self._unfinished = unfinished
+        self._unwritten = unwritten
+        self._backlog = 0  # what the account of unwritten bytes was told last
         self._opened = opened
         self._gate = gate or Gate()
         self._tls = tls
@@ -290,6 +293,7 @@ class Connection(asyncio.Protocol):
         self._out, self._out_bytes = [], 0
         self._waiting = []
         self._unfinished.update(self, 0, fresh=False)
+        self._note_backlog(0)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         calls, self._calls = self._calls, {}
@@ -309,6 +313,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """The peer has read most of what was waiting."""
+        if self._transport is not None:
+            self._note_backlog(self._transport.get_write_buffer_size())
         self._resume(_PAUSED_BY_PEER)
         self._go_on()
 
@@ -320,6 +326,17 @@ class Connection(asyncio.Protocol):
             held,
             limit,
             self._decoder.pending_bytes,
+        )
+        self.abort()
+
+    def drop_unwritten(self, total: int, limit: int) -> None:
+        """Close in favour of others (see `UnwrittenBytes`)."""
+        log.warning(
+            "%s: closed: %d bytes of all connections wait to be written, limit %d, and this one's %d are the most",
+            self.address,
+            total,
+            limit,
+            self.unwritten_bytes,
         )
         self.abort()
 
@@ -472,6 +489,14 @@ class Connection(asyncio.Protocol):
                 self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not look after writelines
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._go_on)
+        backlog = transport.get_write_buffer_size()
+        if backlog or self._backlog:
+            self._note_backlog(backlog)
+
+    def _note_backlog(self, size: int) -> None:
+        if size != self._backlog:
+            self._backlog = size
+            self._unwritten.update(self, size)
 
     def _set_water_marks(self, transport: asyncio.Transport) -> None:
         """Say when `pause_writing` and `resume_writing` are due; the transport looks at once whether one is."""

@@ -1,4 +1,4 @@
-"""What a server or client lets its peers cost, and the account of unfinished frames over all connections.
+"""What a server or client lets its peers cost, and what all connections hold: unfinished frames and unwritten bytes.
 
 Everything here has a bound, so that a slow reader, a flood of connections or a crowd of half-sent frames takes a known
 amount of memory and nobody else waits for it.
@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.remoting.frame import MAX_FRAME_BYTES
 
-__all__ = ["Limits", "UnfinishedFrames"]
+__all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes"]
 
 MIB: Final = 1024 * 1024
 
@@ -25,6 +25,7 @@ class Limits:
     max_connections: int = 10_000  # further ones are closed as they come
     pause_reading_bytes: int = MIB  # unwritten: above it nothing more is read from the peer, until a quarter is left
     max_unwritten_bytes: int = 64 * MIB  # unwritten: above it the connection is closed
+    max_unwritten_total_bytes: int = 1024 * MIB  # over all connections: above it see `UnwrittenBytes`
     max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
     idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
     connect_timeout_s: float = 3.0  # client only, the handshake of TLS included
@@ -71,3 +72,47 @@ class UnfinishedFrames:
         total = self.total
         self.total -= self._held.pop(holder)
         holder.drop_unfinished(total, self._limit)
+
+
+class Writer(Protocol):
+    """What has bytes that its peer has not taken: a connection."""
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """How many there are now."""
+
+    def drop_unwritten(self, total: int, limit: int) -> None:
+        """Close, because *total* bytes over all connections are over *limit*."""
+
+
+class UnwrittenBytes:
+    """Bytes that wait to be written, over all connections.
+
+    Above the limit the connection that holds most is closed, until the rest is within it. What a connection noted may
+    have been written since, without its telling; so before one is closed all are asked anew.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: dict[Writer, int] = {}
+        self.total = 0
+
+    def update(self, writer: Writer, held: int) -> None:
+        """Note that *writer* now holds *held* bytes; may close connections, *writer* among them."""
+        self.total += held - self._held.get(writer, 0)
+        if held:
+            self._held[writer] = held
+        else:
+            self._held.pop(writer, None)
+        if self.total > self._limit:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        asked = {writer: writer.unwritten_bytes for writer in self._held}
+        self._held = {writer: held for writer, held in asked.items() if held}
+        self.total = sum(self._held.values())
+        while self.total > self._limit:
+            greediest = max(self._held, key=self._held.__getitem__)
+            total = self.total
+            self.total -= self._held.pop(greediest)
+            greediest.drop_unwritten(total, self._limit)

@@ -10,7 +10,7 @@ import logging
 
 from gantrymq.remoting.connection import Connection, Requests
 from gantrymq.remoting.gate import Gate
-from gantrymq.remoting.limits import Limits, UnfinishedFrames
+from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
@@ -40,6 +40,7 @@ class RemotingServer:
         self._world = world
         self._handler = handler
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
+        self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
         self._connections: dict[Connection, None] = {}  # in the order they came
         self._listener: Listener | None = None
         self._emptied: asyncio.Event | None = None
@@ -96,6 +97,7 @@ class RemotingServer:
             self._handler,
             self.limits,
             self._unfinished,
+            self._unwritten,
             sniffing=True,
             opened=self._opened,
             gate=self._gate,
