@@ -3,7 +3,17 @@ import json
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.loose_json import MAX_DEPTH, ObjectKey, dumps, dumps_standard, int_keys, loads, loads_strict, object_key
+from gantrymq.loose_json import (
+    MAX_DEPTH,
+    MAX_LOOSE_CHARS,
+    ObjectKey,
+    dumps,
+    dumps_standard,
+    int_keys,
+    loads,
+    loads_strict,
+    object_key,
+)
 
 QUEUE = {"brokerName": "b", "queueId": 0, "topic": "T"}
 
@@ -194,3 +204,11 @@ def test_strict_reading_takes_bare_integer_keys_and_no_other_looseness():
     for text in ("{'a':1}", "[1,,2]", "[" * 200_000, b"\xff"):
         with pytest.raises(FormatError, match="JSON"):
             loads_strict(text)
+
+
+def test_a_long_text_that_only_the_slow_reader_can_read_is_refused():
+    loose = "{'a':'" + "x" * MAX_LOOSE_CHARS + "'}"
+    with pytest.raises(FormatError, match=f"may have {MAX_LOOSE_CHARS} characters, this text has {len(loose)}"):
+        loads(loose)
+    assert loads(loose.replace("'", '"')) == {"a": "x" * MAX_LOOSE_CHARS}
+    assert loads('{0:"' + "x" * MAX_LOOSE_CHARS + '"}') == {0: "x" * MAX_LOOSE_CHARS}

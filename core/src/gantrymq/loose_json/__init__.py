@@ -14,8 +14,18 @@ Sources: com.alibaba:fastjson 1.2.83 JSONLexerBase.java, SerializeWriter.java, I
 remoting/.../protocol/RemotingSerializable.java.
 """
 
-from gantrymq.loose_json.keys import MAX_DEPTH, ObjectKey, int_keys
+from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_CHARS, ObjectKey, int_keys
 from gantrymq.loose_json.reader import loads, loads_strict, object_key
 from gantrymq.loose_json.writer import dumps, dumps_standard
 
-__all__ = ["MAX_DEPTH", "ObjectKey", "dumps", "dumps_standard", "int_keys", "loads", "loads_strict", "object_key"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_LOOSE_CHARS",
+    "ObjectKey",
+    "dumps",
+    "dumps_standard",
+    "int_keys",
+    "loads",
+    "loads_strict",
+    "object_key",
+]

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from gantrymq.errors import FormatError
 
-__all__ = ["MAX_DEPTH", "ObjectKey", "int_keys"]
+__all__ = ["MAX_DEPTH", "MAX_LOOSE_CHARS", "ObjectKey", "int_keys"]
 
 MAX_DEPTH: Final = 128  # nested objects and lists in loose text; strict text may nest as deep as orjson allows (1024)
+MAX_LOOSE_CHARS: Final = 2 * 1024 * 1024  # of a text that only the slow reader can read, some 1 us a character
 
 
 class ObjectKey(Mapping[str, Any]):

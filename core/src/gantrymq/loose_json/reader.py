@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from gantrymq.errors import FormatError
-from gantrymq.loose_json.keys import MAX_DEPTH, ObjectKey
+from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_CHARS, ObjectKey
 from gantrymq.loose_json.references import Resolver
 
 __all__ = ["loads", "loads_strict", "object_key"]
@@ -25,8 +25,9 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
         data: UTF-8 bytes or text.
         raw_numbers: numbers come back as the text they were written with (signatures cover that text).
     Raises:
-        FormatError: not UTF-8, not JSON of either kind, trailing text, nested deeper than `MAX_DEPTH`, or a `$ref` that
-            leads nowhere or into itself; the message gives the position in characters.
+        FormatError: not UTF-8, not JSON of either kind, trailing text, nested deeper than `MAX_DEPTH`, longer than
+            `MAX_LOOSE_CHARS` and neither strict nor strict but for integer keys, or a `$ref` that leads nowhere or into
+            itself; the message gives the position in characters.
     """
     try:
         value = _STRICT_RAW.decode(_text(data)) if raw_numbers else orjson.loads(data)
@@ -34,6 +35,10 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
         text = _text(data)
         value = None if raw_numbers else _read_integer_keys(text)
         if value is None:
+            if len(text) > MAX_LOOSE_CHARS:
+                raise FormatError(
+                    f"JSON that is not strict may have {MAX_LOOSE_CHARS} characters, this text has {len(text)}"
+                ) from None
             return _read_loose(text, raw_numbers)
     if _mentions_ref(data):
         return Resolver(value).resolve(value, ())
