@@ -31,7 +31,7 @@ def test_a_topic_shrinks_from_16_to_8_queues_without_loss(
     consumer = running(driver.push(topic, f"{topic}-group", poll_ms=POLL_MS))
     producer = running(driver.start("produce", topic=topic, pause_ms=2, poll_ms=POLL_MS))
     _wait_for_queues_used(producer, BEFORE)
-    assert queues_of(consumer) == set(range(BEFORE))
+    consumer.wait_for(lambda p: queues_of(p) == set(range(BEFORE)), f"{BEFORE} queues", WAIT_S)
 
     _set_queues(ours, tmp_path, topic, write=AFTER, read=BEFORE)
     _wait_for_queues_used(producer, AFTER)
