@@ -119,6 +119,22 @@ def test_a_send_that_comes_as_the_last_answer_leaves_meets_a_gate_of_its_own(ben
     bench(main)
 
 
+def test_without_gates_a_publication_that_fails_is_told_to_the_senders(bench):
+    """A full disk under the queues, for example: the store shows the messages later by itself."""
+
+    async def main(bench):
+        def full(up_to):
+            raise StoreError("no room for queue entries")
+
+        bench.store.publish = full
+        bench.submit("a", message())
+        bench.submit("b", message(b"bad"), message())
+        await bench.turns()
+        assert bench.calls[1:] == [("a", "StoreError"), ("b", "StoreError")]
+
+    bench(main, gated=False)
+
+
 def test_without_gates_an_append_is_published_and_answered_at_once(bench):
     async def main(bench):
         bench.submit("a", message())

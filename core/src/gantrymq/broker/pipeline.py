@@ -162,13 +162,22 @@ class Pipeline:
         if self._gates:
             self._wait_for_gates(incoming, results)
         else:
-            self._publish(self._appended)
+            unseen = self._published_problem()
             start = 0
             for messages, done in incoming:
                 stop = start + len(messages)
-                done(results[start:stop], None)
+                done(results[start:stop], unseen)
                 start = stop
             self._measure(self._appended)
+
+    def _published_problem(self) -> GantryError | None:
+        """Publish what was appended; why that failed (a full disk under the queues), None where it did not."""
+        try:
+            self._publish(self._appended)
+        except GantryError as error:
+            log.error("messages up to log offset %d cannot be shown to consumers: %s", self._appended, error)
+            return error
+        return None
 
     # --- gates ------------------------------------------------------------------------------------------------------
 
