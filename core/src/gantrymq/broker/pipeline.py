@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq.world import Clock, Timer
+from gantrymq.world.workers import into
 
 Done = Callable[[Sequence[PutResult], GantryError | None], None]
 Published = Callable[[Sequence[DispatchEntry]], None]
@@ -111,16 +112,7 @@ class Pipeline:
             StoreError: the gates failed or took too long.
         """
         future: asyncio.Future[Sequence[PutResult]] = self._loop.create_future()
-
-        def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(results)
-
-        self.submit(messages, done)
+        self.submit(messages, into(future))
         return await future
 
     async def close(self) -> None:

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 Done: TypeAlias = Callable[[T | None, BaseException | None], None]  # one of the two is None
+
+
+def into(answer: asyncio.Future[T]) -> Done[T]:
+    """Return a ``done`` that settles *answer*; whoever gave up waiting hears nothing."""
+
+    def done(result: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(result)  # type: ignore[arg-type]  # None only where T allows it
+        else:
+            answer.set_exception(error)
+
+    return done
 
 
 class Workers(Protocol):

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from gantrymq.world.workers import Done
+from gantrymq.world.workers import Done, into
 
 T = TypeVar("T")
 
@@ -49,16 +49,7 @@ class RealWorkers:
         Cancelling the caller does not stop the work; its result is dropped.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def done(result: T | None, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(result)  # type: ignore[arg-type]  # None only where T allows it
-            else:
-                answer.set_exception(error)
-
-        self.submit(work, *args, done=done)
+        self.submit(work, *args, done=into(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gantrymq.world.clock import Clock
-from gantrymq.world.workers import Done
+from gantrymq.world.workers import Done, into
 
 T = TypeVar("T")
 
@@ -28,16 +28,7 @@ class SimulatedWorkers:
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(*args)`` now, return (or raise) what it does after a delay."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def done(result: T | None, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(result)  # type: ignore[arg-type]  # None only where T allows it
-            else:
-                answer.set_exception(error)
-
-        self.submit(work, *args, done=done)
+        self.submit(work, *args, done=into(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
