@@ -6,6 +6,7 @@ import asyncio
 import random
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from durability_rig.ledger import Findings, Ledger
 from durability_rig.load import TOPICS, Load, make_load_topics, read_everything
 
 from gantrymq.client import Producer
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.formats.record import RecordView, iter_records
 
 REQUESTS = 60
 LOAD_S = 120.0
-ONE_FILE = {"mappedFileSizeCommitLog": 16 * 1024 * 1024}
+WRITTEN_S = 60.0
+SETTINGS = {"mappedFileSizeCommitLog": 16 * 1024 * 1024, "flushIntervalConsumeQueue": 20}  # one log file; brisk ticks
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ (?P<level>[A-Z]+) (?P<logger>[\w.]+): (?P<text>.+)")
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -34,7 +37,7 @@ class Setup:
         self._scratch = folder / "processes"
 
     def broker(self) -> BrokerProcess:
-        return BrokerProcess(self.store, self._scratch, ONE_FILE)
+        return BrokerProcess(self.store, self._scratch, SETTINGS)
 
     def send_until(self, broker: BrokerProcess, end: Callable[[], None]) -> None:
         """Load the broker, and call *end* in the middle of it."""
@@ -68,16 +71,27 @@ class Setup:
         asyncio.run(work())
 
     def killed(self, last_bytes: int | None = None) -> None:
-        """Load a broker and kill it under the load, or after one more message of *last_bytes*."""
+        """Load a broker and kill it under the load, or when one more message of *last_bytes* has its queue entry."""
         with self.broker() as broker:
             if last_bytes is None:
                 self.send_until(broker, broker.send_kill)
             else:
                 self.send_until(broker, lambda: None)
                 self.send_one(broker, last_bytes)
+                self.wait_for_entry(self.records()[-1])
                 broker.send_kill()
             broker.exit_code()
         assert (self.store / "abort").exists()
+
+    def wait_for_entry(self, record: RecordView) -> None:
+        """Wait until the queue entry of *record*, which is in memory at first, is in its file."""
+        path = self.store / "consumequeue" / record.topic / str(record.queue_id) / f"{0:020d}"
+        start = record.queue_offset * ENTRY_BYTES
+        entry = ENTRY.pack(record.log_offset, record.total_size, 0)[:12]  # without its tags code
+        give_up = time.monotonic() + WRITTEN_S
+        while not path.exists() or path.read_bytes()[start : start + len(entry)] != entry:
+            assert time.monotonic() < give_up, f"{path} does not get the entry of {record.log_offset}"
+            time.sleep(0.01)
 
     def compare(self, broker: BrokerProcess) -> Findings:
         """Read everything back."""

@@ -190,6 +190,13 @@ class Rig:
             store._close_files()
         return False
 
+    @staticmethod
+    def write_queues(bench):
+        """Write every queue entry that is in memory only; asserts that it succeeds."""
+        tails = bench.store._queues.tails
+        tails.write_all()
+        assert (tails.refusal, tails.entries) == (None, 0)
+
     def log(self, start=0):
         return self.root / "commitlog" / f"{start:020d}"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import MessageStore, StoreContext
@@ -13,6 +14,7 @@ from gantrymq.testing import StoreContract
 from gantrymq.world import World
 from gantrymq.world.real import real_world
 from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_storage_mmap import queue_tails
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
@@ -30,6 +32,16 @@ class TestContractWithTinyFiles(TestContract):
     """Files roll all the time, three queue files are open at most."""
 
     sizes = {"mappedFileSizeCommitLog": 36864, "mappedFileSizeConsumeQueue": 2000, "maxOpenQueueFiles": 3}
+
+
+class TestContractWithShortTails(TestContract):
+    """Queue entries go to their files a few at a time, so that most reads span files and memory."""
+
+    sizes = {"mappedFileSizeCommitLog": 65536, "mappedFileSizeConsumeQueue": 2000, "maxOpenQueueFiles": 3}
+
+    @pytest.fixture(autouse=True)
+    def short_tails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(queue_tails, "MOST_ENTRIES", 3)
 
 
 class TestContractReadCold(TestContract):

@@ -14,7 +14,10 @@ def body(number):
 
 
 class Workload:
-    """Sends batches, joined ones too, across several log and queue files, drops a topic, and stops cleanly."""
+    """Sends batches, joined ones too, across several log and queue files, drops a topic, and stops cleanly.
+
+    Meanwhile time passes, two ticks a batch, so that queues are written and synced, and the checkpoint moves.
+    """
 
     def __init__(self):
         self.sent = {queue: [] for queue in QUEUES}
@@ -35,6 +38,11 @@ class Workload:
             assert len(results) == size
             for queue, stored in places:
                 self.acknowledged[queue].append(stored)
+            flusher = bench.store._queue_flusher
+            flusher._tick()
+            if size == 8:
+                flusher._thorough_at -= 3600
+            flusher._tick()
         self.dropping = True
         bench.store.drop("B")
         await bench.store.stop()

@@ -75,6 +75,7 @@ def test_a_filtered_get_looks_at_a_bounded_number_of_entries(rig):
 def test_one_get_stays_within_one_queue_file(rig, window):
     async def case(bench):
         await bench.add(*[message() for _ in range(30)])
+        rig.write_queues(bench)
         assert (await bench.get(T0, 15)).next_offset == 20
         assert (await bench.get(T0, 20)).next_offset == 30
 
@@ -131,6 +132,7 @@ def test_a_slice_outlives_the_mapping_of_its_file(rig):
 def test_an_entry_without_a_record_is_passed_over(rig):
     async def case(bench):
         await bench.add(*[message(body=b"%d" % n) for n in range(4)])
+        rig.write_queues(bench)
         rig.patch(rig.queue(), 20, PRE_BLANK + ENTRY.pack(1 << 40, 100, 0))
         got = await bench.get(T0, 1, GetLimit(max_count=2))
         assert (got.status, got.next_offset, got.count) == (GetStatus.MESSAGE_WAS_REMOVING, 3, 0)
@@ -142,6 +144,7 @@ def test_an_entry_without_a_record_is_passed_over(rig):
 def test_an_ext_address_is_no_code_so_the_entry_passes_the_first_stage(rig):
     async def case(bench):
         (result,) = await bench.add(message(tag="A"))
+        rig.write_queues(bench)
         rig.patch(rig.queue(), 0, ENTRY.pack(0, result.size, -(2**63) + 34))
         assert (await bench.get(T0, 0, match=OnlyTags("B"))).count == 1
 
@@ -151,6 +154,7 @@ def test_an_ext_address_is_no_code_so_the_entry_passes_the_first_stage(rig):
 def test_a_missing_queue_file_leads_to_the_next_one(rig):
     async def case(bench):
         await bench.add(*[message() for _ in range(30)])
+        rig.write_queues(bench)
         bench.store._queues.queue_files.forget(rig.queue().parent)
         rig.queue().unlink()
         got = await bench.get(T0, 3)

@@ -2,18 +2,25 @@ import errno
 
 import pytest
 
-from gantrymq.errors import StoreError
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import Bounds, Edge, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import START_MS, bodies, message
+from gantrymq_storage_mmap.queue_flush import AGE_TICKS
 
 T0 = Queue("T", 0)
+
+
+def age(bench):
+    """Let so much time pass that every queue entry is due to be written."""
+    for _ in range(AGE_TICKS + 1):
+        bench.store._queue_flusher._tick()
 
 
 def test_entries_have_the_bytes_the_format_says(rig):
     async def case(bench):
         first, second = await bench.add(message(tag="TagA"), message())
+        rig.write_queues(bench)
         data = rig.queue().read_bytes()
         assert data[:40] == ENTRY.pack(0, first.size, 2598919) + ENTRY.pack(first.size, second.size, 0)
         assert data[40:] == bytes(360)
@@ -25,6 +32,7 @@ def test_entries_have_the_bytes_the_format_says(rig):
 def test_a_queue_goes_on_in_the_next_file(rig):
     async def case(bench):
         await bench.add(*[message(body=b"%d" % n) for n in range(45)])
+        rig.write_queues(bench)
         assert [path.name for path in sorted(rig.queue().parent.iterdir())] == ["0" * 20, f"{400:020d}", f"{800:020d}"]
         assert bodies(await bench.read_all(T0)) == [b"%d" % n for n in range(45)]
 
@@ -34,17 +42,20 @@ def test_a_queue_goes_on_in_the_next_file(rig):
 def test_the_size_of_a_queue_file_is_rounded_up_to_whole_entries(rig):
     async def case(bench):
         await bench.add(message())
+        rig.write_queues(bench)
         assert rig.queue().stat().st_size == 60
 
     rig.run(case, mappedFileSizeConsumeQueue=41)
 
 
-def test_one_publication_writes_each_queue_once(rig):
+def test_many_publications_write_each_queue_once(rig):
     async def case(bench):
-        await bench.add(message(), message(queue_id=1))
         before = rig.faults.calls["pwrite"]
-        await bench.add(*[message(queue_id=n % 2) for n in range(10)])
-        assert rig.faults.calls["pwrite"] == before + 3  # the append, and one for each of the two queues
+        for _ in range(4):
+            await bench.add(*[message(queue_id=n % 2) for n in range(10)])
+        assert rig.faults.calls["pwrite"] == before + 4  # the appends
+        rig.write_queues(bench)
+        assert rig.faults.calls["pwrite"] == before + 6  # and one for each of the two queues
 
     rig.run(case)
 
@@ -53,6 +64,7 @@ def test_a_bounded_number_of_queue_files_is_open(rig):
     async def case(bench):
         for _ in range(2):
             await bench.add(*[message(queue_id=n, body=b"%d" % n) for n in range(20)])
+            rig.write_queues(bench)
         assert bench.store._queues.queue_files.open_count == 3
         for n in range(20):
             assert bodies(await bench.read_all(Queue("T", n))) == [b"%d" % n] * 2
@@ -65,48 +77,70 @@ def test_a_bounded_number_of_queue_files_is_open(rig):
 def test_a_process_without_descriptors_left_keeps_fewer_queue_files_open(rig, call):
     async def case(bench):
         await bench.add(*[message(queue_id=n) for n in range(9)])
+        rig.write_queues(bench)
         if call == "open":
             bench.store._queues.queue_files.forget(rig.queue(queue_id=8).parent)
         rig.faults.once, rig.faults.once_number = call, errno.EMFILE
         await bench.add(message(queue_id=8 + (call == "create")))
+        rig.write_queues(bench)
         assert bench.store._queues.queue_files.open_count == 4
         assert len(await bench.read_all(Queue("T", 8))) == 1 + (call == "open")
 
     rig.run(case, mappedFileSizeCommitLog=1 << 20)
 
 
-def test_a_failed_publication_shows_nothing_refuses_writes_and_resumes_by_itself(rig):
+def test_a_full_disk_under_the_queues_hides_nothing_refuses_writes_and_is_over_by_itself(rig):
     async def case(bench):
         await bench.add(message(body=b"0"))
-        (result,) = bench.store.put([message(body=b"1"), message(queue_id=1)])[:1]
-        end = bench.store.state().max_log_offset
-        rig.faults.failing["pwrite"] = rig.NO_SPACE
-        with pytest.raises(StoreError, match=r"queue T/0 cannot be written.*No space left"):
-            bench.store.publish(end)
-        assert bench.store.bounds(T0) == Bounds(0, 1)
-        assert bench.store.state().published_offset == result.log_offset
-        assert bench.store.put([message()])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        rig.write_queues(bench)
+        await bench.add(message(body=b"1"), message(queue_id=1))
+        rig.faults.failing["pwrite"], rig.faults.only = rig.NO_SPACE, "consumequeue"
+        age(bench)
+        assert "queue T/0 cannot be written" in bench.store.state().refusal
+        assert "No space left" in bench.store.state().refusal
+        assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
+        (refused,) = bench.store.put([message()])
+        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert "No space left" in refused.problem
         bench.store._queue_flusher._tick()
         assert "No space left" in bench.store.state().refusal
         rig.faults.failing.clear()
         bench.store._queue_flusher._tick()
         assert bench.store.state().refusal is None
-        assert bench.store.bounds(T0) == Bounds(0, 1)
-        assert len(bench.store.publish(end)) == 2
-        assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
+        assert bench.store._queues.tails.entries == 0
+        await bench.add(message(body=b"2"))
+        assert bodies(await bench.read_all(T0)) == [b"0", b"1", b"2"]
 
     rig.run(case)
 
 
+def test_a_store_whose_queues_cannot_be_written_at_stop_is_recovered_by_the_next_start(rig):
+    async def case(bench):
+        await bench.add(message(body=b"0"))
+        rig.faults.failing["pwrite"], rig.faults.only = rig.NO_SPACE, "consumequeue"
+
+    rig.run(case)
+    assert (rig.root / "abort").exists()
+    assert "No space left" in rig.said[-1]
+    rig.faults.failing.clear()
+
+    async def after(bench):
+        assert (bench.report.clean, bench.report.entries_rebuilt) == (False, 1)
+        assert bodies(await bench.read_all(T0)) == [b"0"]
+
+    rig.run(after)
+
+
 def test_a_queue_file_that_cannot_be_made_leaves_nothing_behind(rig):
     async def case(bench):
-        (result,) = bench.store.put([message()])
+        await bench.add(message())
         rig.faults.failing["truncate"] = rig.NO_SPACE
-        with pytest.raises(StoreError):
-            bench.store.publish(result.end)
+        age(bench)
+        assert "No space left" in bench.store.state().refusal
         assert not rig.queue().exists()
         rig.faults.failing.clear()
-        assert len(bench.store.publish(result.end)) == 1
+        rig.write_queues(bench)
+        assert rig.queue().exists()
 
     rig.run(case)
 
@@ -119,6 +153,7 @@ def test_queues_are_synced_when_enough_pages_are_dirty_and_the_checkpoint_moves_
         flusher._tick()
         assert rig.faults.calls["datasync"] == before
         await bench.add(*[message() for _ in range(1 + 4096 // 20)])
+        rig.write_queues(bench)
         before = rig.faults.calls["datasync"]
         flusher._tick()
         assert rig.faults.calls["datasync"] > before

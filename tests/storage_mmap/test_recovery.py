@@ -21,6 +21,7 @@ def fill(rig, count=6, kill=True, **more):
                 *[message(queue_id=n % 2, body=b"%03d" % n + b"x" * 888, tag="A", **more) for n in range(count)]
             )
         )
+        rig.write_queues(bench)
         assert results[0].size == 990
 
     (rig.kill if kill else rig.run)(case)
@@ -316,6 +317,7 @@ def test_all_entries_behind_the_end_are_cut_when_any_are_found(rig, gap):
 
     async def case(bench):
         await bench.add(message(), message(queue_id=1))
+        rig.write_queues(bench)
 
     rig.kill(case, **big)
     rig.patch(rig.queue(), 20, ahead)

@@ -197,7 +197,7 @@ class MessageStore(Protocol):
         """Done when everything before *log_offset* is durable. Raises StoreError when the sync failed."""
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
-        """Write queue entries of records that end at or before *up_to*; they can be read from now on."""
+        """Make the records that end at or before *up_to* visible: they can be read by queue offset from now on."""
 
     def get(
         self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None

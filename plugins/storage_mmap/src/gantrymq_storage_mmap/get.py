@@ -121,7 +121,7 @@ class Reader:
         self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """The same through a thread: entries are read there, then records; filters run on the event loop."""
-        data = await self._workers.run(queue.read_detached, queue_offset, wanted)
+        data = await self._workers.run(queue.read_detached, queue_offset, *queue.split(queue_offset, wanted))
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
         selection = Selection(self._log, self._options, queue_offset, limit)

@@ -24,7 +24,7 @@ class QueueFiles:
         """*file_bytes*: size of every queue file, a multiple of 20; *most_open*: at least 1."""
         self.files = files
         self.file_bytes = file_bytes
-        self.new_folders: set[Path] = set()  # folders whose names are not durable yet
+        self.new_folders: dict[Path, None] = {}  # folders whose names are not durable yet, parents before children
         self._most_open = most_open
         self._open: OrderedDict[tuple[Path, int], File] = OrderedDict()
 
@@ -60,7 +60,7 @@ class QueueFiles:
             file.close()
             self.files.remove(path)
             raise
-        self.new_folders.update((folder, folder.parent, folder.parent.parent))
+        self.new_folders.update(dict.fromkeys((folder.parent.parent, folder.parent, folder)))
         self._keep((folder, start), file)
         return file
 

@@ -1,17 +1,20 @@
-"""Making queues durable, and the checkpoint that says how far they are.
+"""Writing queues, making them durable, and the checkpoint that says how far they are.
 
-Queue entries can be rebuilt from the log, so nobody waits for them. Every second the queues with enough dirty pages are
-synced in a thread; every minute all dirty ones are, and then the checkpoint moves: recovery after a crash reads the log
-from there.
+Queue entries can be rebuilt from the log, so nobody waits for them. Every second (a tick) the entries that came
+`AGE_TICKS` ago or earlier are written, a few queues at a time lest ten thousand of them hold up the event loop; the
+queues with enough dirty pages are then synced in a thread. Every minute all that came until then are written and all
+dirty queues synced, and then the checkpoint moves: recovery after a crash reads the log from there.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (FlushConsumeQueueService), StoreCheckpoint.java.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
+from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Clock, Files, Timer, Workers
@@ -23,6 +26,12 @@ from gantrymq_storage_mmap.publisher import Publisher
 from gantrymq_storage_mmap.queue_table import QueueTable
 
 __all__ = ["QueueFlusher"]
+
+AGE_TICKS: Final = 5  # an entry is in its file some 5 s after it became visible
+SLICE_QUEUES: Final = 64  # written without a pause: 1 ms, or 3 ms when each file has to be opened
+PAUSE_S: Final = 0.01  # between slices
+
+Work = tuple[Path, list[int]]  # a queue's folder, and the positions of its files
 
 
 class QueueFlusher:
@@ -46,6 +55,9 @@ class QueueFlusher:
         self._options = options
         self._log = log
         self._timer: Timer | None = None
+        self._slice_timer: Timer | None = None  # set while queues are being written slice by slice
+        self._due = -1  # ticks up to this one are to be written
+        self._thorough: int | None = None  # of a thorough flush that waits for the writes: published up to here, ms
         self._thorough_at = 0.0
         self._busy = False
         self._saved = Checkpoint()
@@ -61,39 +73,62 @@ class QueueFlusher:
 
         Raises:
             OSError: that failed.
+            StoreError: a queue cannot be written.
         """
         self.halt()
         while self._busy:
             await self._clock.sleep(0.001)
-        dirty, timestamp = self._queues.dirty(), self._publisher.published_timestamp
-        work, folders = self._collect(dirty)
+        tails, timestamp = self._queues.tails, self._publisher.published_timestamp
+        tails.write_all()
+        if tails.refusal is not None:
+            raise StoreError(tails.refusal)
+        work, folders = self._collect(self._queues.dirty())
         await self._workers.run(_sync_queues, self._files, work, folders)
         self._move_checkpoint(timestamp)
         await self._workers.run(self._save, self.checkpoint)
 
     def halt(self) -> None:
         """End the background flush and leave everything else as it is."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._slice_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._slice_timer = None
 
     def _tick(self) -> None:
-        self._publisher.retry()
+        tick = self._queues.tails.tick()
         now = self._clock.monotonic()
-        thorough = now - self._thorough_at >= self._options.queue_flush_thorough_ms / 1000
-        if not self._busy:
-            dirty = self._queues.dirty()
-            if thorough:
-                self._thorough_at = now
-            else:
-                least = self._options.queue_flush_least_pages * PAGE_BYTES
-                dirty = [q for q in dirty if (q.max_offset - q.dirty_from) * ENTRY_BYTES >= least]
-            if dirty or thorough:
-                self._flush(dirty, thorough)
+        if self._thorough is None and now - self._thorough_at >= self._options.queue_flush_thorough_ms / 1000:
+            self._thorough_at = now
+            self._thorough = self._publisher.published_timestamp
+            self._due = tick
+        self._due = max(self._due, tick - AGE_TICKS)
+        if self._slice_timer is None:
+            self._write_slice()
         self._arm()
 
-    def _flush(self, dirty: list[ConsumeQueue], thorough: bool) -> None:
-        timestamp = self._publisher.published_timestamp
+    def _write_slice(self) -> None:
+        """Write some of the queues that are due; after the last of them, sync."""
+        self._slice_timer = None
+        tails = self._queues.tails
+        tails.write_due(self._due, SLICE_QUEUES)
+        written = not tails.due(self._due)
+        if not written and tails.refusal is None:
+            self._slice_timer = self._clock.call_later(PAUSE_S, self._write_slice)
+        elif not self._busy:
+            self._sync(thorough=self._thorough if written else None)
+
+    def _sync(self, thorough: int | None) -> None:
+        """Sync the queues with enough dirty pages, or all with *thorough*, what the checkpoint may say afterwards."""
+        dirty = self._queues.dirty()
+        if thorough is None:
+            least = self._options.queue_flush_least_pages * PAGE_BYTES
+            dirty = [q for q in dirty if (q.written_offset - q.dirty_from) * ENTRY_BYTES >= least]
+        else:
+            self._thorough = None
+        if dirty or thorough is not None:
+            self._flush(dirty, thorough)
+
+    def _flush(self, dirty: list[ConsumeQueue], thorough: int | None) -> None:
         starts = [queue.dirty_from for queue in dirty]
         work, folders = self._collect(dirty)
         self._busy = True
@@ -104,24 +139,23 @@ class QueueFlusher:
                 for queue, start in zip(dirty, starts, strict=True):
                     if not queue.dropped:
                         queue.dirty_from = start if queue.dirty_from < 0 else min(start, queue.dirty_from)
-                self._queues.queue_files.new_folders |= set(folders)
+                self._queues.queue_files.new_folders = {**folders, **self._queues.queue_files.new_folders}
                 self._log(f"the consume queues could not be made durable, a crash would have them rebuilt: {error}")
-            elif thorough:
-                self._move_checkpoint(timestamp)
+            elif thorough is not None:
+                self._move_checkpoint(thorough)
                 if self.checkpoint != self._saved:
                     self._busy = True
                     self._workers.submit(self._save, self.checkpoint, done=self._saved_or_not)
 
         self._workers.submit(_sync_queues, self._files, work, folders, done=done)
 
-    def _collect(self, dirty: list[ConsumeQueue]) -> tuple[list[Path], list[Path]]:
+    def _collect(self, dirty: list[ConsumeQueue]) -> tuple[list[Work], dict[Path, None]]:
         """Files to sync, and folders with new names; the queues count as clean from now on."""
-        work: list[Path] = []
+        work = [(queue.folder, queue.file_starts(queue.dirty_from, queue.written_offset)) for queue in dirty]
         for queue in dirty:
-            work += [queue.folder / file_name(s) for s in queue.file_starts(queue.dirty_from, queue.max_offset)]
             queue.dirty_from = -1
-        folders = sorted(self._queues.queue_files.new_folders)
-        self._queues.queue_files.new_folders = set()
+        folders = self._queues.queue_files.new_folders
+        self._queues.queue_files.new_folders = {}
         return work, folders
 
     def _move_checkpoint(self, timestamp: int) -> None:
@@ -143,17 +177,18 @@ class QueueFlusher:
         self._timer = self._clock.call_later(self._options.queue_flush_interval_ms / 1000, self._tick)
 
 
-def _sync_queues(files: Files, paths: Sequence[Path], folders: Sequence[Path]) -> None:
+def _sync_queues(files: Files, work: Iterable[Work], folders: Iterable[Path]) -> None:
     """Make queue files, and the names in *folders*, durable. Runs in a thread; skips what was dropped."""
-    for path in paths:
-        try:
-            file = files.open(path)
-        except FileNotFoundError:
-            continue
-        try:
-            file.datasync()
-        finally:
-            file.close()
+    for folder, starts in work:
+        for start in starts:
+            try:
+                file = files.open(folder / file_name(start))
+            except FileNotFoundError:
+                continue
+            try:
+                file.datasync()
+            finally:
+                file.close()
     for folder in folders:
         if files.stat(folder) is not None:
             files.sync_dir(folder)

@@ -16,6 +16,7 @@ from gantrymq_storage_mmap.consume_queue import ConsumeQueue, topic_problem
 from gantrymq_storage_mmap.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.log_file import file_start
 from gantrymq_storage_mmap.queue_files import QueueFiles
+from gantrymq_storage_mmap.queue_tails import QueueTails
 
 __all__ = ["QueueTable"]
 
@@ -30,6 +31,7 @@ class QueueTable:
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.batch_topics: frozenset[str] = frozenset()  # kept in batchconsumequeue/, which this version does not read
         self.queue_files = queue_files
+        self.tails = QueueTails()
         self.dropped = DroppedTopics(queue_files.files, root)
         self._root = root
         self._folder = root / "consumequeue"
@@ -79,7 +81,7 @@ class QueueTable:
         return sorted(Queue(*name) for name, queue in self.by_name.items() if queue.next_offset or not queue.empty)
 
     def dirty(self) -> list[ConsumeQueue]:
-        """Queues with entries that are not durable."""
+        """Queues with entries in files that are not durable."""
         return [queue for queue in self.by_name.values() if queue.dirty_from >= 0]
 
     def drop(self, topic: str, log_end: int, workers: Workers, log: Callable[[str], object]) -> None:
@@ -94,6 +96,7 @@ class QueueTable:
             queue = self.by_name.pop(name)
             queue.dropped = True
             queue.dirty_from = -1
+            self.tails.forget(queue)
             self.queue_files.forget(queue.folder)
         if self._files.stat(self._folder / topic) is not None:
             aside = self._root / DROPPED_FOLDER

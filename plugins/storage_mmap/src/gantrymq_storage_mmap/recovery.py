@@ -218,9 +218,9 @@ class Recovery:
             for position in queue.file_starts(queue.dirty_from, queue.max_offset):
                 self._queues.queue_files.made(queue.folder, position).datasync()
             queue.dirty_from = -1
-        for folder in sorted(self._queues.queue_files.new_folders):
+        for folder in self._queues.queue_files.new_folders:
             self._files.sync_dir(folder)
-        self._queues.queue_files.new_folders = set()
+        self._queues.queue_files.new_folders = {}
 
     def _cut_queues(self) -> None:
         """Keep and zero what stands behind the end of each queue.

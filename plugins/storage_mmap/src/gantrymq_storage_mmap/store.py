@@ -71,7 +71,7 @@ class MmapStore:
         self._queues = QueueTable(
             self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files)
         )
-        self._publisher = Publisher()
+        self._publisher = Publisher(self._queues.tails)
         self._appender = Appender(self._log, self._queues, self._publisher, self._clock.now_ms, options.max_body_bytes)
         self._flusher = LogFlusher(self._log, self._workers, self._clock, options)
         self._queue_flusher = QueueFlusher(
@@ -191,7 +191,7 @@ class MmapStore:
 
     def refusal(self) -> str | None:
         """Why writes are refused, None while they are taken."""
-        return self._refusal or self._appender.refusal or self._flusher.failure or self._publisher.refusal
+        return self._refusal or self._appender.refusal or self._flusher.failure or self._queues.tails.refusal
 
     # --- read -------------------------------------------------------------------------------------------------------
 
