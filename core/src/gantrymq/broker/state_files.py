@@ -195,7 +195,7 @@ class StateFiles:
         if name == TOPICS:
             self._topics_file.topics = dict(self._topics.view)
             self._topics_file.version = self._topics.version
-            return pretty(self._topics_file.to_json())
+            return self._topics_file.to_text()
         if name == GROUPS:
             self._groups_file.groups = dict(self._groups.view)
             self._groups_file.forbidden = self._groups.forbidden

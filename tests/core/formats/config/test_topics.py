@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import TopicsFile
+from gantrymq.formats.config import TopicsFile, pretty
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
 
@@ -34,6 +34,32 @@ def test_members_we_do_not_know_survive_in_alphabetical_place():
     assert "liteTopicExpiration" not in written["topicConfigTable"]["U"]
     del read.topics["T"]
     assert list(read.to_json()["topicConfigTable"]) == ["U"]
+
+
+def test_the_text_is_that_of_the_members_whatever_was_written_before():
+    stored = TopicConfig("T").to_json() | {"liteTopicExpiration": 7}
+    file = TopicsFile.from_json({"topicConfigTable": {"T": stored}, "zNewTable": {"x": [1]}})
+    assert file.to_text() == pretty(file.to_json())
+    file.topics |= {"U": TopicConfig("U", 1, 1), 'grün"': TopicConfig('grün"', attributes={"message.type": "FIFO"})}
+    file.version = DataVersion(2, 0, 9)
+    assert file.to_text() == pretty(file.to_json())
+    file.topics["U"] = TopicConfig("U", 5, 5)
+    del file.topics["T"]
+    assert file.to_text() == pretty(file.to_json())
+    assert '"readQueueNums":5' in file.to_text()
+    file.topics.clear()
+    assert file.to_text() == pretty(file.to_json())
+
+
+def test_a_topic_that_did_not_change_is_not_written_out_again(monkeypatch):
+    file = TopicsFile({name: TopicConfig(name) for name in ("A", "B")})
+    written = []
+    to_json = TopicConfig.to_json
+    monkeypatch.setattr(TopicConfig, "to_json", lambda topic: (written.append(topic.name), to_json(topic))[1])
+    file.to_text()
+    file.topics["C"] = TopicConfig("C")
+    file.to_text()
+    assert written == ["A", "B", "C"]
 
 
 def test_an_empty_file_is_an_empty_table():

@@ -26,6 +26,12 @@ from typing import Any
 from gantrymq.loose_json import dumps
 
 
+class Laid(str):
+    """Text of a value that is laid out already, for the level it will stand on; written as it is."""
+
+    __slots__ = ()
+
+
 def pretty(value: Any, *, integer_lines: bool = False) -> str:
     """Return *value* as config text; members come in the order they have, those that are None are left out.
 
@@ -42,9 +48,22 @@ def pretty(value: Any, *, integer_lines: bool = False) -> str:
     return "".join(out)
 
 
+def pretty_member(name: str, value: Any, *, level: int) -> str:
+    """One member of an object as `pretty` writes it, the line break before it included.
+
+    Args:
+        level: tabs before the name.
+    """
+    out = ["\n" + "\t" * level, dumps(name).decode(), ":"]
+    _write(value, out[0], False, out)
+    return "".join(out)
+
+
 def _write(value: Any, line: str, integer_lines: bool, out: list[str]) -> None:
     """Append *value*; *line* is the line break with the indentation of the level it stands on."""
-    if isinstance(value, str):
+    if isinstance(value, Laid):
+        out.append(value)
+    elif isinstance(value, str):
         out.append(_quoted(value))
     elif type(value) is int:
         out.append(str(value))

@@ -15,6 +15,7 @@ import attrs
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.config.members import as_object, data_version, in_order, table, unknown
+from gantrymq.formats.config.pretty import Laid, pretty, pretty_member
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
 
@@ -32,6 +33,8 @@ class TopicsFile:
     version: DataVersion = attrs.field(factory=DataVersion)
     kept: dict[str, Any] = attrs.field(factory=dict)  # members of the file that we do not know
     kept_of_topics: dict[str, dict[str, Any]] = attrs.field(factory=dict)  # the same of single topics
+    _laid: dict[str, TopicConfig] = attrs.field(factory=dict, init=False, eq=False, repr=False)  # as of the last text
+    _texts: dict[str, str] = attrs.field(factory=dict, init=False, eq=False, repr=False)  # of those
 
     @classmethod
     def from_json(cls, members: Mapping[Any, Any]) -> TopicsFile:
@@ -54,7 +57,24 @@ class TopicsFile:
 
     def to_json(self) -> dict[str, Any]:
         """The members to write; unknown members of topics that are gone are left out."""
-        topics = {
-            name: in_order(topic.to_json(), self.kept_of_topics.get(name, {})) for name, topic in self.topics.items()
-        }
+        return self._members({name: self._topic_members(name, topic) for name, topic in self.topics.items()})
+
+    def to_text(self) -> str:
+        """``pretty(self.to_json())``. Budget: 0.3 us for a topic whose object is that of the last call, 10 for another.
+
+        So one topic more costs 3 ms beside ten thousand others. Topics are replaced, never changed.
+        """
+        topics, laid, texts = self.topics, self._laid, self._texts
+        for name in [name for name, topic in topics.items() if laid.get(name) is not topic]:
+            texts[name] = pretty_member(name, self._topic_members(name, topics[name]), level=2)
+        if len(texts) > len(topics):
+            texts = self._texts = {name: texts[name] for name in topics}
+        self._laid = dict(topics)
+        table = Laid("{" + ",".join([texts[name] for name in topics]) + "\n\t}") if topics else {}
+        return pretty(self._members(table))
+
+    def _topic_members(self, name: str, topic: TopicConfig) -> dict[str, Any]:
+        return in_order(topic.to_json(), self.kept_of_topics.get(name, {}))
+
+    def _members(self, topics: Any) -> dict[str, Any]:
         return in_order({"dataVersion": self.version.to_json(), "topicConfigTable": topics}, self.kept)
