@@ -10,10 +10,11 @@ import pytest
 from broker_desk import START_MS, Desk
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.registration import order_topics
+from gantrymq.broker.registration import MOST_SINGLE, WHOLE_AFTER_S, WHOLE_TIMES, order_topics
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.loose_json import dumps, loads
+from gantrymq.model.topic import TopicConfig
 from gantrymq.nameserver.server import NameServer
 from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.remoting.command import request
@@ -54,6 +55,27 @@ class Town:
         self.desk = Desk(self.world, BrokerServer(self.world, settings, self._plugins))
         await self.desk.server.start()
         return self.desk
+
+    def watch(self, host, whole_s=0.0):
+        """The registrations that this name server gets from now on: ``(code, topic or None)``.
+
+        Whole ones are answered after *whole_s* seconds.
+        """
+        seen, service = [], self.servers[host].service
+        answer = service.answer
+
+        async def late(given):
+            await self.clock.sleep(whole_s)
+            return given
+
+        def watched(asked, connection):
+            if asked.code in (103, 217):
+                seen.append((asked.code, asked.ext.get("topic")))
+            given = answer(asked, connection)
+            return late(given) if asked.code == 103 and whole_s else given
+
+        service.answer = watched
+        return seen
 
     async def permissions(self, host, topic):
         """The permission bits that a route shows."""
@@ -130,6 +152,120 @@ def test_a_new_topic_is_known_at_once(town):
         await desk.send("New")
         await town.clock.sleep(0.1)
         assert await town.route(FIRST, "New") == {"broker-a"}
+
+    town(main)
+
+
+def test_a_new_topic_is_told_by_itself_and_one_whole_registration_follows(town):
+    async def main(town):
+        await town.open(FIRST)
+        seen = town.watch(FIRST, whole_s=WHOLE_AFTER_S / WHOLE_TIMES)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        seen.clear()
+        for name in ("A", "B", "C"):
+            await desk.send(name)
+            await town.clock.sleep(1)
+        assert seen == [(217, "A"), (217, "B"), (217, "C")]
+        await town.clock.sleep(WHOLE_AFTER_S - 2)
+        assert seen[3:] == [(103, None)]
+        await town.clock.sleep(28)
+        assert len(seen) == 4
+        service = town.servers[FIRST].service
+        assert next(iter(service.tables.live.values())).version == desk.tables.topics.version
+        await town.clock.sleep(2)
+        assert seen[4:] == [(103, None)]  # the period goes on
+
+    town(main)
+
+
+def test_a_whole_registration_that_takes_no_time_follows_at_once(town):
+    async def main(town):
+        await town.open(FIRST)
+        ext = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Ordered", "value": "broker-a:4"}
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        assert (await desk.client.call(f"{FIRST}:9876", request(100, ext))).code == 0
+        seen = town.watch(FIRST)
+        await desk.send("Ordered")
+        await town.clock.sleep(0.1)
+        assert seen == [(217, "Ordered"), (103, None)] * 2  # the mark is a change as well
+        assert desk.tables.topics.get("Ordered").order
+
+    town(main)
+
+
+def test_topics_that_come_together_are_told_together(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        seen = town.watch(FIRST)
+        for number in range(MOST_SINGLE):
+            desk.tables.topics.put(TopicConfig(f"T{number}"))
+        await town.clock.sleep(0.1)
+        assert [code for code, _ in seen] == [217] * MOST_SINGLE + [103]
+        seen.clear()
+        for number in range(MOST_SINGLE + 1):
+            desk.tables.topics.put(TopicConfig(f"U{number}"))
+        await town.clock.sleep(0.1)
+        assert seen == [(103, None)]
+        for name in ("T0", f"T{MOST_SINGLE - 1}", "U0", f"U{MOST_SINGLE}"):
+            assert await town.route(FIRST, name) == {"broker-a"}
+
+    town(main)
+
+
+def test_a_name_server_that_takes_no_single_topics_gets_whole_registrations(town):
+    async def main(town):
+        await town.open(FIRST)
+        del town.servers[FIRST].service._handlers[217]  # as RocketMQ 4.9 answers
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        seen = town.watch(FIRST)
+        for name in ("A", "B"):
+            await desk.send(name)
+            await town.clock.sleep(0.1)
+            assert await town.route(FIRST, name) == {"broker-a"}
+        assert seen == [(217, "A"), (103, None), (103, None)]
+
+    town(main)
+
+
+def test_a_name_server_that_was_restarted_soon_knows_more_than_the_topic_it_was_told(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        await town.close(FIRST)
+        await town.open(FIRST)
+        await desk.send("New")
+        await town.clock.sleep(WHOLE_AFTER_S + 1)
+        for topic in ("New", "TBW102"):
+            assert await town.route(FIRST, topic) == {"broker-a"}
+
+    town(main)
+
+
+def test_a_deleted_topic_is_told_by_a_whole_registration(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        await desk.send("T")
+        await town.clock.sleep(0.1)
+        seen = town.watch(FIRST)
+        assert (await desk.ask(215, {"topic": "T"})).code == 0
+        await town.clock.sleep(0.1)
+        assert seen == [(103, None)]
+
+    town(main)
+
+
+def test_a_topic_that_goes_before_it_was_told_is_passed_over(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        seen = town.watch(FIRST)
+        desk.tables.topics.put(TopicConfig("Gone"))
+        desk.tables.topics.put(TopicConfig("Stays"))
+        desk.tables.topics.delete("Gone")
+        await town.clock.sleep(0.1)
+        assert seen == [(217, "Stays"), (103, None)]
 
     town(main)
 
@@ -217,5 +353,8 @@ def test_routes_show_what_the_brokers_permission_leaves_of_a_topic(town):
             await town.clock.sleep(0.1)
             assert await town.permissions(FIRST, "T") == [shown]
             assert desk.tables.topics.get("T").perm == 6
+            desk.tables.topics.put(TopicConfig(f"New{setting}"))
+            await town.clock.sleep(0.1)
+            assert await town.permissions(FIRST, f"New{setting}") == [shown]
 
     town(main)

@@ -164,7 +164,7 @@ class BrokerServer:
         rooms.name_servers = registration.states
         registration.start()
         self._closing.append(registration.stop)
-        self.tables.topics.on_change(lambda topic: registration.changed())
+        self.tables.topics.on_change(lambda topic: registration.topic_changed(topic.name))
         rooms.register_again = registration.changed
         await registration.registered()
 

@@ -95,6 +95,14 @@ class TopicTable:
             return dict(self._topics)
         return {name: attrs.evolve(topic, perm=topic.perm & allowed) for name, topic in self._topics.items()}
 
+    def registered_one(self, name: str) -> TopicConfig | None:
+        """The same for one topic, None for one that is gone."""
+        topic = self._topics.get(name)
+        allowed = self._settings.number("brokerPermission")
+        if topic is None or allowed & READ_WRITE == READ_WRITE:
+            return topic
+        return attrs.evolve(topic, perm=topic.perm & allowed)
+
     def permission_changed(self) -> None:
         """brokerPermission changed: name servers take a registration only with a new version."""
         self.version.next(self._now_ms())
