@@ -20,9 +20,11 @@ from gantrymq.remoting.command import Command, decode, encode, request, response
 from gantrymq.remoting.frame import FrameDecoder, split_frame
 from gantrymq.remoting.headers import REQUEST_HEADERS, RESPONSE_HEADERS, SendMessageRequest, read_send_header
 from gantrymq.remoting.replies import encode_pull_head
+from gantrymq.remoting.send_shapes import SendShapes, ShapedSend
 
 GOLDEN = list(runpy.run_path(str(Path(__file__).with_name("frames.py")))["load"]())
 COUNT = 7968
+SHAPED = 45  # sends whose shape had come twice before; most of the recorded ones differ in a key or a tag
 NOT_CANONICAL = 0  # every recorded process is a Java one, whose form is the canonical one
 LETTERS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2}
 # What a Java process adds to any request, beside the fields of its header class.
@@ -42,6 +44,16 @@ def test_every_frame_decodes_to_what_the_recorder_read():
         assert (command.ext or {}) == (note.get("extFields") or {})
         assert len(command.payload) == note["bodyLength"]
     assert len(GOLDEN) == COUNT
+
+
+def test_sends_read_by_their_shape_say_what_parsing_says():
+    shapes, shaped = SendShapes(), 0
+    for _, data in GOLDEN:
+        frame = split_frame(data)
+        command = shapes.decode(frame)
+        assert command == decode(frame)
+        shaped += type(command) is ShapedSend
+    assert shaped == SHAPED
 
 
 def test_every_frame_encodes_to_the_same_bytes():

@@ -57,6 +57,21 @@ def bench():
     return run
 
 
+@pytest.mark.parametrize("gated", [True, False])
+def test_answers_of_a_batch_may_leave_together_once_all_are_given(bench, gated):
+    async def main(bench):
+        bench.pipeline.on_answered(lambda: bench.calls.append(("leave",)))
+        bench.submit("a", message())
+        bench.submit("b", message())
+        await bench.turns()
+        if gated:
+            bench.gate.open()
+            await bench.turns()
+        assert bench.names()[-3:] == ["a", "b", "leave"]
+
+    bench(main, gated=gated)
+
+
 def test_append_gate_publication_listeners_answer_in_this_order(bench):
     async def main(bench):
         bench.submit("a", message())

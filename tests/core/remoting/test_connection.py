@@ -8,6 +8,7 @@ import pytest
 
 from gantrymq.errors import CallTimeout, ConnectionLost
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
+from gantrymq.remoting.connection import HAND_OVER
 from gantrymq.remoting.frame import split_frame
 from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
 
@@ -237,6 +238,34 @@ async def test_a_peer_that_reads_at_once_has_all_its_requests_served(rig, record
     assert len(handler.seen) == 200
     assert transport.reading
     assert not connection.closed
+
+
+@in_loop
+async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_leave_early(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler)
+    connection.data_received(b"".join(asked(opaque=number) for number in range(3 * HAND_OVER)))
+    assert len(handler.seen) == HAND_OVER
+    await asyncio.sleep(0)
+    assert [answer.opaque for answer in transport.commands] == list(range(HAND_OVER))
+    assert len(handler.seen) == 2 * HAND_OVER
+    connection.data_received(asked(opaque=3 * HAND_OVER))
+    for _ in range(5):
+        await turn()
+    assert [command.opaque for command in handler.seen] == list(range(3 * HAND_OVER + 1))
+    assert [answer.opaque for answer in transport.commands] == list(range(3 * HAND_OVER + 1))
+
+
+@in_loop
+async def test_flush_writes_what_is_gathered_at_once_and_only_once(rig, recorder):
+    connection, transport = rig.connect(recorder())
+    connection.flush()
+    assert transport.writes == []
+    connection.reply(7, Command(0))
+    connection.flush()
+    assert [answer.opaque for answer in transport.commands] == [7]
+    await turn()
+    assert len(transport.writes) == 1
 
 
 @in_loop

@@ -2,8 +2,9 @@
 
     | length int32 | codec 0, header length int24 | header, JSON | body |
 
-Only the opaque differs from one sending to the next. Numbers from FIRST_OPAQUE on all have ten digits, so the lengths
-in front stay right and a request is three pieces joined.
+Fields stand in the order in which a Java client writes them. Only the opaque differs from one sending to the next.
+Numbers from FIRST_OPAQUE on all have ten digits, so the lengths in front stay right and a request is three pieces
+joined.
 
 Sources: apache/rocketmq remoting/.../protocol/RemotingCommand.java (encode), RequestCode.java,
 header/SendMessageRequestHeaderV2.java, header/PullMessageRequestHeader.java, heartbeat/HeartbeatData.java.
@@ -46,12 +47,12 @@ class Request:
         header = json.dumps(
             {
                 "code": code,
-                "language": "JAVA",
-                "version": 479,
-                "opaque": FIRST_OPAQUE,
-                "flag": ONEWAY if oneway else 0,
                 "extFields": ext,
+                "flag": ONEWAY if oneway else 0,
+                "language": "JAVA",
+                "opaque": FIRST_OPAQUE,
                 "serializeTypeCurrentRPC": "JSON",
+                "version": 479,
             },
             separators=(",", ":"),
         ).encode()

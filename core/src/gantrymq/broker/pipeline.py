@@ -69,6 +69,7 @@ class Pipeline:
         self._pump: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
+        self._answered: list[Callable[[], None]] = []
         self._timers: list[Acknowledged] = []
         self._timed: deque[tuple[int, int, float]] = deque()  # of each batch: end, messages, when it was appended
         self._closed = False
@@ -79,6 +80,10 @@ class Pipeline:
         What a listener raises is logged; the messages are stored, and their senders are told so.
         """
         self._listeners.append(listener)
+
+    def on_answered(self, listener: Callable[[], None]) -> None:
+        """Call *listener* each time the senders of a batch have been answered: their answers may leave together."""
+        self._answered.append(listener)
 
     def on_acknowledged(self, listener: Acknowledged) -> None:
         """Call *listener* with messages and seconds since the append, once for each batch that passed its gates.
@@ -160,6 +165,7 @@ class Pipeline:
                 stop = start + len(messages)
                 done(results[start:stop], unseen)
                 start = stop
+            self._have_answered()
             self._measure(self._appended)
 
     def _published_problem(self) -> GantryError | None:
@@ -221,6 +227,11 @@ class Pipeline:
             waiter = waiters.popleft()
             if waiter.done is not None:
                 waiter.done(waiter.results, error)
+        self._have_answered()
+
+    def _have_answered(self) -> None:
+        for listener in self._answered:
+            listener()
 
     def _measure(self, up_to: int) -> None:
         timed = self._timed

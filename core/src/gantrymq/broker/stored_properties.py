@@ -34,8 +34,8 @@ class Stored(NamedTuple):
     special: dict[str, str] | None  # all properties, when one of them asks for a transaction or a delay
 
 
-class _Plan(NamedTuple):
-    """A text with its id cut out."""
+class Plan(NamedTuple):
+    """The stored form of texts that differ in their id alone: what stands before it and behind it, and the rest."""
 
     before: bytes
     after: bytes
@@ -49,7 +49,7 @@ class StoredProperties:
     def __init__(self, added: dict[str, str]) -> None:
         """*added*: names and values every message gets, in the order in which Java puts them."""
         self._added = added
-        self._plans: dict[tuple[str, str], _Plan] = {}
+        self._plans: dict[tuple[str, str], Plan] = {}
 
     def envelope(self, text: str) -> dict[str, str]:
         """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
@@ -57,6 +57,10 @@ class StoredProperties:
         own.update(self._added)
         own.pop(props.POP_CK, None)
         return own
+
+    def plan(self, before: str, after: str) -> Plan | None:
+        """What is known of texts with *before* in front of the unique id's name and *after* behind its 0x02."""
+        return self._plans.get((before, after))
 
     def rewrite(self, text: str, new_id: str | None = None) -> Stored:
         """The stored form of a single message's text. Budget: 1.2 us for a text seen before, 6 us for another.
@@ -99,7 +103,7 @@ class StoredProperties:
         if len(self._plans) >= KEPT:
             self._plans.clear()
         code = tags_code(own.get(props.TAGS))
-        self._plans[head, tail] = _Plan(before, after, code, own.get(props.WAIT) != "false")
+        self._plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false")
 
 
 def ordered_text(own: dict[str, str]) -> bytes:

@@ -42,6 +42,9 @@ class Connection(Protocol):
     def reply_parts(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
         """Write an encoded frame that is in several buffers; they must not change until they are written."""
 
+    def flush(self) -> None:
+        """Write what was handed over now, instead of at the end of the loop's turn."""
+
     def oneway(self, command: Command) -> None:
         """Send a request that gets no answer."""
 

@@ -92,7 +92,7 @@ class Command:
         return body if isinstance(body, bytes) else bytes(body or b"")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Command) and all(getattr(self, k) == getattr(other, k) for k in self.__slots__)
+        return isinstance(other, Command) and all(getattr(self, k) == getattr(other, k) for k in Command.__slots__)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -22,6 +22,7 @@ from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.preamble import Beginning, sniff
+from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.world import Timer, World
 
@@ -35,7 +36,8 @@ _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
 
-HAND_OVER: Final = 32  # requests served before the unwritten answers are looked at again
+HAND_OVER: Final = 32  # requests served before their answers are written and others get their turn
+_JOIN_BYTES: Final = 64 * 1024  # buffers that are no more together are copied into one: cheaper than a list of them
 _BINARY_MAX_CODE: Final = 0x7FFF
 
 
@@ -72,8 +74,12 @@ class Connection(asyncio.Protocol):
         opened: Callable[[Connection], bool] | None = None,
         gate: Gate | None = None,
         tls: ssl.SSLContext | None = None,
+        shapes: SendShapes | None = None,
     ) -> None:
-        """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS."""
+        """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS.
+
+        *shapes* are those of the sends that come in; by default headers are parsed one by one.
+        """
         self.peer: tuple[str, int] = ("", 0)
         self.last_heard = world.clock.monotonic()
         self.closed = False
@@ -90,6 +96,7 @@ class Connection(asyncio.Protocol):
         self._tls = tls
         self._secured: asyncio.Future[None] | None = None
         self._decoder = FrameDecoder(limits.max_frame_bytes)
+        self._decode = decode if shapes is None else shapes.decode
         self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
@@ -99,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         self._waiting: list[Command] = []  # requests behind answers that the peer has not read
         self._flushing = False
+        self._going = False  # whether the requests that wait are to be served in a turn to come
         self._paused = 0
         self._last_wrote = self.last_heard
         self._unwritten_seen = 0
@@ -156,6 +164,11 @@ class Connection(asyncio.Protocol):
             self._out.extend(parts[:-1])
             self._out_bytes += sum(map(len, parts[:-1]))
             self._send(parts[-1], len(parts[-1]))
+
+    def flush(self) -> None:
+        """Write what is gathered now, instead of at the end of the loop's turn."""
+        if self._out:
+            self._flush()
 
     def send_request(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
         """Send a request and return a future of its answer, whatever the answer's code.
@@ -257,13 +270,13 @@ class Connection(asyncio.Protocol):
             return
         error: RemoteProtocolError | None = None
         commands: list[Command] = []
-        decoder = self._decoder
+        decoder, read = self._decoder, self._decode
         before = decoder.pending_bytes
         try:
             if self._first is not None:
                 data = self._begin(data)
             for frame in decoder.feed(data) if data else ():
-                command = decode(frame)
+                command = read(frame)
                 if command.flag & FLAG_RESPONSE:
                     self._answer(command)
                 else:
@@ -393,22 +406,39 @@ class Connection(asyncio.Protocol):
         log.warning("%s: closed: %s", self.address, problem)
 
     def _hand_over(self, commands: list[Command]) -> None:
-        """Serve requests, some at a time: those behind answers that the peer does not read wait until it does."""
+        """Serve requests, some a turn of the loop, so that the first answers leave while the others are worked on.
+
+        Those behind answers that the peer does not read wait until it does.
+        """
         self.serialize = commands[-1].serialize
-        for start in range(0, len(commands), HAND_OVER):
-            if start and self.unwritten_bytes > self._limits.pause_reading_bytes:
-                self._waiting = commands[start:]
-                self._pause(_PAUSED_BY_ANSWERS)
-                return
-            self._serve(commands[start : start + HAND_OVER])
+        if self._waiting:
+            self._waiting += commands
+        elif len(commands) <= HAND_OVER:
+            self._serve(commands)
+        else:
+            self._waiting = commands
+            self._go_on()
 
     def _go_on(self) -> None:
-        """Serve the requests that waited, if the answers before them are written by now."""
-        if self._waiting and not self.closed and self.unwritten_bytes <= self._limits.pause_reading_bytes:
-            waiting, self._waiting = self._waiting, []
-            self._hand_over(waiting)
-            if not self._waiting:
-                self._resume(_PAUSED_BY_ANSWERS)
+        """Serve the next of the requests that wait, if the answers before them are written by now."""
+        self._going = False
+        waiting = self._waiting
+        if not waiting or self.closed:
+            return
+        if self.unwritten_bytes > self._limits.pause_reading_bytes:
+            self._pause(_PAUSED_BY_ANSWERS)
+            return
+        self._waiting = waiting[HAND_OVER:]
+        self._serve(waiting[:HAND_OVER])
+        if self._waiting:
+            self._soon()
+        else:
+            self._resume(_PAUSED_BY_ANSWERS)
+
+    def _soon(self) -> None:
+        if not self._going:
+            self._going = True
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     def _serve(self, commands: list[Command]) -> None:
         if self._handler is None:
@@ -469,7 +499,8 @@ class Connection(asyncio.Protocol):
         out, transport = self._out, self._transport
         if not out or transport is None or self.closed:
             return
-        unwritten = self._out_bytes + transport.get_write_buffer_size()
+        size = self._out_bytes
+        unwritten = size + transport.get_write_buffer_size()
         self._out, self._out_bytes = [], 0
         if unwritten > self._limits.max_unwritten_bytes:
             log.warning(
@@ -483,12 +514,14 @@ class Connection(asyncio.Protocol):
         self._last_wrote = self._clock.monotonic()
         if len(out) == 1:
             transport.write(out[0])
+        elif size <= _JOIN_BYTES:
+            transport.write(b"".join(out))
         else:
             transport.writelines(out)
             if not self._paused and transport.get_write_buffer_size() > self._limits.pause_reading_bytes:
                 self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not look after writelines
         if self._waiting:
-            asyncio.get_running_loop().call_soon(self._go_on)
+            self._soon()
         backlog = transport.get_write_buffer_size()
         if backlog or self._backlog:
             self._note_backlog(backlog)

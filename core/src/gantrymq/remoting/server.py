@@ -11,6 +11,7 @@ import logging
 from gantrymq.remoting.connection import Connection, Requests
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
@@ -40,6 +41,7 @@ class RemotingServer:
         self._world = world
         self._handler = handler
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
+        self._shapes = SendShapes()
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
         self._connections: dict[Connection, None] = {}  # in the order they came
         self._listener: Listener | None = None
@@ -101,6 +103,7 @@ class RemotingServer:
             sniffing=True,
             opened=self._opened,
             gate=self._gate,
+            shapes=self._shapes,
         )
 
     def _opened(self, connection: Connection) -> bool:

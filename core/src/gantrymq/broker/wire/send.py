@@ -21,6 +21,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers import read_send_header
 from gantrymq.remoting.replies import encode_send_ok
+from gantrymq.remoting.send_shapes import ShapedSend
 
 
 class SendRequests:
@@ -42,6 +43,8 @@ class SendRequests:
         self._stats = stats
         self._region = settings.text("regionId")
         self._offset_id = OffsetIds(identity.packed_host).of
+        self._answered: dict[Connection, None] = {}  # connections with answers that have not left
+        pipeline.on_answered(self._flush)
 
     def handlers(self) -> dict[int, Handler]:
         """Request code to handler."""
@@ -52,42 +55,50 @@ class SendRequests:
         }
 
     def send(self, asked: Command, connection: Connection) -> Command | None:
-        """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 15 us."""
-        header = read_send_header(asked)
-        try:
-            prepared = self._sender.prepare(
-                SendRequest(
-                    header.producer_group,
-                    header.topic,
-                    header.default_topic,
-                    header.default_topic_queue_nums,
-                    header.queue_id,
-                    header.sys_flag,
-                    header.born_timestamp,
-                    header.flag,
-                    header.properties or "",
-                    header.reconsume_times,
-                    header.unit_mode,
-                    header.max_reconsume_times,
-                    header.batch or asked.code == RequestCode.SEND_BATCH_MESSAGE,
-                    asked.body,
-                    connection.peer_packed_host,
-                    connection.peer,
-                    asked.version,
-                )
-            )
-        except GantryError as error:
-            self._stats.put_failed += 1
-            return refusal(asked, error, self._region_ext())
+        """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 5 us, 12 us a new shape."""
+        prepared = self._sender.repeat(asked, connection.peer_packed_host) if type(asked) is ShapedSend else None
+        if prepared is None:
+            try:
+                prepared = self._prepare(asked, connection)
+            except GantryError as error:
+                self._stats.put_failed += 1
+                return refusal(asked, error, self._region_ext())
+        ready = prepared
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-            self._answer(asked, connection, prepared, results, error)
+            self._answer(asked, connection, ready, results, error)
 
         if self._state.is_saved(prepared.messages[0].topic):
             self._pipeline.submit(prepared.messages, done)
         else:
             self._submit_when_saved(prepared, done)
         return None
+
+    def _prepare(self, asked: Command, connection: Connection) -> Prepared:
+        header = read_send_header(asked)
+        request = SendRequest(
+            header.producer_group,
+            header.topic,
+            header.default_topic,
+            header.default_topic_queue_nums,
+            header.queue_id,
+            header.sys_flag,
+            header.born_timestamp,
+            header.flag,
+            header.properties or "",
+            header.reconsume_times,
+            header.unit_mode,
+            header.max_reconsume_times,
+            header.batch or asked.code == RequestCode.SEND_BATCH_MESSAGE,
+            asked.body,
+            connection.peer_packed_host,
+            connection.peer,
+            asked.version,
+        )
+        prepared = self._sender.prepare(request)
+        if type(asked) is ShapedSend:
+            self._sender.remember(asked, request)
+        return prepared
 
     def _submit_when_saved(self, prepared: Prepared, done: Done) -> None:
         """The topic is new: no message is acknowledged before the topic is on disk."""
@@ -113,6 +124,7 @@ class SendRequests:
     ) -> None:
         if asked.is_oneway:
             return
+        self._answered[connection] = None
         if error is None and len(results) == 1 and results[0].status is PutStatus.OK:
             result = results[0]
             connection.reply(
@@ -130,6 +142,12 @@ class SendRequests:
             )
         else:
             connection.reply(asked, self._other_answer(asked, prepared, results, error))
+
+    def _flush(self) -> None:
+        """Let answers leave before the loop looks for new requests: their senders get on with the next."""
+        answered, self._answered = self._answered, {}
+        for connection in answered:
+            connection.flush()
 
     def _other_answer(
         self, asked: Command, prepared: Prepared, results: Sequence[PutResult], error: GantryError | None

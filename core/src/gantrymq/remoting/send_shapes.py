@@ -1,0 +1,196 @@
+"""Send requests of clients that always write their headers alike: compared with earlier ones instead of parsed.
+
+The headers of a Java client's sends differ from message to message in four values and in the unique id among the
+properties:
+
+    {"code":310,"extFields":{..,"e":"<queue id>",..,"g":"<born>",..,"i":"..UNIQ_KEY\\u0001<id>\\u0002..",..},..
+     "opaque":<number>,..}
+
+The text around these values is a shape. A header whose text around them is that of one which was parsed before says,
+but for these values, what that one said. A shape is kept when it comes a second time, and only if a header made of it
+with other values parses to exactly these values: so what `SendShapes` returns never differs from what `decode` returns.
+
+Source of the order of the fields: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
+RemotingSerializable.java (fastjson sorts by name); versions 4.9 to 5.5 write them alike.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.remoting.codes import SERIALIZE_JSON, RequestCode
+from gantrymq.remoting.command import Command, decode
+from gantrymq.remoting.frame import Frame
+
+__all__ = ["SendShape", "SendShapes", "ShapedSend"]
+
+MOST_SHAPES: Final = 1024
+MOST_CANDIDATES: Final = 4096
+MAX_DIGITS: Final = 18
+MAX_HEADER_BYTES: Final = 4096  # longer ones are parsed: what is kept stays small
+
+_BEGIN: Final = b'{"code":%d,' % RequestCode.SEND_MESSAGE_V2
+_ID_MARK: Final = "UNIQ_KEY\x01"
+_RAW_ID_MARK: Final = b"UNIQ_KEY\\u0001"
+_RAW_PAIR_END: Final = b"\\u0002"
+_QUEUE_IDS: Final = {str(number).encode(): number for number in range(1024)}
+_MAX_OPAQUE: Final = 0x7FFFFFFF
+
+Literals = tuple[bytes, ...]
+
+
+class SendShape:
+    """What all send headers with one text around their values say."""
+
+    __slots__ = ("ext", "flag", "language", "properties_after", "properties_before", "version")
+
+    def __init__(self, command: Command, ext: dict[str, str], before: str, after: str) -> None:
+        self.language = command.language
+        self.version = command.version
+        self.flag = command.flag
+        self.ext = ext  # of the header it was learnt from
+        self.properties_before = before  # properties up to the name of the unique id
+        self.properties_after = after  # and behind the id and its 0x02
+
+
+class ShapedSend(Command):
+    """A send (310) whose header has a known shape; in everything a `Command`, whose ext is put together when asked for.
+
+    ``queue_id`` is 0 to 1023, ``born_timestamp`` in ms and not negative, ``unique_id`` ASCII letters and digits.
+    """
+
+    __slots__ = ("_ext", "born_timestamp", "queue_id", "shape", "unique_id")
+
+    def __init__(
+        self, shape: SendShape, opaque: int, queue_id: int, born_timestamp: int, unique_id: bytes, body: bytes | None
+    ) -> None:
+        self.code = 310
+        self.language = shape.language
+        self.version = shape.version
+        self.opaque = opaque
+        self.flag = shape.flag
+        self.remark = None
+        self.body = body
+        self.serialize = SERIALIZE_JSON
+        self.shape = shape
+        self.queue_id = queue_id
+        self.born_timestamp = born_timestamp
+        self.unique_id = unique_id
+        self._ext: dict[str, str] | None = None
+
+    @property
+    def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
+        """The extFields, as `decode` gives them."""
+        if self._ext is None:
+            shape = self.shape
+            self._ext = _filled(shape, str(self.queue_id), str(self.born_timestamp), self.unique_id.decode())
+        return self._ext
+
+    @ext.setter
+    def ext(self, fields: dict[str, str] | None) -> None:
+        self._ext = fields
+
+
+class SendShapes:
+    """The shapes that the clients of one server use. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[Literals, SendShape] = {}
+        self._seen: dict[int, int] = {}  # how often, by hash; where two collide, one may never be learnt
+
+    def decode(self, frame: Frame) -> Command:
+        """As `command.decode`. Budget: 2.5 us for a send whose shape is known, 1.5 us on top of decoding for others.
+
+        Raises:
+            RemoteProtocolError: the header cannot be read.
+        """
+        codec, header, body = frame
+        if codec != SERIALIZE_JSON or len(header) > MAX_HEADER_BYTES or not header.startswith(_BEGIN):
+            return decode(frame)
+        literals, queue_text, born, unique_id, opaque_text = _cut(header)
+        shape = self._shapes.get(literals)
+        if shape is None:
+            command = decode(frame)
+            self._learn(literals, command)
+            return command
+        queue_id = _QUEUE_IDS.get(queue_text)
+        if (
+            queue_id is None
+            or not (unique_id.isalnum() and born.isdigit() and opaque_text.isdigit())
+            or len(born) > MAX_DIGITS
+            or len(opaque_text) > MAX_DIGITS
+            or (opaque := int(opaque_text)) > _MAX_OPAQUE
+        ):
+            return decode(frame)
+        return ShapedSend(shape, opaque, queue_id, int(born), unique_id, body)
+
+    def _learn(self, literals: Literals, command: Command) -> None:
+        mark = hash(literals)
+        seen = self._seen.get(mark, 0)
+        if seen < 2:
+            if len(self._seen) >= MOST_CANDIDATES:
+                self._seen.clear()
+            self._seen[mark] = seen + 1
+        shape = _proven(literals, command) if seen == 1 else None
+        if shape is not None:
+            if len(self._shapes) >= MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[literals] = shape
+
+
+def _cut(header: bytes) -> tuple[Literals, bytes, bytes, bytes, bytes]:
+    """Literals, queue id, born timestamp, unique id, opaque: cut at the first place where each value may stand.
+
+    Where a value is not found, it and what comes behind it are empty: no shape has such literals.
+    """
+    head, _, rest = header.partition(b'"e":"')
+    queue_id, _, rest = rest.partition(b'"')
+    middle, _, rest = rest.partition(b'"g":"')
+    born, _, rest = rest.partition(b'"')
+    later, _, rest = rest.partition(b'"i":"')
+    properties, _, rest = rest.partition(b'"')
+    tail, _, rest = rest.partition(b'"opaque":')
+    opaque, _, end = rest.partition(b",")
+    before, _, rest = properties.partition(_RAW_ID_MARK)
+    unique_id, _, after = rest.partition(_RAW_PAIR_END)
+    return (head, middle, later, before, after, tail, end), queue_id, born, unique_id, opaque
+
+
+def _joined(literals: Literals, queue_id: bytes, born: bytes, unique_id: bytes, opaque: bytes) -> bytes:
+    """The header that `_cut` cuts into these."""
+    head, middle, later, before, after, tail, end = literals
+    properties = b"".join((before, _RAW_ID_MARK, unique_id, _RAW_PAIR_END, after))
+    pieces = (head, b'"e":"', queue_id, b'"', middle, b'"g":"', born, b'"', later, b'"i":"', properties, b'"', tail)
+    return b"".join((*pieces, b'"opaque":', opaque, b",", end))
+
+
+def _proven(literals: Literals, command: Command) -> SendShape | None:
+    """The shape of *command*, whose header has *literals*; None unless another such header reads as it should."""
+    ext = command.ext
+    if ext is None or command.remark is not None:
+        return None
+    before, mark, rest = ext.get("i", "").partition(_ID_MARK)
+    _, end, after = rest.partition("\x02")
+    if not mark or not end:
+        return None
+    shape = SendShape(command, ext, before, after)
+    header = _joined(literals, b"1021", b"1234567890123", b"PROBE", b"987654321")
+    try:
+        probe = decode(Frame(SERIALIZE_JSON, header, None))
+    except RemoteProtocolError:
+        return None
+    same = ("code", "language", "version", "flag", "remark", "serialize")
+    if (
+        probe.opaque != 987654321
+        or probe.ext != _filled(shape, "1021", "1234567890123", "PROBE")
+        or any(getattr(probe, name) != getattr(command, name) for name in same)
+    ):
+        return None
+    return shape
+
+
+def _filled(shape: SendShape, queue_id: str, born: str, unique_id: str) -> dict[str, str]:
+    """The extFields of a header of *shape* with these values."""
+    properties = f"{shape.properties_before}{_ID_MARK}{unique_id}\x02{shape.properties_after}"
+    return {**shape.ext, "e": queue_id, "g": born, "i": properties}
