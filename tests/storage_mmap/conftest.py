@@ -32,6 +32,7 @@ class Faults:
         self.failing = {}
         self.only = ""
         self.once, self.once_number = "", 0  # a method that raises this error number at its next call only
+        self.cached = False  # whether what is read counts as being in memory
         self.stop_at = 0  # number of the call before which the process ends, 0 for never
 
     def check(self, name, path):
@@ -68,6 +69,10 @@ class RigFile:
     def map(self):
         self._faults.check("map", self.path)
         return RigMapping(self._inner.map(), self._faults, self.path)
+
+    def pread_cached(self, length, position):
+        self._faults.check("pread_cached", self.path)
+        return self._inner.pread(length, position) if self._faults.cached else None
 
     def close(self):
         self._inner.close()

@@ -97,6 +97,32 @@ def test_messages_behind_the_hot_window_are_read_in_a_thread(rig, needs_message)
     rig.run(case, hotReadWindow=2000, **BIG)
 
 
+@pytest.mark.parametrize("needs_message", [False, True])
+def test_messages_behind_the_hot_window_that_are_in_memory_are_read_at_once(rig, needs_message):
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n, tag="AB"[n % 2]) for n in range(200)])
+        rig.write_queues(bench)
+        rig.faults.cached = True
+        got = bench.store.get(T0, 0, GetLimit(), None)
+        assert (got.status, got.cold, got.count) == (GetStatus.FOUND, True, 32)
+        match = OnlyTags("B", needs_message=needs_message)
+        first = bench.store.get(T0, 0, GetLimit(), match)
+        assert isawaitable(first) == needs_message
+        if needs_message:
+            await first
+        found = await bench.read_all(T0, limit=GetLimit(max_count=3), match=match)
+        assert bodies(found) == [b"%d" % n for n in range(1, 200, 2)]
+        await bench.restart()
+        assert not isawaitable(bench.store.get(T0, 0, GetLimit(), None))
+        rig.faults.only = "commitlog"
+        rig.faults.failing["pread_cached"] = rig.BROKEN
+        with pytest.raises(StoreError, match="cannot be read"):
+            bench.store.get(T0, 0, GetLimit(), None)
+        rig.faults.failing.clear()
+
+    rig.run(case, hotReadWindow=2000, **BIG)
+
+
 def test_everything_from_before_the_start_counts_as_cold(rig):
     async def case(bench):
         await bench.add(message())

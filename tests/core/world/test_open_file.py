@@ -29,6 +29,12 @@ def test_what_was_written_is_read_and_a_hole_is_zero(opened):
     assert opened.pread(14, 0) == b"head" + bytes(6) + b"tail"
 
 
+def test_a_read_of_what_is_in_memory_gives_the_same_bytes_or_nothing(opened):
+    opened.pwrite(b"0123456789", 0)
+    assert opened.pread_cached(4, 3) in (b"3456", None)
+    assert opened.pread_cached(100, 7) is None
+
+
 def test_reads_are_short_only_at_the_end(opened):
     opened.pwrite(b"0123456789", 0)
     assert opened.pread(4, 3) == b"3456"
@@ -64,6 +70,7 @@ def test_a_closed_file_refuses_everything(opened):
         opened.size,
         opened.datasync,
         lambda: opened.pread(1, 0),
+        lambda: opened.pread_cached(1, 0),
         lambda: opened.pwrite(b"a", 0),
         lambda: opened.truncate(0),
         lambda: opened.allocate(1),

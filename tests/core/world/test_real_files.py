@@ -174,3 +174,49 @@ def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path):
     assert errors == []
     assert files.read(tmp_path / "a") in (b"a" * 10_000, b"b" * 10_000)
     assert files.list(tmp_path) == ["a"]
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells what is in memory")
+def test_only_what_is_in_the_page_cache_is_read_without_waiting(tmp_path):
+    opened = RealFiles().open(tmp_path / "a", create=True)
+    opened.pwrite(bytes(range(256)) * 64, 0)
+    if opened.pread_cached(10, 5) is None:
+        pytest.skip("this file system does not tell what is in memory")
+    assert opened.pread_cached(10, 5) == bytes(range(5, 15))
+    opened.datasync()
+    descriptor = os.open(tmp_path / "a", os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+    assert opened.pread_cached(10, 5) is None
+    assert opened.pread(10, 5) == bytes(range(5, 15))
+    assert opened.pread_cached(10, 5) == bytes(range(5, 15))
+    opened.close()
+
+
+def test_a_file_system_that_cannot_tell_is_asked_once(tmp_path, monkeypatch):
+    asked = []
+
+    def preadv(*args):
+        asked.append(args)
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(file_module, "_NOWAIT", 8)
+    monkeypatch.setattr(os, "preadv", preadv, raising=False)
+    opened = RealFiles().open(tmp_path / "a", create=True)
+    opened.pwrite(b"abc", 0)
+    assert opened.pread_cached(3, 0) is None
+    assert opened.pread_cached(3, 0) is None
+    assert len(asked) == 1
+    opened.close()
+
+
+def test_a_disk_that_fails_is_not_taken_for_one_that_cannot_tell(tmp_path, monkeypatch):
+    def preadv(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(file_module, "_NOWAIT", 8)
+    monkeypatch.setattr(os, "preadv", preadv, raising=False)
+    opened = RealFiles().open(tmp_path / "a", create=True)
+    with pytest.raises(OSError, match="Input/output"):
+        opened.pread_cached(3, 0)
+    opened.close()

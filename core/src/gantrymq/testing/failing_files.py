@@ -127,6 +127,10 @@ class FailingFile:
         """Up to *length* bytes."""
         return self._inner.pread(length, position)
 
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        """Up to *length* bytes, if they are in memory."""
+        return self._inner.pread_cached(length, position)
+
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data*."""
         if self._files.begin():

@@ -74,6 +74,9 @@ class File(Protocol):
     def pread(self, length: int, position: int) -> bytes:
         """Up to *length* bytes from *position*; shorter only at the end of the file."""
 
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        """As `pread`, if all of it is in memory; None where it would have to wait for the disk, or cannot tell."""
+
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
 

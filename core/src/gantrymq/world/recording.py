@@ -145,6 +145,13 @@ class RecordingFile:
         self._record.note("pread", self.path, position, len(data))
         return data
 
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        """Noted as ``pread`` when it read something."""
+        data = self._inner.pread_cached(length, position)
+        if data is not None:
+            self._record.note("pread", self.path, position, len(data))
+        return data
+
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Noted as ``pwrite``."""
         self._inner.pwrite(data, position)

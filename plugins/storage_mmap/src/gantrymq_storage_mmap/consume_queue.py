@@ -136,6 +136,20 @@ class ConsumeQueue:
         data = file.pread(min(count * ENTRY_BYTES, start + self._files.file_bytes - position), position - start)
         return data + tail if tail and len(data) == count * ENTRY_BYTES else data
 
+    def read_cached(self, queue_offset: int, count: int) -> bytes | None:
+        """As `read`, if the entries are in memory; None where the disk would have to be waited for."""
+        count, tail = self.split(queue_offset, count)
+        if not count:
+            return tail
+        position = queue_offset * ENTRY_BYTES
+        start = position - position % self._files.file_bytes
+        file = self._files.existing(self.folder, start)
+        if file is None:
+            return b""
+        length = min(count * ENTRY_BYTES, start + self._files.file_bytes - position)
+        data = file.pread_cached(length, position - start)
+        return data + tail if tail and data is not None and length == count * ENTRY_BYTES else data
+
     def read_detached(self, queue_offset: int, count: int, tail: bytes) -> bytes:
         """As `read`, for a thread of its own: opens the file for this one call; *count* and *tail* are from `split`."""
         if not count:

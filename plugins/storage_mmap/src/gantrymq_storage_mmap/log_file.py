@@ -70,6 +70,10 @@ class LogFile:
         """Bytes ``[start, end)`` of the log, copied through the descriptor; may block on the disk."""
         return self.file.pread(end - start, start - self.start)
 
+    def pread_cached(self, start: int, end: int) -> bytes | None:
+        """Bytes ``[start, end)`` of the log, if they are in memory; never waits for the disk."""
+        return self.file.pread_cached(end - start, start - self.start)
+
     def unmap(self) -> None:
         """Drop the mapping; slices that are still held keep the memory."""
         if self._mapping is not None:

@@ -68,6 +68,7 @@ class RealFile:
         self._path = path
         self._fd = descriptor
         self._read_only = read_only
+        self._tells_cached = _NOWAIT != 0  # until the file system says that it cannot (tmpfs)
 
     @property
     def path(self) -> Path:
@@ -89,6 +90,22 @@ class RealFile:
             parts.append(data)
             missing -= len(data)
         return b"".join(parts)
+
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        """As `pread`, if all of it is in the page cache; None else, and always where the platform cannot tell."""
+        if not self._tells_cached:
+            return None
+        data = bytearray(length)
+        try:
+            size = os.preadv(self._fd, (data,), position, _NOWAIT)
+        except OSError as error:
+            if error.errno == errno.EAGAIN:
+                return None
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+            self._tells_cached = False
+            return None
+        return bytes(data) if size == length else None
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
@@ -162,6 +179,8 @@ def sync_descriptor(descriptor: int) -> None:
     else:
         os.fdatasync(descriptor)
 
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)  # Linux: read what is in the page cache, or say that it is not
 
 if sys.platform == "win32":
     _seek_lock = threading.Lock()  # descriptors share their position between threads

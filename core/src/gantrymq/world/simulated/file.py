@@ -90,6 +90,11 @@ class SimulatedFile:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(self._path))
         return content.read(position, length)
 
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        """None: this disk has no cache that could be asked, so readers take the way through a thread."""
+        self._content()
+        return None
+
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EBADF)."""
         content = self._content(for_writing=True)

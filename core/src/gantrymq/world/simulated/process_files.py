@@ -118,6 +118,10 @@ class _File:
         self._check(changes=False)
         return self._inner.pread(length, position)
 
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        self._check(changes=False)
+        return self._inner.pread_cached(length, position)
+
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         self._check(changes=True)
         self._inner.pwrite(data, position)
