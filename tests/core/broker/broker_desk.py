@@ -25,6 +25,7 @@ T = TypeVar("T")
 START_MS = 1_700_000_000_000
 ADDRESS = "10.0.0.1:10911"
 QUICKLY_S = 600.0  # virtual
+LIMIT_S = 24 * 3600.0
 
 
 class Peer:
@@ -160,9 +161,10 @@ def run_broker(
     *,
     world_of: Callable[[World], World] = lambda world: world,
     trace: Trace | None = None,
+    limit_s: float = LIMIT_S,
     **values: Any,
 ) -> T:
-    """Start a broker with these settings, run *main*, stop."""
+    """Start a broker with these settings, run *main* for up to *limit_s* virtual seconds, stop."""
 
     async def run(world: World) -> T:
         world = world_of(world)
@@ -177,4 +179,4 @@ def run_broker(
         finally:
             await desk.close()
 
-    return simulate(1, run, start_ms=START_MS, trace=trace)
+    return simulate(1, run, start_ms=START_MS, trace=trace, limit_s=limit_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.stats import Meter, Stats
+from gantrymq.broker.stats import DAY_MS, Meter, Stats, local_day
 from gantrymq.interfaces import DispatchEntry
 
 
@@ -48,3 +48,63 @@ def test_pulls_are_counted_by_what_they_found():
     stats.pulled(3)
     stats.pulled(0)
     assert (stats.got.total, stats.found.total, stats.missed.total) == (3, 1, 1)
+
+
+class Zone:
+    """A clock of a host that is *ahead_h* hours ahead of UTC."""
+
+    def __init__(self, ahead_h):
+        self.ms, self.ahead_ms = 0, ahead_h * 3600 * 1000
+
+    def now_ms(self):
+        return self.ms
+
+    def utc_offset_ms(self, at_ms):
+        return self.ahead_ms
+
+
+def marks(meter):
+    return meter.yesterday_morning, meter.today_morning, meter.total
+
+
+def test_the_marks_move_at_each_midnight():
+    stats = Stats()
+    stats.today(100)
+    stats.published([entry()] * 3)
+    stats.pulled(2)
+    stats.today(100)
+    assert (marks(stats.put), marks(stats.got)) == ((0, 0, 3), (0, 0, 2))
+    stats.today(101)
+    stats.published([entry()] * 4)
+    stats.today(101)
+    assert (marks(stats.put), marks(stats.got)) == ((0, 3, 7), (0, 2, 2))
+    stats.today(102)
+    stats.published([entry()])
+    assert (marks(stats.put), marks(stats.got)) == ((3, 7, 8), (2, 2, 2))
+
+
+def test_a_clock_that_is_set_back_begins_no_day_again():
+    stats = Stats()
+    stats.today(100)
+    stats.published([entry()])
+    for day in (101, 100, 101):
+        stats.today(day)
+        stats.published([entry()])
+    assert marks(stats.put) == (0, 1, 4)
+
+
+def test_nothing_was_counted_on_days_that_were_jumped_over():
+    stats = Stats()
+    stats.today(100)
+    stats.published([entry()] * 5)
+    stats.today(103)
+    assert marks(stats.put) == (5, 5, 5)
+
+
+@pytest.mark.parametrize("ahead_h", [0, 2, -5])
+def test_a_day_begins_at_local_midnight(ahead_h):
+    clock = Zone(ahead_h)
+    clock.ms = 20_000 * DAY_MS - clock.ahead_ms - 1
+    assert local_day(clock) == 19_999
+    clock.ms += 1
+    assert local_day(clock) == 20_000

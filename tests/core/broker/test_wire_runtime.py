@@ -82,3 +82,37 @@ def test_refused_sends_and_held_pulls_are_counted(broker):
         assert (await held).code == 19
 
     broker(main)
+
+
+def test_a_broker_without_messages_counts_one_put_as_java_does(broker):
+    async def main(desk):
+        table = figures(await desk.ask(28))
+        assert (table["putMessageTimesTotal"], table["msgPutTotalTodayNow"]) == ("1", "0")
+
+    broker(main)
+
+
+def test_what_mornings_found_follows_two_midnights(broker):
+    def days(table):
+        """Yesterday's and today's messages in and out, as clusterList -m and gantrymq status work them out."""
+        seen = []
+        for way in ("Put", "Get"):
+            eve, morning, now = (
+                int(table[f"msg{way}Total{when}"]) for when in ("YesterdayMorning", "TodayMorning", "TodayNow")
+            )
+            seen.append((morning - eve, now - morning))
+        return seen
+
+    async def main(desk):  # begins at 22:13 UTC
+        await desk.send("T")
+        await desk.send("T")
+        await desk.pull("T")
+        assert days(figures(await desk.ask(28))) == [(0, 2), (0, 2)]
+        await desk.clock.sleep(2 * 3600)
+        await desk.send("T")
+        assert days(figures(await desk.ask(28))) == [(2, 1), (2, 0)]
+        await desk.clock.sleep(24 * 3600)
+        await desk.pull("T", 2)
+        assert days(figures(await desk.ask(28))) == [(1, 0), (0, 1)]
+
+    broker(main, limit_s=2 * 24 * 3600)

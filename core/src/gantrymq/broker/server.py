@@ -20,7 +20,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import SAMPLE_S
+from gantrymq.broker.stats import SAMPLE_S, local_day
 from gantrymq.broker.wire.dispatch import Dispatch
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError
@@ -125,8 +125,8 @@ class BrokerServer:
         for service in services:
             await service.start(facade)
             self._closing.append(service.stop)
-        tables.stats.sample(world.clock.monotonic())
-        self._every(SAMPLE_S, lambda: tables.stats.sample(world.clock.monotonic()))
+        self._sample()
+        self._every(SAMPLE_S, self._sample)
         self._every(SILENT_SCAN_S, self._close_silent)
         self._every(FLUSH_S, followers.flush)
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
@@ -185,6 +185,11 @@ class BrokerServer:
             timer[0].cancel()
 
         self._closing.append(cancel)
+
+    def _sample(self) -> None:
+        """Let the counters know what time it is."""
+        self.tables.stats.sample(self.world.clock.monotonic())
+        self.tables.stats.today(local_day(self.world.clock))
 
     def _close_silent(self) -> None:
         """Close clients that stopped sending heartbeats."""

@@ -1,6 +1,10 @@
 """Counters: messages in and out since the start, and rates over the last seconds and minutes.
 
-Source of names and windows: apache/rocketmq store/.../StoreStatsService.java, broker/.../stats/BrokerStatsManager.java.
+Two marks a meter say what it had counted when today and yesterday began, in local time; both are 0 until the first
+midnight, so that the first day begins at the start.
+
+Source of names and windows: apache/rocketmq store/.../StoreStatsService.java, broker/.../stats/BrokerStatsManager.java,
+store/.../stats/BrokerStats.java (the marks).
 """
 
 from __future__ import annotations
@@ -10,8 +14,10 @@ from collections.abc import Sequence
 
 from gantrymq.broker.tally import MINUTE, Tally
 from gantrymq.interfaces import DispatchEntry
+from gantrymq.world import Clock
 
 SAMPLE_S = 1.0
+DAY_MS = 24 * 3600 * 1000
 WINDOWS_S = (10, 60, 600)
 
 
@@ -20,11 +26,18 @@ class Meter:
 
     def __init__(self) -> None:
         self.total = 0
+        self.today_morning = 0  # the total when this day began
+        self.yesterday_morning = 0
         self._samples: deque[tuple[float, int]] = deque(maxlen=int(max(WINDOWS_S) / SAMPLE_S) + 1)
 
     def sample(self, now: float) -> None:
         """Note the count at monotonic time *now*, s."""
         self._samples.append((now, self.total))
+
+    def new_day(self, days: int) -> None:
+        """Move the marks; *days* is 1 unless the clock stood still or jumped over whole days, which counted nothing."""
+        self.yesterday_morning = self.today_morning if days == 1 else self.total
+        self.today_morning = self.total
 
     def rate(self, window_s: float) -> float:
         """Counts a second over the last *window_s* seconds, or over the time since the start if that is shorter."""
@@ -56,6 +69,7 @@ class Stats:
         self.puts = Tally()  # by topic
         self.gets = Tally()  # by topic@group
         self.totals = Tally()  # by "put" and "get"; follows the meters at each sample
+        self._day: int | None = None  # as of `today`
         self._seen = (0, 0, 0, 0, 0)  # messages and bytes put; messages, bytes and times got; as of the last sample
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
@@ -97,6 +111,13 @@ class Stats:
         for tally in (self.puts, self.gets, self.totals):
             tally.tick(now)
 
+    def today(self, day: int) -> None:
+        """Hear which day it is (`local_day`), every SAMPLE_S; a clock that is set back begins no day again."""
+        if self._day is not None and day > self._day:
+            for meter in (self.put, self.got):
+                meter.new_day(day - self._day)
+        self._day = day if self._day is None else max(day, self._day)
+
     def topic_put_tps(self, topic: str) -> float:
         """Messages a second into *topic* over the last minute."""
         return self.puts.over(topic, MINUTE).tps
@@ -111,3 +132,9 @@ class Stats:
         for key in self.gets.known():
             if key.partition("@")[0] == topic:
                 self.gets.forget(key)
+
+
+def local_day(clock: Clock) -> int:
+    """Days since 1970-01-01 on the calendar of this host's time zone; grows at local midnight."""
+    now_ms = clock.now_ms()
+    return (now_ms + clock.utc_offset_ms(now_ms)) // DAY_MS

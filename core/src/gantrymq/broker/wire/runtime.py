@@ -1,7 +1,7 @@
 """The broker about itself: 28 (runtime figures), 43 (all committed offsets).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo);
-store/.../StoreStatsService.java.
+store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RuntimeRequests:
             "brokerVersion": "479",
             "bootTimestamp": str(self._started_ms),
             "runtime": run_time(now - self._started_ms),
-            "putMessageTimesTotal": str(stats.put.total),
+            "putMessageTimesTotal": str(stats.put.total or 1),  # so does Java
             "putMessageSizeTotal": str(stats.put_bytes),
             "putMessageAverageSize": repr(round(stats.put_bytes / stats.put.total, 3) if stats.put.total else 0.0),
             "putMessageFailedTimes": str(stats.put_failed),
@@ -96,10 +96,10 @@ class RuntimeRequests:
             "getTotalTps": total,
             "msgPutTotalTodayNow": str(stats.put.total),
             "msgGetTotalTodayNow": str(stats.got.total),
-            "msgPutTotalTodayMorning": "0",
-            "msgGetTotalTodayMorning": "0",
-            "msgPutTotalYesterdayMorning": "0",
-            "msgGetTotalYesterdayMorning": "0",
+            "msgPutTotalTodayMorning": str(stats.put.today_morning),
+            "msgGetTotalTodayMorning": str(stats.got.today_morning),
+            "msgPutTotalYesterdayMorning": str(stats.put.yesterday_morning),
+            "msgGetTotalYesterdayMorning": str(stats.got.yesterday_morning),
             "commitLogMinOffset": str(state.min_log_offset),
             "commitLogMaxOffset": str(state.max_log_offset),
             "dispatchBehindBytes": str(state.max_log_offset - state.published_offset),
