@@ -1,15 +1,19 @@
 """What is no frame, or a frame that cannot be read. Broker and name server answer alike."""
 
 import socket
+import ssl
 import struct
+from contextlib import contextmanager
 
 import pytest
 from faulty_broker import frame
 
+from gantrymq.remoting import self_signed
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode
 
 MIB = 1024 * 1024
+needs_a_certificate = pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
 
 
 @pytest.fixture(params=["broker", "name_server"])
@@ -69,12 +73,40 @@ def test_bi07_half_a_frame_and_then_the_end(server, logged, row):
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name, size=20)
 
 
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex(
+    "000000040000000000 000000040100000000 000003010500000001828486"  # settings, theirs taken, GET / on stream 1
+)
+FIGURES = b"Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
+
+
+def is_bad_request(answer):
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert answer.endswith(b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n" + FIGURES)
+
+
+def is_goaway(answer, row):
+    """Empty SETTINGS, then GOAWAY for stream 1 with PROTOCOL_ERROR and the sentence."""
+    sentence = row.filled(peer="").removeprefix(": closed: ").encode()
+    goaway = struct.pack(">IIBI", (8 + len(sentence)) << 8 | 7, 0, 0, 1)
+    assert answer == bytes.fromhex("000000040000000000") + goaway + struct.pack(">I", 1) + sentence
+
+
+@contextmanager
+def inside_tls(peer, *protocols):
+    """The peer's socket in TLS, without a look at the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(protocols)
+    with context.wrap_socket(peer.socket) as peer.socket:
+        assert peer.socket.selected_alpn_protocol() == protocols[0]
+        yield peer
+
+
 def test_bi08_a_request_of_http(server, logged, row):
     with server.peer() as peer:
-        peer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer = peer.read_to_end()
-        assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-        assert answer.endswith(b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n")
+        peer.write(REQUEST)
+        is_bad_request(peer.read_to_end())
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
 
 
@@ -90,5 +122,24 @@ def test_bi10_the_text_of_another_protocol(refuses):
     refuses(b"SSH-2.0-OpenSSH_9.6\r\n", size=0x5353482D + 4, text="'SSH-'")
 
 
-def test_bi97_http_2(refuses):
-    refuses(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+def test_bi97_http_2(server, logged, row):
+    with server.peer() as peer:
+        peer.write(HTTP2)
+        is_goaway(peer.read_to_end(), row)
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
+
+
+@needs_a_certificate
+def test_bi104_http_inside_tls(server, logged, row):
+    with server.peer() as peer, inside_tls(peer, "http/1.1", "h2"):
+        peer.write(REQUEST)
+        is_bad_request(peer.read_to_end())
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name)
+
+
+@needs_a_certificate
+def test_bi105_http_2_inside_tls(server, logged, row):
+    with server.peer() as peer, inside_tls(peer, "h2"):
+        peer.write(HTTP2)
+        is_goaway(peer.read_to_end(), row)
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name)

@@ -330,12 +330,34 @@ async def test_the_proxy_header_gives_the_peer(rig, recorder):
     assert len(handler.batches) == 1
 
 
+ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1
+
+
+@in_loop
+async def test_http_2_is_greeted_once_and_sent_away_when_it_asks(rig, recorder, caplog):
+    connection, transport = rig.connect(recorder())
+    for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":
+        connection.data_received(bytes([byte]))
+        await turn()
+    assert transport.writes == [b"\0\0\0\x04\0\0\0\0\0"]
+    assert caplog.messages == []
+    connection.data_received(ASKING)
+    await turn()
+    assert transport.lost
+    assert b"usually at port 8081" in transport.writes[1]
+    assert len(caplog.messages) == 1
+
+
 @pytest.mark.parametrize(
     ("first", "words", "answered"),
     [
         (b"\x16\x03\x01\x02\x00", "wants TLS, and this server has no certificate", False),
         (b"GET /metrics HTTP/1.1\r\n", "speaks HTTP; this port speaks the RocketMQ remoting protocol", True),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC needs RocketMQ's proxy, which is not built", False),
+        (
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ASKING,
+            "gRPC clients need RocketMQ's proxy, usually at port 8081",
+            True,
+        ),
         (b"PROXY nonsense\r\n", "PROXY header", False),
         (b"SSH-2.0-x", "frame of", False),
     ],

@@ -50,3 +50,20 @@ def test_beginnings_whole_and_byte_by_byte(data, beginning, peer, rest):
 def test_malformed_proxy_headers(data):
     with pytest.raises(RemoteProtocolError, match="PROXY"):
         sniff(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "beginning"),
+    [
+        (FRAME, Beginning.FRAMES),
+        (b"GET / HTTP/1.1", Beginning.HTTP),
+        (b"PRI * HTTP/2.0\r\n", Beginning.HTTP2),
+        (b"\x16\x03\x01", Beginning.UNKNOWN),
+        (V4 + FRAME, Beginning.UNKNOWN),
+        (b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + FRAME, Beginning.UNKNOWN),
+    ],
+)
+def test_inside_tls_there_is_no_proxy_header_and_no_second_hello(data, beginning):
+    assert sniff(data, inside_tls=True) == (beginning, None, data)
+    told = next(found for size in range(1, len(data) + 1) if (found := sniff(data[:size], inside_tls=True)) is not None)
+    assert (told.beginning, told.peer) == (beginning, None)

@@ -20,6 +20,7 @@ from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
 LIMIT_S = 20
 NOW_MS = 1_790_000_000_000
+ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1
 
 
 def in_loop(test):
@@ -211,6 +212,43 @@ async def test_a_proxy_header_comes_before_the_hello(certificates, serve):
     writer.write(encode(request(10)))
     assert await reader.readexactly(8)
     assert handler.connections[0].peer == ("10.1.2.3", 5555)
+    writer.close()
+    await handler.server.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "answer", "words"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n", "the peer speaks HTTP; this port"),
+        (
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ASKING,
+            b"\0\0\0\x04\0\0\0\0\0\0",
+            "usually at port 8081, which is not built",
+        ),
+    ],
+)
+@in_loop
+async def test_another_protocol_inside_tls_is_told_what_speaks_here(certificates, serve, caplog, data, answer, words):
+    handler = await serve(gate(certificates, mode="enforcing"))
+    reader, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
+    for byte in data:  # each in a record of its own
+        writer.write(bytes([byte]))
+        await writer.drain()
+    assert (await reader.read()).startswith(answer)
+    writer.close()
+    await handler.server.stop()
+    (record,) = caplog.records
+    assert (record.levelno, words in record.message, handler.batches) == (logging.WARNING, True, [])
+
+
+@in_loop
+async def test_frames_inside_tls_may_come_byte_by_byte(certificates, serve):
+    handler = await serve(gate(certificates, mode="enforcing"))
+    reader, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
+    for byte in encode(request(10)):
+        writer.write(bytes([byte]))
+    assert await reader.readexactly(8)
+    assert len(handler.seen) == 1
     writer.close()
     await handler.server.stop()
 

@@ -18,6 +18,7 @@ from gantrymq.errors import CallTimeout, ConnectFailed, ConnectionLost, RemotePr
 from gantrymq.remoting.addresses import format_address, packed_host
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
 from gantrymq.remoting.command import Command, decode, encode, encode_head
+from gantrymq.remoting.foreign import HTTP2_GREETING
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
@@ -98,6 +99,7 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder(limits.max_frame_bytes)
         self._decode = decode if shapes is None else shapes.decode
         self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
+        self._greeted = False  # in HTTP/2
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
         self._calls: dict[int, asyncio.Future[Command]] = {}
@@ -359,19 +361,26 @@ class Connection(asyncio.Protocol):
         """Find out what the peer speaks; returns the bytes that are frames, empty while that is open."""
         assert self._first is not None
         self._first += data
-        preamble = sniff(self._first)
+        inside_tls = isinstance(self._transport, TlsTransport)
+        preamble = sniff(self._first, inside_tls=inside_tls)
         if preamble is None:
             return b""
-        self._first = None
         if preamble.peer is not None:
             self.peer, self._packed_host = preamble.peer, None
+        if preamble.beginning is Beginning.HTTP2 and not self._greeted:
+            self._greeted = True
+            self._send(HTTP2_GREETING, len(HTTP2_GREETING))
+        answer = self._gate.answer(preamble.beginning, preamble.rest)
+        if answer is None:
+            return b""
+        self._first = None
         if preamble.beginning is Beginning.TLS:
+            self._first = b""  # what is inside is looked at as well
             self._begin_tls(self._gate.tls_context(), preamble.rest, server_side=True)
             return b""
-        if preamble.beginning is Beginning.HTTP:
-            answer = self._gate.http_answer()
+        if answer:
             self._send(answer, len(answer))
-        self._gate.check(preamble.beginning)
+        self._gate.check(preamble.beginning, inside_tls=inside_tls)
         return preamble.rest
 
     def _begin_tls(self, context: ssl.SSLContext, first: bytes, *, server_side: bool) -> None:

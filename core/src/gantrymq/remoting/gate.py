@@ -4,7 +4,9 @@
     TLS hello        closed      TLS           TLS
     frames           served      served        closed
     HTTP             an answer 400 that says what speaks here, then closed
-    HTTP/2           closed
+    HTTP/2           a GOAWAY that says so once it asks for something, then closed
+
+The first bytes inside TLS are looked at likewise; there frames are served in every mode.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
 """
@@ -19,6 +21,7 @@ from typing import cast
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.remoting import self_signed
+from gantrymq.remoting.foreign import asked_stream, http2_farewell, http_answer
 from gantrymq.remoting.preamble import Beginning
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
 
@@ -26,6 +29,10 @@ __all__ = ["Gate", "gate_of"]
 
 NO_CERTIFICATE = (
     "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls], which lets it make one"
+)
+NOT_HTTP2 = (
+    "the peer speaks HTTP/2, as gRPC does; gRPC clients need RocketMQ's proxy, usually at port 8081, which is not "
+    "built: use a client of the remoting protocol on this port"
 )
 
 
@@ -65,12 +72,19 @@ class Gate:
                 raise RemoteProtocolError(f"the peer wants TLS, and no certificate could be made: {error}") from error
         return self._context
 
-    def http_answer(self) -> bytes:
-        """The whole answer to a request of HTTP."""
-        text = f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}"
-        return f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n{text}".encode()
+    def answer(self, beginning: Beginning, data: bytes) -> bytes | None:
+        """What a peer of another protocol is told in it, before `check` has it closed; empty for frames.
 
-    def check(self, beginning: Beginning) -> None:
+        None while it has to say more first, which only HTTP/2 has; *data* is what it has said.
+        """
+        if beginning is Beginning.HTTP:
+            return http_answer(f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}")
+        if beginning is not Beginning.HTTP2:
+            return b""
+        stream = asked_stream(data)
+        return None if stream is None else http2_farewell(stream, NOT_HTTP2)
+
+    def check(self, beginning: Beginning, *, inside_tls: bool = False) -> None:
         """Let frames in, or say why not. Text that is nothing known counts as frames; their decoder has words for it.
 
         Raises:
@@ -79,11 +93,8 @@ class Gate:
         if beginning is Beginning.HTTP:
             raise RemoteProtocolError("the peer speaks HTTP; this port speaks the RocketMQ remoting protocol")
         if beginning is Beginning.HTTP2:
-            raise RemoteProtocolError(
-                "the peer speaks HTTP/2, as gRPC does; gRPC needs RocketMQ's proxy, which is not built: use a client "
-                "of the remoting protocol on this port"
-            )
-        if self.mode == "enforcing":
+            raise RemoteProtocolError(NOT_HTTP2)
+        if self.mode == "enforcing" and not inside_tls:
             raise RemoteProtocolError(
                 "the peer connects without TLS, and tls.server.mode=enforcing; let it use TLS (tls.enable=true)"
             )
@@ -121,13 +132,18 @@ def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
 
 
 def _figures(settings: Settings) -> str:
-    """Where a metrics plugin shows its figures, if one is installed, shows them and has a port that is known."""
+    """Where Prometheus finds figures, or what has to be done so that it does."""
     port = "metricsPromExporterPort"
-    if port not in settings.schema or settings.text("metricsExporterType") not in ("PROM", "2"):
-        return ""
-    host = settings.text("metricsPromExporterHost") or settings.text("brokerIP1")
-    number = settings.number(port)
-    return f"Figures for Prometheus are at http://{host}:{number}/metrics.\n" if host and number else ""
+    if port not in settings.schema:
+        return "Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
+    if settings.text("metricsExporterType") not in ("PROM", "2"):
+        return "Figures for Prometheus are turned off; metricsExporterType=PROM shows them.\n"
+    number, host = settings.number(port), settings.text("metricsPromExporterHost") or settings.text("brokerIP1")
+    if not number:
+        return f"Figures for Prometheus are at a port that the broker's log names, as {port} is 0.\n"
+    if not host:
+        return f"Figures for Prometheus are at port {number} of the broker's address, /metrics.\n"
+    return f"Figures for Prometheus are at http://{host}:{number}/metrics.\n"
 
 
 def _with_self_signed(context: ssl.SSLContext, now_ms: int) -> ssl.SSLContext:

@@ -44,14 +44,17 @@ class Preamble(NamedTuple):
     rest: bytes  # what comes after the PROXY header
 
 
-def sniff(data: bytes) -> Preamble | None:
+def sniff(data: bytes, *, inside_tls: bool = False) -> Preamble | None:
     """Look at the first bytes of a connection; None while they are too few to tell.
 
     Args:
         data: everything received so far.
+        inside_tls: they were decrypted; a PROXY header and a hello come before that, so neither is looked for.
     Raises:
         RemoteProtocolError: a PROXY header that is malformed or too long.
     """
+    if inside_tls:
+        return _classify(data, None, inside_tls=True) if data else None
     peer = None
     if data.startswith(_V2[: len(data)]):
         found = _read_v2(data)
@@ -68,11 +71,11 @@ def sniff(data: bytes) -> Preamble | None:
     return _classify(data, peer)
 
 
-def _classify(data: bytes, peer: tuple[str, int] | None) -> Preamble | None:
+def _classify(data: bytes, peer: tuple[str, int] | None, *, inside_tls: bool = False) -> Preamble | None:
     first = data[0]
     if first == 0:
         return Preamble(Beginning.FRAMES, peer, data)
-    if first == 0x16:
+    if first == 0x16 and not inside_tls:
         return Preamble(Beginning.TLS, peer, data)
     if data.startswith(_HTTP2):
         return Preamble(Beginning.HTTP2, peer, data)
