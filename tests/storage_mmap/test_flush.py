@@ -1,4 +1,5 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -136,3 +137,44 @@ def test_the_background_flush_waits_for_enough_pages(rig):
         assert len(ticks) == 1
 
     rig.run(case, flushCommitLogLeastPages=1, flushIntervalCommitLog=100000)
+
+
+def test_settings_of_the_background_flush_may_change_while_it_runs(rig):
+    async def case(bench):
+        flusher, settings = bench.store._flusher, bench.store._settings
+        delays = []
+        flusher._clock = SimpleNamespace(
+            monotonic=flusher._clock.monotonic, call_later=lambda delay_s, tick: delays.append(delay_s)
+        )
+        settings.set("flushIntervalCommitLog", 600, "the test")
+        flusher._timer.cancel()
+        flusher._tick()
+        assert delays == [0.6]
+        (result,) = bench.store.put([message()])
+        flusher._tick()
+        assert bench.store.state().flushed_offset == 0
+        settings.set("flushCommitLogLeastPages", 0, "the test")
+        flusher._tick()
+        assert bench.store.state().flushed_offset == result.end
+        settings.set("flushCommitLogLeastPages", 4, "the test")
+        settings.set("flushCommitLogThoroughInterval", 1, "the test")
+        (result,) = bench.store.put([message()])
+        flusher._thorough_at -= 0.001
+        flusher._tick()
+        assert bench.store.state().flushed_offset == result.end
+        flusher._timer = None  # as nothing was armed
+
+    rig.run(case)
+
+
+def test_the_longest_body_may_change_while_the_store_runs(rig):
+    async def case(bench):
+        bench.store._settings.set("maxMessageSize", 1024, "the test")
+        short, long = bench.store.put([message(body=b"x" * 1024), message(body=b"x" * 1025)])
+        assert (short.status, long.status) == (PutStatus.OK, PutStatus.MESSAGE_ILLEGAL)
+        assert long.problem == "the body has 1025 bytes, maxMessageSize is 1024"
+        bench.store._settings.set("maxMessageSize", 2048, "the test")
+        assert (await bench.add(message(body=b"x" * 1025)))[0].status is PutStatus.OK
+        await bench.publish([short])
+
+    rig.run(case)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from broker_desk import START_MS, body_of, pull_ext
 
+from gantrymq.plugins import Plugins
+
 # What mqadmin's brokerStatus and clusterList look for.
 PRINTED = {
     "bootTimestamp",
@@ -16,6 +18,7 @@ PRINTED = {
     "EndTransactionQueueSize",
     "EndTransactionThreadPoolQueueCapacity",
     "getFoundTps",
+    "getMessageEntireTimeMax",
     "getMissTps",
     "getTotalTps",
     "getTransferredTps",
@@ -29,6 +32,10 @@ PRINTED = {
     "pullThreadPoolQueueCapacity",
     "pullThreadPoolQueueHeadWaitTimeMills",
     "pullThreadPoolQueueSize",
+    "putLatency99",
+    "putLatency999",
+    "putMessageDistributeTime",
+    "putMessageEntireTimeMax",
     "putTps",
     "remainHowManyDataToFlush",
     "runtime",
@@ -116,3 +123,47 @@ def test_what_mornings_found_follows_two_midnights(broker):
         assert days(figures(await desk.ask(28))) == [(1, 0), (0, 1)]
 
     broker(main, limit_s=2 * 24 * 3600)
+
+
+class SlowStore:
+    """The memory store behind a disk that takes 30 ms to read."""
+
+    def __init__(self, store, clock):
+        self._store, self._clock = store, clock
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def get(self, *args):
+        async def slowly():
+            await self._clock.sleep(0.030)
+            return self._store.get(*args)
+
+        return slowly()
+
+    async def flushed_slowly(self, log_offset):
+        await self._clock.sleep(0.070)
+
+    def flushed(self, log_offset):
+        return self.flushed_slowly(log_offset)
+
+
+def test_the_times_of_puts_and_gets(broker, plugins):
+    async def main(desk):
+        for _ in range(100):
+            await desk.send("T")
+        await desk.pull("T")
+        table = figures(await desk.ask(28))
+        assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("70", "30")
+        assert "[50~100ms]:0 " in table["putMessageDistributeTime"]
+        await desk.clock.sleep(61)
+        table = figures(await desk.ask(28))
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 [10~50ms]:0 [50~100ms]:100 ")
+        assert 65 <= float(table["putLatency99"]) <= float(table["putLatency999"]) <= 70
+        await desk.clock.sleep(60)
+        table = figures(await desk.ask(28))
+        assert (table["putLatency99"], table["putMessageEntireTimeMax"]) == ("0.00", "70")
+
+    make = plugins.stores["memory"]
+    slow = Plugins(stores={"memory": lambda context: SlowStore(make(context), context.world.clock)})
+    broker(main, plugins=slow, flushDiskType="SYNC_FLUSH")

@@ -18,6 +18,7 @@ from gantrymq.broker.filters import Filters
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.stats import Stats
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -36,6 +37,7 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
+from gantrymq.world import Clock
 
 FLAG_COMMIT = 0x1
 FLAG_SUSPEND = 0x2
@@ -110,6 +112,7 @@ class Puller:
     def __init__(
         self,
         settings: Settings,
+        clock: Clock,
         store: MessageStore,
         topics: TopicTable,
         groups: GroupTable,
@@ -117,8 +120,10 @@ class Puller:
         offsets: ConsumerOffsets,
         filters: Filters,
         held: HeldPulls,
+        stats: Stats,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -126,6 +131,7 @@ class Puller:
         self._offsets = offsets
         self._filters = filters
         self._held = held
+        self._stats = stats
         self._tasks: set[asyncio.Future[GetResult]] = set()
 
     async def pull(self, request: PullRequest) -> PullAnswer:
@@ -166,11 +172,13 @@ class Puller:
             answer = (PULL_OFFSET_MOVED, OFFSET_RESET, reset, *bounds, (), 0, 0, topic.sys_flag, group.sys_flag)
             respond(PullAnswer(*answer))
             return
+        began = self._clock.monotonic()
         try:
             found = self._store.get(queue, request.queue_offset, GetLimit(request.max_count), match)
         except FilterFailed as error:
             raise SubscriptionParseFailed(self._filters.reject(subscription, error)) from error
         if isinstance(found, GetResult):
+            self._stats.got_in(self._clock.monotonic() - began)
             self._finish(found, request, topic, group, match, connection, respond, may_hold=may_hold)
             return
 
@@ -178,6 +186,7 @@ class Puller:
             self._tasks.discard(future)
             if future.cancelled():
                 return
+            self._stats.got_in(self._clock.monotonic() - began)
             error = future.exception()
             if isinstance(error, FilterFailed):
                 respond(SubscriptionParseFailed(self._filters.reject(subscription, error)))

@@ -86,9 +86,12 @@ class Rooms:
         )
         for listener in (followers.published, tables.stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
+        self.pipeline.on_acknowledged(tables.stats.put_times.acknowledged)
         unique_ids = UniqueIds(identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), clock)
         self.sender = Sender(world, settings, topics, groups, plugins.interceptors, transactions, unique_ids, identity)
-        self.puller = Puller(settings, store, topics, groups, clients, tables.offsets, self.filters, self.held)
+        self.puller = Puller(
+            *(settings, clock, store, topics, groups, clients, tables.offsets, self.filters, self.held, tables.stats)
+        )
         self.cluster_queues = ClusterQueues(identity, topics)
         self.dispatch = dispatch
         for family in (

@@ -112,7 +112,14 @@ SCHEMA: tuple[Setting, ...] = (
         "Allow SQL92 subscriptions where a plugin serves them (RocketMQ's default is false).",
         runtime=True,
     ),
-    _number("maxMessageSize", 4194304, "Largest stored body, bytes.", at_least=1024, at_most=16 * 1024 * 1024),
+    _number(
+        "maxMessageSize",
+        4194304,
+        "Largest stored body, bytes.",
+        at_least=1024,
+        at_most=16 * 1024 * 1024,
+        runtime=True,
+    ),
     _number("serverChannelMaxIdleTimeSeconds", 120, "Close a connection idle for this long, s.", at_least=1),
     _number("maxConnections", 10000, "Most connections at a time (GantryMQ's own).", at_least=1),
     _text(

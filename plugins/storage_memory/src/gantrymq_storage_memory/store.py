@@ -54,7 +54,7 @@ class MemoryStore:
     def __init__(self, context: StoreContext) -> None:
         settings = context.settings
         self._now_ms = context.world.clock.now_ms
-        self._max_body = settings.number("maxMessageSize") if "maxMessageSize" in settings.schema else MAX_MESSAGE_BYTES
+        self._settings = settings
         self._log: list[DispatchEntry] = []  # everything appended
         self._records: dict[int, bytes] = {}  # by log offset
         self._published = 0  # so many of the log
@@ -219,8 +219,10 @@ class MemoryStore:
         return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), self._store_time)
 
     def _check_lengths(self, message: StoreMessage) -> None:
-        if len(message.body) > self._max_body:
-            raise FormatError(f"body of {len(message.body)} bytes; maxMessageSize is {self._max_body}")
+        known = "maxMessageSize" in self._settings.schema
+        longest = self._settings.number("maxMessageSize") if known else MAX_MESSAGE_BYTES
+        if len(message.body) > longest:
+            raise FormatError(f"body of {len(message.body)} bytes; maxMessageSize is {longest}")
         length = len(message.topic.encode("utf-8", "surrogatepass"))
         if length > MAX_TOPIC_BYTES:
             raise FormatError(f"topic of {length} bytes; the longest allowed is {MAX_TOPIC_BYTES}")

@@ -41,9 +41,9 @@ class Appender:
         queues: QueueTable,
         publisher: Publisher,
         now_ms: Callable[[], int],
-        max_body_bytes: int,
+        max_body_bytes: Callable[[], int],
     ) -> None:
-        """*max_body_bytes*: ``maxMessageSize``."""
+        """*max_body_bytes* gives ``maxMessageSize`` as it is now; it is asked once a batch."""
         self.refusal: str | None = None  # a sentence once a write into the log has failed
         self._log = log
         self._queues = queues
@@ -58,7 +58,7 @@ class Appender:
         if now < log.last_timestamp:
             now = log.last_timestamp
         known = self._queues.by_name
-        max_body, max_properties = self._max_body, MAX_PROPERTIES_BYTES
+        max_body, max_properties = self._max_body(), MAX_PROPERTIES_BYTES
         head_pack, length_pack, entry_pack, crc = HEAD_V4.pack, PROPERTIES_LENGTH.pack, ENTRY.pack, crc32
         new = tuple.__new__  # a third of the time of calling the named tuple
         file = log.current
@@ -193,8 +193,8 @@ class Appender:
         """Why *message* cannot be stored; None when it can."""
         if isinstance(queue, str):
             return queue
-        if len(message.body) > self._max_body:
-            return f"the body has {len(message.body)} bytes, maxMessageSize is {self._max_body}"
+        if len(message.body) > self._max_body():
+            return f"the body has {len(message.body)} bytes, maxMessageSize is {self._max_body()}"
         if len(message.properties) > MAX_PROPERTIES_BYTES:
             return f"the properties have {len(message.properties)} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
         if message.sys_flag & INNER_BATCH:

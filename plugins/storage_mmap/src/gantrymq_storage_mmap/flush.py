@@ -15,11 +15,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
 
+from gantrymq.config import Settings
 from gantrymq.errors import StoreError
 from gantrymq.world import Clock, Timer, Workers
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.log_file import LogFile
-from gantrymq_storage_mmap.options import Options
 
 __all__ = ["LogFlusher"]
 
@@ -39,8 +39,8 @@ _DONE = _Done()
 class LogFlusher:
     """Group commit and the background flush. All methods belong to the event loop."""
 
-    def __init__(self, log: CommitLog, workers: Workers, clock: Clock, options: Options) -> None:
-        """Nothing runs before `start`."""
+    def __init__(self, log: CommitLog, workers: Workers, clock: Clock, settings: Settings) -> None:
+        """Nothing runs before `start`. The background flush reads its *settings* each time, so that they may change."""
         self.flushed_offset = log.end
         self.flushed_timestamp = 0  # ms, store time of the newest record known to be durable
         self.failure: str | None = None
@@ -49,7 +49,7 @@ class LogFlusher:
         self._log = log
         self._workers = workers
         self._clock = clock
-        self._options = options
+        self._settings = settings
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._syncing = False
         self._timer: Timer | None = None
@@ -133,15 +133,15 @@ class LogFlusher:
             self.kick()
 
     def _arm(self) -> None:
-        self._timer = self._clock.call_later(self._options.flush_interval_ms / 1000, self._tick)
+        self._timer = self._clock.call_later(self._settings.number("flushIntervalCommitLog") / 1000, self._tick)
 
     def _tick(self) -> None:
         waiting = self._log.end - self.flushed_offset
         now = self._clock.monotonic()
-        if now - self._thorough_at >= self._options.flush_thorough_ms / 1000:
+        if now - self._thorough_at >= self._settings.number("flushCommitLogThoroughInterval") / 1000:
             self._thorough_at = now
             self.kick()
-        elif waiting >= self._options.flush_least_pages * PAGE_BYTES:
+        elif waiting >= self._settings.number("flushCommitLogLeastPages") * PAGE_BYTES:
             self.kick()
         self._arm()
 

@@ -1,4 +1,4 @@
-"""The settings that this store obeys, read once and typed."""
+"""The settings that this store obeys, read once and typed. Those that may change meanwhile are read where they act."""
 
 from __future__ import annotations
 
@@ -24,10 +24,6 @@ class Options:
     log_folder: Path
     log_file_bytes: int
     queue_file_bytes: int
-    max_body_bytes: int
-    flush_interval_ms: int
-    flush_least_pages: int
-    flush_thorough_ms: int
     queue_flush_interval_ms: int
     queue_flush_least_pages: int
     queue_flush_thorough_ms: int
@@ -53,10 +49,6 @@ def read_options(root: Path, settings: Settings) -> Options:
         log_folder=Path(folder) if folder else root / "commitlog",
         log_file_bytes=number("mappedFileSizeCommitLog"),
         queue_file_bytes=-(-queue_file_bytes // ENTRY_BYTES) * ENTRY_BYTES,
-        max_body_bytes=number("maxMessageSize") if "maxMessageSize" in settings.schema else 4 * 1024**2,
-        flush_interval_ms=number("flushIntervalCommitLog"),
-        flush_least_pages=number("flushCommitLogLeastPages"),
-        flush_thorough_ms=number("flushCommitLogThoroughInterval"),
         queue_flush_interval_ms=number("flushIntervalConsumeQueue"),
         queue_flush_least_pages=number("flushConsumeQueueLeastPages"),
         queue_flush_thorough_ms=number("flushConsumeQueueThoroughInterval"),

@@ -72,13 +72,21 @@ SCHEMA: tuple[Setting, ...] = (
         at_least=20,
         at_most=2**31 - 20,
     ),
-    Setting("flushIntervalCommitLog", "number", 500, "Pause between background flushes of the log, ms.", at_least=1),
+    Setting(
+        "flushIntervalCommitLog",
+        "number",
+        500,
+        "Pause between background flushes of the log, ms.",
+        at_least=1,
+        runtime=True,
+    ),
     Setting(
         "flushCommitLogLeastPages",
         "number",
         4,
         "A background flush waits for so many dirty pages of 4 KiB.",
         at_least=0,
+        runtime=True,
     ),
     Setting(
         "flushCommitLogThoroughInterval",
@@ -86,6 +94,7 @@ SCHEMA: tuple[Setting, ...] = (
         10_000,
         "A background flush no longer waits for pages after this time, ms.",
         at_least=1,
+        runtime=True,
     ),
     Setting("flushIntervalConsumeQueue", "number", 1000, "Pause between flushes of the queues, ms.", at_least=1),
     Setting(

@@ -46,6 +46,7 @@ from gantrymq_storage_mmap.time_search import offset_at
 __all__ = ["MmapStore"]
 
 _NOT_RUNNING = "the store is not running"
+_MAX_BODY_BYTES = 4 * 1024**2  # where no setting maxMessageSize is declared
 
 
 class MmapStore:
@@ -57,6 +58,7 @@ class MmapStore:
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
         self._process_id = world.process_id
         self._tell = context.log
+        self._settings = context.settings
         self._options = read_options(context.root, context.settings)
         self._root = context.root
         self._lock: Lock | None = None
@@ -72,12 +74,16 @@ class MmapStore:
             self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files)
         )
         self._publisher = Publisher(self._queues.tails)
-        self._appender = Appender(self._log, self._queues, self._publisher, self._clock.now_ms, options.max_body_bytes)
-        self._flusher = LogFlusher(self._log, self._workers, self._clock, options)
+        self._appender = Appender(self._log, self._queues, self._publisher, self._clock.now_ms, self._max_body_bytes)
+        self._flusher = LogFlusher(self._log, self._workers, self._clock, self._settings)
         self._queue_flusher = QueueFlusher(
             self._queues, self._publisher, self._flusher, (self._files, self._workers, self._clock), options, self._tell
         )
         self._reader = Reader(self._log, self._workers, options)
+
+    def _max_body_bytes(self) -> int:
+        known = "maxMessageSize" in self._settings.schema  # it is the broker's
+        return self._settings.number("maxMessageSize") if known else _MAX_BODY_BYTES
 
     # --- start and stop ---------------------------------------------------------------------------------------------
 

@@ -41,7 +41,6 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: "RocksDB is",
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
     RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
-    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: "the control of cold data is",
     RequestCode.SET_COMMITLOG_READ_MODE: "choosing how the log is read ahead is",
     RequestCode.GET_BROKER_EPOCH_CACHE: "the controller is",
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),

@@ -6,9 +6,10 @@
     45   delay offsets               the empty table of a broker without delay levels
     60, 61  timers                   refused, as a Java broker with timerWheelEnable=false does
     907, 908  replication            what a Java master without slaves answers
+    2003 cold reads                  what a Java broker with coldDataFlowControlEnable=false answers: none is held back
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java, store/.../DefaultMessageStore.java
-(cleanUnusedTopic), store/.../ha/DefaultHAService.java (getRuntimeInfo).
+(cleanUnusedTopic), store/.../ha/DefaultHAService.java (getRuntimeInfo), broker/.../coldctr/ColdDataCgCtrService.java.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers import ResetMasterFlushOffsetRequest
+
+_COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # thresholds of RocketMQ's defaults; nothing is measured against them
+_COLD_BYTES_OF_ALL = 100 * 1024 * 1024
 
 
 class MaintenanceRequests:
@@ -41,6 +45,7 @@ class MaintenanceRequests:
             RequestCode.GET_TIMER_CHECK_POINT: self.no_timers,
             RequestCode.GET_TIMER_METRICS: self.no_timers,
             RequestCode.GET_BROKER_HA_STATUS: self.replication,
+            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self.cold_reads,
             RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
         }
 
@@ -74,6 +79,17 @@ class MaintenanceRequests:
     def no_timers(self, asked: Command, connection: Connection) -> Command:
         """60, 61: there is no timer store."""
         raise RefusedWith(1, f"{request_name(asked.code)}: timer messages are not built in this version")
+
+    def cold_reads(self, asked: Command, connection: Connection) -> Command:
+        """2003: no group reads old messages too fast, as none is watched; changing that (2001, 2002) is refused."""
+        body = {
+            "cgColdReadThreshold": _COLD_BYTES_OF_GROUP,
+            "configTable": {},
+            "globalAcc": 0,
+            "globalColdReadThreshold": _COLD_BYTES_OF_ALL,
+            "runtimeTable": {},
+        }
+        return with_json(asked, body)
 
     def replication(self, asked: Command, connection: Connection) -> Command:
         """907: a master without slaves, and how long its log is."""

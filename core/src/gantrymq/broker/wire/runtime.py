@@ -88,6 +88,11 @@ class RuntimeRequests:
             "putMessageTimesTotal": str(stats.put.total or 1),  # so does Java
             "putMessageSizeTotal": str(stats.put_bytes),
             "putMessageAverageSize": repr(round(stats.put_bytes / stats.put.total, 3) if stats.put.total else 0.0),
+            "putMessageEntireTimeMax": str(stats.put_times.max_ms),
+            "putMessageDistributeTime": stats.put_times.spread(),
+            "putLatency99": f"{stats.put_times.percentile(0.99):.2f}",
+            "putLatency999": f"{stats.put_times.percentile(0.999):.2f}",
+            "getMessageEntireTimeMax": str(int(stats.longest_get_s * 1000)),
             "putMessageFailedTimes": str(stats.put_failed),
             "putTps": stats.put.rates(),
             "getTransferredTps": stats.got.rates(),
