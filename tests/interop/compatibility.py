@@ -21,8 +21,9 @@ from not_built import TABLE
 
 HERE = Path(__file__).resolve().parent
 NOT_BUILT = "test_not_built.py"  # has a table of its own at the end of the page
+LEFT_OUT = (NOT_BUILT, "test_control_java_to_java.py")  # the second tries our drivers, without GantryMQ
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
-WORST_FIRST = ("fails", "skipped", "works")
+WORST_FIRST = ("fails", "skipped", "refused", "differs", "works")  # the third and fourth give a reason
 VERSION = re.compile(r"(^|-)\d+\.\d+\.\d+(?=-|$)")
 HEADING = re.compile(r"^## `(test_\w+\.py)`$")
 SECTION = re.compile(r"(?m)^(?=## )")
@@ -31,8 +32,10 @@ INTRO = """# Compatibility
 
 Which official clients, tools and servers were seen working with GantryMQ, and at what. The page is written by
 `tests/interop/compatibility.py` from the report of a run of `pytest -m interop tests/interop`, in which each of them is
-a process of its own; a test compares its rows with the tests that exist. `works` means that the test passed, an empty
-cell that it has nothing to do with that peer. Where a test takes several versions, each has its column.
+a process of its own; a test compares its rows with the tests that exist. `works` means that the test passed, `differs`
+that what comes out is not what a Java broker gives, apart from times, ids and addresses, and the test holds it to the
+difference named; `refused` that ours does not do it and says so. An empty cell: it has nothing to do with that peer.
+Where a test takes several versions, each has its column.
 """
 
 
@@ -58,24 +61,31 @@ def read_report(path: Path) -> list[Tried]:
     found = []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         words = (case.get("classname") or "").split(".")
-        if words[:2] != ["tests", "interop"] or words[2] == Path(NOT_BUILT).stem:
+        if words[:2] != ["tests", "interop"] or f"{words[2]}.py" in LEFT_OUT:
             continue
         bad = case.find("failure") is not None or case.find("error") is not None
-        result = "fails" if bad else "skipped" if case.find("skipped") is not None else "works"
-        peers = tuple(p.get("value") or "" for p in case.iter("property") if p.get("name") == "peer")
+        properties = [(each.get("name"), each.get("value") or "") for each in case.iter("property")]
+        passed = dict(properties).get("result", "works")
+        result = "fails" if bad else "skipped" if case.find("skipped") is not None else passed
+        peers = tuple(value for name, value in properties if name == "peer")
         found.append(Tried(f"{words[2]}.py", title_of(case.get("name") or ""), peers or ("GantryMQ alone",), result))
     return found
 
 
-def rows_of(page: str) -> set[tuple[str, str]]:
-    """File and title of every row of the page's sections."""
-    found = set()
+def rows_of(page: str) -> dict[tuple[str, str], set[str]]:
+    """File and title of every row of the page's sections, and the results in it."""
+    found = {}
     for section in SECTION.split(page):
         heading = HEADING.match(section.partition("\n")[0])
         if heading is not None:
-            cells = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")]
-            found.update((heading[1], cell) for cell in cells[1:])
+            lines = [line for line in section.splitlines() if line.startswith("| ")]
+            for title, *results in (line.strip("|").split("|") for line in lines[1:]):
+                found[heading[1], title.strip()] = {each.strip() for each in results} - {""}
     return found
+
+
+def _rank(result: str) -> int:
+    return WORST_FIRST.index(result.partition(":")[0])
 
 
 def render(tried: list[Tried], old: str) -> str:
@@ -83,7 +93,7 @@ def render(tried: list[Tried], old: str) -> str:
     sections = {}
     for section in SECTION.split(old):
         heading = HEADING.match(section.partition("\n")[0])
-        if heading is not None and (HERE / heading[1]).exists():
+        if heading is not None and heading[1] not in LEFT_OUT and (HERE / heading[1]).exists():
             sections[heading[1]] = section.strip()
     for file in {each.file for each in tried}:
         sections[file] = _section(file, [each for each in tried if each.file == file])
@@ -96,7 +106,7 @@ def _section(file: str, tried: list[Tried]) -> str:
     for each in tried:
         for peer in each.peers:
             known = cells[each.title].get(peer, each.result)
-            cells[each.title][peer] = min(known, each.result, key=WORST_FIRST.index)
+            cells[each.title][peer] = min(known, each.result, key=_rank)
     lines = [f"## `{file}`", "", _purpose(file), "", f"| what was tried | {' | '.join(columns)} |"]
     lines.append("|---" * (1 + len(columns)) + "|")
     lines += [f"| {title} | {' | '.join(row.get(c, '') for c in columns)} |" for title, row in cells.items()]

@@ -20,6 +20,8 @@ _VARYING = (
     (re.compile(r"\b\d{13}\b"), "MILLIS"),
     (re.compile(r"\d+(?= (days|hours|minutes|seconds)\b)"), "N"),
     (re.compile(r"(?<=remainHowManyDataToFlush : )\d+"), "N"),
+    (re.compile(r"(?<=MessageEntireTimeMax : )\d+"), "MS"),
+    (re.compile(r"(?<=[]]:)\d+(?= |$)"), "N"),  # of putMessageDistributeTime
     (re.compile(r"(?<=true )\d+$"), "MS"),  # of checkMsgSendRT
     (re.compile(r"\d+ RATE \d+ \d+$"), "N RATE N N"),  # of statsAll: what lies behind, and counts of the last minute
 )

@@ -1,10 +1,12 @@
-"""docs/compatibility.md has a row for every interop test, and none for one that is gone."""
+"""docs/compatibility.md has a row for every interop test, none for one that is gone, and no outdated result."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from compatibility import NOT_BUILT, PAGE, Tried, read_report, render, rows_of, title_of
+from compatibility import LEFT_OUT, PAGE, Tried, read_report, render, rows_of, title_of
+from mqadmin_differences import DIFFERENT, result_of
+from mqadmin_shapes import golden
 from not_built import TABLE
 
 HERE = Path(__file__).resolve().parent
@@ -16,11 +18,33 @@ def test_the_page_has_the_rows_of_the_tests_that_exist() -> None:
     done = subprocess.run(command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     nodes = [line.split("::", 1) for line in done.stdout.splitlines() if "::" in line]
-    expected = {(Path(file).name, title_of(name)) for file, name in nodes if Path(file).name != NOT_BUILT}
+    expected = {(Path(file).name, title_of(name)) for file, name in nodes if Path(file).name not in LEFT_OUT}
     assert len(expected) > 20
-    shown = rows_of(PAGE.read_text())
+    shown = rows_of(PAGE.read_text()).keys()
     assert sorted(shown - expected) == [], f"tests that are gone or renamed; {AGAIN}"
     assert sorted(expected - shown) == [], f"tests without a row; {AGAIN}"
+
+
+def test_the_page_says_of_mqadmin_what_its_table_of_differences_says() -> None:
+    file, test = "test_mqadmin.py", "test_a_command_prints_what_it_prints_for_java"
+    shown = rows_of(PAGE.read_text())
+    for name in (command["name"] for command in golden()["commands"]):
+        assert shown[file, title_of(f"{test}[{name}]")] == {result_of(name)}, f"{name}; {AGAIN}"
+
+
+def test_no_row_fails_or_was_skipped() -> None:
+    results = {result.partition(":")[0] for found in rows_of(PAGE.read_text()).values() for result in found}
+    assert {"works", "differs"} <= results <= {"works", "differs", "refused"}
+
+
+def test_every_named_difference_is_of_a_command_that_is_run() -> None:
+    assert {named.command for named in DIFFERENT} <= {command["name"] for command in golden()["commands"]}
+
+
+def test_a_command_that_is_refused_says_so_before_its_other_differences() -> None:
+    assert result_of("00-updateTopic") == "works"
+    assert result_of("32-clusterList") == "differs: the version is ours"
+    assert result_of("60-deleteExpiredCommitLog") == "refused: deleting files of the log is not built"
 
 
 def test_the_page_lists_what_is_not_built() -> None:
@@ -39,7 +63,21 @@ def test_a_row_shows_the_worst_result_and_old_sections_stay() -> None:
     tried = [Tried(file, "a thing", ("a 1", "b 2"), "works"), Tried(file, "a thing", ("a 1",), "fails")]
     page = render(tried, render([Tried(other, "another", ("a 1",), "works")], ""))
     assert "| what was tried | a 1 | b 2 |\n|---|---|---|\n| a thing | fails | works |" in page
-    assert rows_of(page) == {(file, "a thing"), (other, "another")}
+    assert rows_of(page) == {(file, "a thing"): {"fails", "works"}, (other, "another"): {"works"}}
+
+
+def test_a_difference_is_worse_than_none_and_better_than_a_refusal() -> None:
+    tried = [Tried("test_several.py", "a thing", ("a",), each) for each in ("works", "differs: x", "refused: y")]
+    for count, worst in ((1, "works"), (2, "differs: x"), (3, "refused: y")):
+        assert f"| a thing | {worst} |" in render(tried[:count], "")
+
+
+def test_tests_of_our_own_drivers_are_no_rows(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    cases = "".join(f'<testcase classname="tests.interop.{Path(file).stem}" name="test_it"/>' for file in LEFT_OUT)
+    report.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    assert read_report(report) == []
+    assert all((HERE / file).exists() for file in LEFT_OUT)
 
 
 def test_a_report_of_pytest_is_read(tmp_path: Path) -> None:
@@ -50,3 +88,13 @@ def test_a_report_of_pytest_is_read(tmp_path: Path) -> None:
         '<testcase classname="tests.core.test_y" name="test_it"/></testsuite></testsuites>'
     )
     assert read_report(report) == [Tried("test_x.py", "it", ("a 1",), "fails")]
+
+
+def test_a_test_may_say_what_its_passing_means(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    said = '<properties><property name="result" value="differs: so"/></properties>'
+    report.write_text(
+        f'<testsuites><testsuite><testcase classname="tests.interop.test_x" name="test_a">{said}</testcase>'
+        f'<testcase classname="tests.interop.test_x" name="test_b">{said}<failure/></testcase></testsuite></testsuites>'
+    )
+    assert [each.result for each in read_report(report)] == ["differs: so", "fails"]

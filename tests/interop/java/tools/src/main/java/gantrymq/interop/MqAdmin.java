@@ -4,9 +4,11 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.List;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
@@ -89,7 +91,8 @@ public final class MqAdmin {
         producer.send(message, new MessageQueue(fields[0], fields[1], Integer.parseInt(fields[2])));
     }
 
-    private static String run(String[] command) {
+    private static String run(String[] command) throws Exception {
+        forgetCommands();
         ByteArrayOutputStream written = new ByteArrayOutputStream();
         PrintStream before = System.err;
         PrintStream capture = new PrintStream(written, true, StandardCharsets.UTF_8);
@@ -102,5 +105,12 @@ public final class MqAdmin {
             System.setErr(before);
         }
         return written.toString(StandardCharsets.UTF_8);
+    }
+
+    /** The tool adds all its commands to a list each time it starts, and prints the list when asked for nothing. */
+    private static void forgetCommands() throws Exception {
+        Field list = MQAdminStartup.class.getDeclaredField("SUB_COMMANDS");
+        list.setAccessible(true);
+        ((List<?>) list.get(null)).clear();
     }
 }
