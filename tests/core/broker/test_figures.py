@@ -14,7 +14,7 @@ from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.tally import Tally
 from gantrymq.config import Settings
-from gantrymq.interfaces import DispatchEntry, Flow, OnlineGroup, PutResult, PutStatus
+from gantrymq.interfaces import DispatchEntry, Flow, Mornings, OnlineGroup, PutResult, PutStatus
 from gantrymq.model.queue import Queue
 
 
@@ -28,6 +28,9 @@ def tables_and_rooms():
     stats.published([entry("Orders"), entry("Orders", 50), entry("Bills")])
     stats.pulled(2, "Orders", "readers", 150)
     stats.pulled(0)
+    stats.today(1)
+    stats.today(2)
+    stats.plugin_failed("gate", "replicas")
     offsets = ConsumerOffsets(500, lambda: 0)
     offsets.commit("readers", Queue("Orders", 1), 7)
     online = SimpleNamespace(name="readers", members={1: None, 2: None}, message_model="CLUSTERING")
@@ -55,6 +58,8 @@ def test_figures_are_what_the_tables_hold():
     assert taken.consumers == {"readers": OnlineGroup(2, "CLUSTERING")}
     assert taken.committed == {("Orders", "readers"): {1: 7}}
     assert taken.parked == {"index": "OSError: no"}
+    assert taken.plugin_errors == {("gate", "replicas"): 1, ("dispatcher", "index"): 1}
+    assert (taken.put_mornings, taken.got_mornings) == (Mornings(3, 0), Mornings(2, 0))
     assert taken.name_servers == {"127.0.0.1:9876": None}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.figures import take_figures
+from gantrymq.broker.plugin_guards import guarded_listener
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.config import Settings
 from gantrymq.errors import RefusedWith
@@ -28,6 +30,8 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
+
+log = logging.getLogger(__name__)
 
 
 class BrokerFacade:
@@ -110,11 +114,11 @@ class BrokerFacade:
 
     def on_arrival(self, callback: Callable[[Queue, int], Any]) -> None:
         """Call *callback* with queue and new maximum offset after each publication."""
-        self._arrivals.append(callback)
+        self._arrivals.append(guarded_listener(callback, self._tables.stats))
 
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
         """Call *callback* with messages and seconds after each acknowledged batch."""
-        self._rooms.pipeline.on_acknowledged(callback)
+        self._rooms.pipeline.on_acknowledged(guarded_listener(callback, self._tables.stats))
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
@@ -130,5 +134,8 @@ class BrokerFacade:
         if self._arrivals:
             newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + 1 for entry in entries}
             for callback in self._arrivals:
-                for queue, max_offset in newest.items():
-                    callback(queue, max_offset)
+                try:
+                    for queue, max_offset in newest.items():
+                        callback(queue, max_offset)
+                except Exception:
+                    log.exception("a plugin's listener failed on %d new messages", len(entries))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gantrymq.broker.offsets import AT
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.broker.tally import BYTES, MESSAGES, MINUTE, Tally
-from gantrymq.interfaces import Figures, Flow, OnlineGroup
+from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup
 
 
 def take_figures(tables: Tables, rooms: Rooms) -> Figures:
@@ -19,6 +19,8 @@ def take_figures(tables: Tables, rooms: Rooms) -> Figures:
         gets={pair(key): flow for key, flow in flows(stats.gets).items()},
         put=flow_of(stats.totals, "put", (stats.put.total, stats.put_bytes)),
         got=flow_of(stats.totals, "get", (stats.got.total, stats.got_bytes)),
+        put_mornings=Mornings(stats.put.today_morning, stats.put.yesterday_morning),
+        got_mornings=Mornings(stats.got.today_morning, stats.got.yesterday_morning),
         put_failed=stats.put_failed,
         pulls_found=stats.found.total,
         pulls_missed=stats.missed.total,
@@ -31,6 +33,7 @@ def take_figures(tables: Tables, rooms: Rooms) -> Figures:
         },
         committed={pair(key): dict(queues) for key, queues in tables.offsets.table.items() if AT in key},
         parked=dict(rooms.followers.parked),
+        plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in rooms.followers.parked}},
         name_servers=rooms.name_servers(),
     )
 

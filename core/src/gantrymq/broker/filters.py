@@ -7,9 +7,9 @@ filter that raises while it runs rejects its subscription from then on, with the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
+from gantrymq.errors import FilterFailed, GantryError, RefusedWith, SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
@@ -56,8 +56,10 @@ class _Guarded:
 class Filters:
     """Filter types by name, and the expressions compiled so far."""
 
-    def __init__(self, types: Mapping[str, FilterType]) -> None:
+    def __init__(self, types: Mapping[str, FilterType], failed: Callable[[str], None] = lambda type_name: None) -> None:
+        """*failed* is called with the type of each filter that raised."""
         self._types = types
+        self._failed = failed
         self._compiled: OrderedDict[tuple[str, str, str, str], MessageFilter] = OrderedDict()
         self._rejected: dict[tuple[str, str, str, str], str] = {}
 
@@ -88,9 +90,15 @@ class Filters:
                 f"the broker does not support consumer to filter message by {subscription.type}; no plugin serves this "
                 f"type (see gantrymq plugins)",
             )
-        compiled = kind.compile(subscription)
-        if not compiled.accepts_all:
-            compiled = _Guarded(compiled)
+        try:
+            compiled = kind.compile(subscription)
+            if not compiled.accepts_all:
+                compiled = _Guarded(compiled)
+        except GantryError:
+            raise
+        except Exception:
+            self._failed(subscription.type)
+            raise
         self._compiled[key] = compiled
         if len(self._compiled) > _KEPT:
             self._compiled.popitem(last=False)
@@ -103,6 +111,7 @@ class Filters:
             f"the filter of group {subscription.group} on topic {subscription.topic} failed and is switched off until "
             f"the subscription changes: {error}"
         )
+        self._failed(subscription.type)
         if len(self._rejected) >= _KEPT:
             self._rejected.clear()
         self._rejected[key] = sentence

@@ -14,6 +14,7 @@ from gantrymq.broker.locks import QueueLocks
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.plugin_guards import GuardedGate, GuardedInterceptor, guarded_handler
 from gantrymq.broker.pull import Puller
 from gantrymq.broker.send import Sender
 from gantrymq.broker.state_files import StateFiles
@@ -80,15 +81,20 @@ class Rooms:
         self._state = state
         clock, topics, groups, clients = world.clock, tables.topics, tables.groups, tables.clients
         self.held = HeldPulls(store, clock)
-        self.filters = Filters({name: build() for name, build in plugins.filters.items()})
+        stats = tables.stats
+        self.filters = Filters(
+            {name: build() for name, build in plugins.filters.items()}, lambda name: stats.plugin_failed("filter", name)
+        )
+        self.interceptors = tuple(GuardedInterceptor(each, stats) for each in plugins.interceptors)
+        gates = [GuardedGate(each, stats) for each in plugins.gates]
         self.pipeline = Pipeline(
-            store, gates_of(settings, plugins.gates, store), clock, settings.number("syncFlushTimeout") / 1000
+            store, gates_of(settings, gates, store), clock, settings.number("syncFlushTimeout") / 1000
         )
         for listener in (followers.published, tables.stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(tables.stats.put_times.acknowledged)
         unique_ids = UniqueIds(identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), clock)
-        self.sender = Sender(world, settings, topics, groups, plugins.interceptors, transactions, unique_ids, identity)
+        self.sender = Sender(world, settings, topics, groups, self.interceptors, transactions, unique_ids, identity)
         self.puller = Puller(
             *(settings, clock, store, topics, groups, clients, tables.offsets, self.filters, self.held, tables.stats)
         )
@@ -114,7 +120,7 @@ class Rooms:
             MaintenanceRequests(store, topics),
         ):
             self.dispatch.add(family.handlers())
-        self.dispatch.add(plugins.handlers)
+        self.dispatch.add({code: guarded_handler(code, each, stats) for code, each in plugins.handlers.items()})
         self.dispatch.on_connection_lost(clients.connection_lost)
         self.dispatch.on_connection_lost(self.held.connection_lost)
         topics.on_change(lambda topic: self.held.topic_changed(topic.name))

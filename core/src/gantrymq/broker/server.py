@@ -118,7 +118,7 @@ class BrokerServer:
             world, settings, self._plugins, identity, dispatch, tables, self.store, state, followers, self._transactions
         )
         self._closing.append(rooms.close)
-        facade = BrokerFacade(world, settings, self.root, tables, rooms, self.store, self._plugins.interceptors)
+        facade = BrokerFacade(world, settings, self.root, tables, rooms, self.store, rooms.interceptors)
         services: list[Service | TransactionService] = [*self._plugins.services]
         if self._transactions is not None:
             services.insert(0, self._transactions)

@@ -9,7 +9,7 @@ store/.../stats/BrokerStats.java (the marks).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from gantrymq.broker.put_times import PutTimes
@@ -69,6 +69,7 @@ class Stats:
         self.put_failed = 0
         self.put_times = PutTimes()
         self.longest_get_s = 0.0  # that the store took for one pull
+        self.plugin_errors: Counter[tuple[str, str]] = Counter()  # by kind and name of what raised
         self.puts = Tally()  # by topic
         self.gets = Tally()  # by topic@group
         self.totals = Tally()  # by "put" and "get"; follows the meters at each sample
@@ -106,6 +107,10 @@ class Stats:
         """Note what the store took for one pull, whatever it found. Budget: 0.1 us."""
         if seconds > self.longest_get_s:
             self.longest_get_s = seconds
+
+    def plugin_failed(self, kind: str, name: str) -> None:
+        """Count something of a plugin that raised; *kind* is one word, such as ``gate``."""
+        self.plugin_errors[kind, name] += 1
 
     def sample(self, now: float) -> None:
         """Take a sample; called every SAMPLE_S."""

@@ -6,7 +6,7 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once, at start
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, Connection, Gate, Handler, Interceptor, Service
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.figures import Figures, Flow, OnlineGroup
+from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
@@ -67,6 +67,7 @@ __all__ = [
     "InterceptorRegistry",
     "MessageFilter",
     "MessageStore",
+    "Mornings",
     "OnlineGroup",
     "Outcome",
     "PutResult",

@@ -140,7 +140,7 @@ class Broker(Protocol):
         """Connections of a producer or consumer group, to call its clients back."""
 
     def on_arrival(self, callback: Callable[[Queue, int], Any]) -> None:
-        """Call *callback* with queue and new maximum offset after each publication."""
+        """Call *callback* with queue and new maximum offset after each publication. What it raises is logged."""
 
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
         """Call *callback* after each batch of messages that passed its gates and is visible.

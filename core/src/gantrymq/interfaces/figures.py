@@ -30,6 +30,14 @@ class OnlineGroup:
 
 
 @attrs.frozen
+class Mornings:
+    """What a count had come to when days began, at midnight of the host's time zone; 0 before the first one."""
+
+    today: int = 0
+    yesterday: int = 0
+
+
+@attrs.frozen
 class Figures:
     """One moment of a broker. The mappings belong to whoever asked."""
 
@@ -40,6 +48,8 @@ class Figures:
     gets: Mapping[tuple[str, str], Flow]  # by topic and group
     put: Flow  # all topics
     got: Flow  # all groups
+    put_mornings: Mornings  # of the messages in `put` and `got`
+    got_mornings: Mornings
     put_failed: int  # sends that were refused
     pulls_found: int
     pulls_missed: int
@@ -50,4 +60,5 @@ class Figures:
     consumers: Mapping[str, OnlineGroup]
     committed: Mapping[tuple[str, str], Mapping[int, int]]  # topic and group to queue id to queue offset
     parked: Mapping[str, str]  # dispatcher to the reason why it is not fed any more
+    plugin_errors: Mapping[tuple[str, str], int]  # kind and name of what raised, to how often; parked ones too
     name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered
