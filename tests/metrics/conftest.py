@@ -1,9 +1,15 @@
 """A running broker whose metrics port tests talk to byte by byte."""
 
 import asyncio
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+# These folders have no __init__.py (pytest runs in importlib mode): their helpers are found by path.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
 
 from gantrymq_metrics.service import MetricsService
 

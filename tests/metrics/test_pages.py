@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from rocketmq_names import EXPORTER, ROCKETMQ_5
 
 from gantrymq.client import PullConsumer
 from gantrymq.interfaces import StoreState
@@ -24,7 +25,7 @@ class Figures:
         self.families = {each.name: each for each in text_string_to_metric_families(text.decode())}
         self.samples = [sample for family in self.families.values() for sample in family.samples]
 
-    def __call__(self, name, **labels):
+    def __call__(self, name, /, **labels):
         """The one value of *name* that has at least these labels; None where there is none."""
         found = [
             sample.value for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()
@@ -61,6 +62,16 @@ def test_the_readme_lists_every_family(beside, scrape):
     assert sorted(listed) == sorted(shown)
 
 
+def test_every_name_of_rocketmq_s_exists_there(beside, scrape):
+    figures = beside(scrape)
+    shown = {name + "_total" * (family.type == "counter") for name, family in figures.families.items()}
+    of_rocketmq = {name for name in shown if not name.startswith("gantrymq_")}
+    assert of_rocketmq - EXPORTER - ROCKETMQ_5 == set()
+    assert of_rocketmq >= ROCKETMQ_5
+    assert len(EXPORTER & of_rocketmq) > 20
+    assert not EXPORTER & ROCKETMQ_5
+
+
 def test_core_and_a_store_are_enough(beside, scrape):
     async def store(cluster, service):
         assert {each.name for each in cluster.plugins.infos if each.state.value == "loaded"} == {
@@ -89,6 +100,9 @@ def test_sends_are_counted_by_topic_with_their_sizes_and_times(beside, scrape):
     assert figures("rocketmq_producer_offset", **ORDERS) == 3
     assert figures("rocketmq_producer_tps", **ORDERS) == pytest.approx(3 / 20, rel=0.4)
     assert figures("rocketmq_brokeruntime_commitlog_maxoffset") == state.max_log_offset
+    assert figures("rocketmq_brokeruntime_putmessage_times_total", broker="broker-a") == 3
+    assert figures("rocketmq_brokeruntime_put_message_size_total") == state.max_log_offset
+    assert figures("rocketmq_brokeruntime_dispatch_behind_bytes") == 0
     assert figures("gantrymq_send_seconds_count") == figures("gantrymq_send_seconds_bucket", le="+Inf") == 3
     assert figures("rocketmq_producer_count", group="testing_sender") == 1
     assert figures("rocketmq_producer_connections") == 1
@@ -129,6 +143,47 @@ def test_a_group_that_has_everything_is_not_late(beside, scrape):
     assert figures("rocketmq_group_diff", group="readers") == 0
     assert figures("rocketmq_group_get_latency_by_storetime", group="readers") == 0
     assert figures("rocketmq_group_diff", group="gone") is None
+
+
+def test_today_is_told_from_yesterday(beside, scrape):
+    async def two_days(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        stats = cluster.broker._tables.stats
+        for count, days in ((3, 1), (2, 1), (1, 0)):
+            for _ in range(count):
+                await cluster.send("Orders", b"x")
+            stats.today(stats._day + days)
+        await cluster.pull("Orders")
+        return await scrape(cluster, service)
+
+    figures = beside(two_days)
+    runtime = "rocketmq_brokeruntime_msg_"
+    names = ("puttotal_yesterdaymorning", "puttotal_todaymorning", "put_total_today_now")
+    assert [figures(runtime + name) for name in names] == [3, 5, 6]
+    names = ("gettotal_yesterdaymorning", "gettotal_todaymorning", "gettotal_today_now")
+    assert [figures(runtime + name) for name in names] == [0, 0, 6]
+
+
+def test_members_of_consumer_groups_are_counted(beside, scrape):
+    async def join(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        async with PullConsumer("readers", cluster.namesrv, world=cluster.world) as consumer:
+            (queue,) = await consumer.queues("Orders")
+            await consumer.pull(queue, 0)
+            return await scrape(cluster, service)
+
+    assert beside(join)("rocketmq_group_count", group="readers", broker="broker-a") == 1
+
+
+def test_errors_of_plugins_are_counted_by_kind_and_name(beside, scrape):
+    async def fail(cluster, service):
+        for kind, name in (("gate", "replicas"), ("filter", "SQL92"), ("gate", "replicas")):
+            cluster.broker._tables.stats.plugin_failed(kind, name)
+        return await scrape(cluster, service)
+
+    figures = beside(fail)
+    assert figures("gantrymq_plugin_errors_total", kind="gate", name="replicas", broker="broker-a") == 2
+    assert figures("gantrymq_plugin_errors_total", kind="filter", name="SQL92") == 1
 
 
 def test_pulls_that_wait_are_shown_while_they_do(beside, scrape):
@@ -174,7 +229,7 @@ def test_the_store_on_disk_says_how_often_it_synced(gantrymq_broker_factory, htt
     figures = Figures(running.run(http.get(running.cluster.world, service.address, "/metrics")).body)
     assert figures("gantrymq_store_syncs_total") >= 1
     assert figures("gantrymq_store_sync_seconds_total") > 0
-    assert figures("rocketmq_storage_flush_behind_bytes") == 0
+    assert figures("rocketmq_brokeruntime_remain_howmanydata_toflush") == 0
     assert 0 < figures("rocketmq_brokeruntime_commitlog_disk_ratio") <= 1
     assert figures("gantrymq_send_seconds_count") == 1
 

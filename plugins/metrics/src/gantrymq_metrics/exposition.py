@@ -114,6 +114,8 @@ def _broker(moment: Moment) -> Iterator[Metric]:
     yield make.counter("gantrymq_pulls_total", "Pulls that were answered, by outcome.", ("outcome",), pulls)
     yield make.one("gantrymq_pulls_held", "Pulls that wait for a message now.", figures.pulls_held)
     yield make.one("gantrymq_connections", "Open connections that have asked something.", figures.connections)
+    errors = figures.plugin_errors.items()
+    yield make.counter("gantrymq_plugin_errors_total", "Times a plugin's part raised.", ("kind", "name"), errors)
     parked = [((name,), 1) for name in figures.parked]
     yield make.gauge("gantrymq_dispatcher_parked", "Plugins' dispatchers that raised; 1 each.", ("dispatcher",), parked)
     servers = [((address,), float(problem is None)) for address, problem in figures.name_servers.items()]
@@ -219,24 +221,29 @@ def _behind(moment: Moment, retried: bool) -> Iterator[Sample]:
 
 
 def _store(moment: Moment) -> Iterator[Metric]:
-    make, state, disk = _Maker(moment), moment.state, moment.disk
+    make, state, disk, figures = _Maker(moment), moment.state, moment.disk, moment.figures
+    used = 1 - disk.free / (disk.total or 1)
+    put, put_mornings, got, got_mornings = figures.put, figures.put_mornings, figures.got, figures.got_mornings
     runtime = "rocketmq_brokeruntime_"
     for name, text, value in (
         ("commitlog_minoffset", "Where the log begins, bytes.", state.min_log_offset),
         ("commitlog_maxoffset", "Where the log ends, bytes.", state.max_log_offset),
-        ("commitlog_disk_ratio", "Used part of the store's file system.", 1 - disk.free / (disk.total or 1)),
+        ("commitlog_disk_ratio", "Used part of the store's file system.", used),
+        ("consumequeue_disk_ratio", "Used part of the store's file system, which has the queues too.", used),
         ("commitlogdir_capacity_total", "Size of the store's file system, bytes.", disk.total),
         ("commitlogdir_capacity_free", "What the store may still take of it, bytes.", disk.usable),
+        ("remain_howmanydata_toflush", "Bytes not durable yet.", state.max_log_offset - state.flushed_offset),
+        ("dispatch_behind_bytes", "Bytes not visible to consumers yet.", state.max_log_offset - state.published_offset),
+        ("putmessage_times_total", "Messages stored since the start.", put.messages),
+        ("put_message_size_total", "Bytes of their records.", put.size),
+        ("msg_put_total_today_now", "Messages stored since the start.", put.messages),
+        ("msg_puttotal_todaymorning", "What that was at the last midnight.", put_mornings.today),
+        ("msg_puttotal_yesterdaymorning", "What that was at the midnight before.", put_mornings.yesterday),
+        ("msg_gettotal_today_now", "Messages handed out since the start.", got.messages),
+        ("msg_gettotal_todaymorning", "What that was at the last midnight.", got_mornings.today),
+        ("msg_gettotal_yesterdaymorning", "What that was at the midnight before.", got_mornings.yesterday),
     ):
         yield make.one(runtime + name, text, value, as_exporter=True)
-    yield make.one(
-        "rocketmq_storage_flush_behind_bytes", "Bytes not durable yet.", state.max_log_offset - state.flushed_offset
-    )
-    yield make.one(
-        "rocketmq_storage_dispatch_behind_bytes",
-        "Bytes not visible to consumers yet.",
-        state.max_log_offset - state.published_offset,
-    )
     yield make.one("gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset)
     yield make.one("gantrymq_store_writable", "1 while the store takes writes.", state.refusal is None)
     yield make.counter("gantrymq_store_syncs_total", "Times the log was made durable.", (), [((), state.syncs)])
@@ -249,4 +256,4 @@ def _clients(moment: Moment) -> Iterator[Metric]:
     yield make.gauge("rocketmq_producer_count", "Members of producer groups.", ("group",), producers, as_exporter=True)
     yield make.one("rocketmq_producer_connections", "Members of all producer groups.", sum(figures.producers.values()))
     consumers = [((group,), float(each.members)) for group, each in figures.consumers.items()]
-    yield make.gauge("rocketmq_consumer_connections", "Members of consumer groups.", ("consumer_group",), consumers)
+    yield make.gauge("rocketmq_group_count", "Members of consumer groups.", ("group",), consumers, as_exporter=True)
