@@ -92,8 +92,34 @@ def test_progress_adds_up_what_is_behind(server, online, command):
     found = command("group", "progress", "-g", "CG")
     assert found["behind"] == 3
     assert [(each["queue"], each["committed"]) for each in found["queues"]] == [(0, 1), (1, 0)]
-    assert found["queues"][0]["committed_ms"] > 0
+    assert found["queues"][0]["last_stored_ms"] > 0
     assert command("group", "progress", "-g", "CG", "-t", "Other")["queues"] == []
+
+
+def test_progress_of_a_group_that_nobody_knows_is_an_error(command):
+    assert "there is no group Nobody; 'gantrymq group list'" in command("group", "progress", "-g", "Nobody", code=1)
+
+
+def test_progress_of_a_deleted_group_shows_the_offsets_that_are_left(server, online, command):
+    server.call(server.broker.commit, "CG", Queue("T", 0), 1)
+    command("group", "delete", "-g", "CG")
+    assert [each["topic"] for each in command("group", "progress", "-g", "CG")["queues"]] == ["T", "T"]
+
+
+def test_progress_on_another_topic_says_where_the_group_has_committed(server, online):
+    def said(*words):
+        return CliRunner().invoke(main, ["group", "progress", "-g", "CG", *words, "-n", server.namesrv]).stderr
+
+    assert said() == said("-t", "T") == "CG has committed nothing yet\n"
+    server.call(server.broker.commit, "CG", Queue("T", 0), 0)
+    assert said("-t", "T") == "CG is 0 messages behind\n"
+    assert said("-t", "Other") == "CG has committed nothing on topic Other; it has on T\n"
+
+
+@pytest.mark.parametrize("name", ["TOOLS_CONSUMER", "CID_RMQ_SYS_anything"])
+def test_the_brokers_own_groups_are_not_deleted(command, name):
+    assert f"{name} is one of the brokers' own groups" in command("group", "delete", "-g", name, code=1)
+    assert "TOOLS_CONSUMER" in names(command("group", "list", "--all"))
 
 
 def test_settings_are_shown_and_changed(server, command):

@@ -128,7 +128,10 @@ def create(
 @namesrv_option
 @output_option
 def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bool, namesrv: str, output: str) -> None:
-    """Delete a group. Consumers that are online make it again where autoCreateSubscriptionGroup is on."""
+    """Delete a group. Consumers that are online make it again where autoCreateSubscriptionGroup is on.
+
+    The brokers' own groups are not deleted: tools and clients count on them, and a broker makes them at its start only.
+    """
     brokers = run(_delete(namesrv, name, cluster, broker, clean_offsets))
     if output == "json":
         print_json({"group": name, "brokers": brokers, "clean_offsets": clean_offsets})
@@ -165,7 +168,8 @@ def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, ou
 @output_option
 def progress(name: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
     """Show how far a group is, queue by queue."""
-    queues = run(_progress(namesrv, name, topic, cluster, broker))
+    found = run(_progress(namesrv, name, cluster, broker))
+    queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     behind = sum(queue["behind"] for queue in queues)
     if output == "json":
         print_json({"group": name, "behind": behind, "queues": queues})
@@ -177,7 +181,12 @@ def progress(name: str, topic: str | None, cluster: str | None, broker: str | No
             for q in queues
         ],
     )
-    say(f"{name} is {behind} messages behind" if queues else f"{name} has committed nothing yet")
+    if queues:
+        say(f"{name} is {behind} messages behind")
+    elif found:
+        say(f"{name} has committed nothing on topic {topic}; it has on {', '.join({q['topic']: 0 for q in found})}")
+    else:
+        say(f"{name} has committed nothing yet")
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
@@ -216,12 +225,14 @@ async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker
 
 
 async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | None, clean_offsets: bool) -> list[str]:
+    if name in names.SYSTEM_GROUPS or names.is_system_group(name):
+        raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
     async with Admin(namesrv) as admin:
         groups = GroupAdmin(admin)
         addresses = await brokers_of(admin, cluster, broker)
-        known = [address for address in addresses if name in await groups.configs(address)]
+        known = await _known(groups, addresses, name)
         if not known:
-            raise GroupNotExist(f"there is no group {name}; 'gantrymq group list' shows those there are")
+            raise _no_group(name)
         for address in known:
             await groups.delete(address, name, clean_offsets=clean_offsets)
         return known
@@ -255,24 +266,33 @@ async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | N
     return shown
 
 
-async def _progress(
-    namesrv: str, name: str, topic: str | None, cluster: str | None, broker: str | None
-) -> list[dict[str, Any]]:
-    queues: list[dict[str, Any]] = []
+async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | None) -> list[dict[str, Any]]:
     async with Admin(namesrv) as admin:
-        for address in await brokers_of(admin, cluster, broker):
-            for queue, found in (await GroupAdmin(admin).progress(address, name)).items():
-                if topic is None or queue.topic == topic:
-                    queues.append(
-                        {
-                            "topic": queue.topic,
-                            "broker": queue.broker_name,
-                            "queue": queue.queue_id,
-                            "max_offset": found.max_offset,
-                            "committed": found.committed,
-                            "behind": found.behind,
-                            "pulled": found.pulled,
-                            "committed_ms": found.committed_ms,
-                        }
-                    )
-    return queues
+        groups = GroupAdmin(admin)
+        addresses = await brokers_of(admin, cluster, broker)
+        queues = [
+            {
+                "topic": queue.topic,
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "max_offset": found.max_offset,
+                "committed": found.committed,
+                "behind": found.behind,
+                "pulled": found.pulled,
+                "last_stored_ms": found.last_stored_ms,
+            }
+            for address in addresses
+            for queue, found in (await groups.progress(address, name)).items()
+        ]
+        if not queues and not await _known(groups, addresses, name):  # a deleted group may have offsets left
+            raise _no_group(name)
+        return queues
+
+
+async def _known(groups: GroupAdmin, addresses: Sequence[str], name: str) -> list[str]:
+    """The brokers that know the group."""
+    return [address for address in addresses if name in await groups.configs(address)]
+
+
+def _no_group(name: str) -> GroupNotExist:
+    return GroupNotExist(f"there is no group {name}; 'gantrymq group list' shows those there are")

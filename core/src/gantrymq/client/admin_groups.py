@@ -53,7 +53,7 @@ class QueueProgress:
     max_offset: int
     committed: int  # 0 without a commit
     pulled: int  # at least *committed*
-    committed_ms: int  # store time of the last message consumed, 0 without one
+    last_stored_ms: int  # store time of the last message consumed, 0 without one
 
     @property
     def behind(self) -> int:
