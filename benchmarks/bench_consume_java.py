@@ -20,7 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench_load import Pump, Request, connect, new_loop, send_request
+from arguments import existing_folder, whole
+from load_client import Pump, Request, connect, new_loop, send_request
 from servers_in_turn import NAMES, Driver, Rates, create_topic, route_of, server
 
 TOPIC = "DrainLoad"
@@ -73,18 +74,20 @@ def drain(options: argparse.Namespace, namesrv: str, scratch: Path, group: str) 
 def main() -> int:
     """Fill both stores, run the rounds and print the table; 0 when the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--warmup", type=int, default=200_000, help="of these so many are not counted")
-    parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
-    parser.add_argument("--threads", type=int, default=20, help="of the consumer")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--messages", type=whole(1), default=1_000_000)
+    parser.add_argument("--warmup", type=whole(0), default=200_000, help="of these so many are not counted")
+    parser.add_argument("--size", type=whole(1), default=1024, help="bytes of a body")
+    parser.add_argument("--threads", type=whole(1), default=20, help="of the consumer")
+    parser.add_argument("--rounds", type=whole(1), default=3)
     parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
     parser.add_argument("--client", default="5.3.3", help="version of the Java client")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="where the stores are made")
+    parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the stores are made")
     parser.add_argument("--quick", action="store_true", help="100,000 messages, 20,000 of them not counted, one round")
     options = parser.parse_args()
     if options.quick:
         options.messages, options.warmup, options.rounds = 100_000, 20_000, 1
+    if options.warmup >= options.messages:
+        parser.error(f"--warmup {options.warmup}: of {options.messages} messages none would count")
     rates = Rates()
     with tempfile.TemporaryDirectory(prefix="gantrymq-drain-", dir=options.store) as folder:
         root = Path(folder)

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench_load import (
+from load_client import (
     BrokerProcess,
     Connection,
     Pump,

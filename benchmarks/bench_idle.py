@@ -17,9 +17,9 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from bench_load import (
+from arguments import FLUSH_MODES, existing_folder, seconds, whole
+from load_client import (
     BrokerProcess,
     Connection,
     commit_request,
@@ -123,12 +123,12 @@ async def cpu_percent(broker: BrokerProcess, seconds: float) -> float:
 def main() -> int:
     """Measure and print; 0 when the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--consumers", type=int, default=200)
-    parser.add_argument("--queues", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=60.0, help="seconds that count")
-    parser.add_argument("--settle", type=float, default=16.0, help="seconds over which the polls begin")
-    parser.add_argument("--flush", default="ASYNC_FLUSH")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="where the store is made")
+    parser.add_argument("--consumers", type=whole(1), default=200)
+    parser.add_argument("--queues", type=whole(1), default=8)
+    parser.add_argument("--seconds", type=seconds(0.1), default=60.0, help="seconds that count")
+    parser.add_argument("--settle", type=seconds(0), default=16.0, help="seconds over which the polls begin")
+    parser.add_argument("--flush", choices=FLUSH_MODES, default="ASYNC_FLUSH")
+    parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the store is made")
     options = parser.parse_args()
     raise_descriptor_limit(options.consumers + 100)
     settings = {"flushDiskType": options.flush}

@@ -15,6 +15,8 @@ import statistics
 import time
 from collections.abc import Sequence
 
+from arguments import whole
+
 from gantrymq.broker.pipeline import Pipeline
 from gantrymq.interfaces import Figures, Flow, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState
 from gantrymq.world import DiskUse
@@ -96,9 +98,9 @@ def moment_of(topics: int) -> Moment:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=50_000)
-    parser.add_argument("--topics", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--messages", type=whole(1), default=50_000)
+    parser.add_argument("--topics", type=whole(1), default=1000)
+    parser.add_argument("--rounds", type=whole(1), default=7)
     options = parser.parse_args()
     for batch in (1, 8, 64):
         without, with_it = [], []

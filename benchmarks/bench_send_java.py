@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from arguments import FLUSH_MODES, whole
 from servers_in_turn import NAMES, Driver, Rates, create_topic, server
 
 TOPIC = "SendLoad"
@@ -46,11 +47,11 @@ def measure(client: str, namesrv: str, scratch: Path, threads: int, warmup_s: in
 def main() -> int:
     """Run the rounds and print the table; 0 when the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warmup", type=int, default=25, help="seconds before counting")
-    parser.add_argument("--seconds", type=int, default=10, help="seconds that count")
-    parser.add_argument("--threads", type=int, nargs="+", default=[64, 1])
-    parser.add_argument("--flush", nargs="+", default=["ASYNC_FLUSH", "SYNC_FLUSH"])
+    parser.add_argument("--rounds", type=whole(1), default=3)
+    parser.add_argument("--warmup", type=whole(0), default=25, help="seconds before counting")
+    parser.add_argument("--seconds", type=whole(1), default=10, help="seconds that count")
+    parser.add_argument("--threads", type=whole(1), nargs="+", default=[64, 1])
+    parser.add_argument("--flush", nargs="+", choices=FLUSH_MODES, default=list(FLUSH_MODES))
     parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
     parser.add_argument("--client", default="5.3.3", help="version of the Java client")
     parser.add_argument("--quick", action="store_true", help="one round, 10 s of warm-up, 5 s that count")

@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_load import BrokerProcess, Pump, Request, connect, create_topic_request, new_loop, percentile, send_request
+from arguments import FLUSH_MODES, existing_folder, seconds, whole
+from load_client import BrokerProcess, Pump, Request, connect, create_topic_request, new_loop, percentile, send_request
 
 TOPIC = "PythonLoad"
 WAITING = "run_forever", "run_until_complete", "select.epoll", "'poll'"
@@ -82,15 +83,17 @@ def _short(file: str) -> str:
 def main() -> None:
     """Run each flush mode and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flush", nargs="+", default=["ASYNC_FLUSH", "SYNC_FLUSH"])
-    parser.add_argument("--under-way", type=int, nargs="+", default=[64, 1], help="sends without an answer yet")
-    parser.add_argument("--connections", type=int, default=1, help="the sends take turns over them")
-    parser.add_argument("--queues", type=int, default=8)
-    parser.add_argument("--size", type=int, default=1024, help="bytes of a body")
-    parser.add_argument("--warmup", type=float, default=3.0, help="seconds before counting")
-    parser.add_argument("--seconds", type=float, default=10.0, help="seconds that count")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="where the stores are made")
-    parser.add_argument("--profile", type=int, nargs="?", const=25, default=0, metavar="N", help="list N functions")
+    parser.add_argument("--flush", nargs="+", choices=FLUSH_MODES, default=list(FLUSH_MODES))
+    parser.add_argument("--under-way", type=whole(1), nargs="+", default=[64, 1], help="sends without an answer yet")
+    parser.add_argument("--connections", type=whole(1), default=1, help="the sends take turns over them")
+    parser.add_argument("--queues", type=whole(1), default=8)
+    parser.add_argument("--size", type=whole(1), default=1024, help="bytes of a body")
+    parser.add_argument("--warmup", type=seconds(0), default=3.0, help="seconds before counting")
+    parser.add_argument("--seconds", type=seconds(0.1), default=10.0, help="seconds that count")
+    parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the stores are made")
+    parser.add_argument(
+        "--profile", type=whole(0), nargs="?", const=25, default=0, metavar="N", help="list N functions"
+    )
     options = parser.parse_args()
     print(f"{options.connections} connections, bodies of {options.size} bytes, {options.queues} queues")
     print(f"{'flush':12} {'under way':>9} {'sends/s':>10} {'CPU us/send':>12} {'CPU %':>8} {'p50 ms':>8} {'p99 ms':>8}")

@@ -24,8 +24,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from bench_load import verdict
+from arguments import existing_folder, seconds, whole
 from filled_store import fill
+from load_client import verdict
 
 from gantrymq.world.real import real_world
 
@@ -49,13 +50,15 @@ class Start(NamedTuple):
 def main() -> int:
     """Measure and print; 0 when the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--idle", type=float, default=5.0, metavar="SECONDS")
+    parser.add_argument("--runs", type=whole(1), default=9)
+    parser.add_argument("--idle", type=seconds(0.1), default=5.0, metavar="SECONDS")
     parser.add_argument("--set", dest="pairs", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="where the stores are made; the temporary folder")
-    parser.add_argument("--imports", type=int, default=0, metavar="N", help="list the N slowest imports as well")
-    parser.add_argument("--messages", type=int, default=0, help="start on a store of so many")
-    parser.add_argument("--body", type=int, default=100, help="bytes of their bodies")
+    parser.add_argument(
+        "--store", type=existing_folder, metavar="DIR", help="where the stores are made; the temporary folder"
+    )
+    parser.add_argument("--imports", type=whole(0), default=0, metavar="N", help="list the N slowest imports as well")
+    parser.add_argument("--messages", type=whole(0), default=0, help="start on a store of so many")
+    parser.add_argument("--body", type=whole(1), default=100, help="bytes of their bodies")
     options = parser.parse_args()
     if not options.messages:
         return report(options, None, GOAL_MS)

@@ -19,6 +19,7 @@ import time
 from inspect import isawaitable
 from pathlib import Path
 
+from arguments import existing_folder, whole
 from filled_store import batches, new_store, put
 
 from gantrymq.interfaces import GetLimit
@@ -80,11 +81,11 @@ async def run(options: argparse.Namespace, root: Path) -> None:
 def main() -> None:
     """Parse the command line and run in a folder of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=500_000)
-    parser.add_argument("--body", type=int, default=1024)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--queues", type=int, default=8)
-    parser.add_argument("--store", type=Path)
+    parser.add_argument("--records", type=whole(1), default=500_000)
+    parser.add_argument("--body", type=whole(1), default=1024)
+    parser.add_argument("--batch", type=whole(1), default=64)
+    parser.add_argument("--queues", type=whole(1), default=8)
+    parser.add_argument("--store", type=existing_folder)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="gantrymq-bench-", dir=options.store))

@@ -6,8 +6,10 @@ python tests/simulation/replay.py 1-1000
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -15,19 +17,24 @@ sys.path.insert(0, str(Path(__file__).parent))
 from simulation_rig.harness import run
 
 
-def seeds_of(words: list[str]) -> list[int]:
-    """Numbers and ranges."""
-    found: list[int] = []
-    for word in words:
-        first, _, last = word.partition("-")
-        found += range(int(first), int(last or first) + 1)
+def seeds_of(word: str) -> range:
+    """A number, or a range such as 1-1000."""
+    first, dash, last = word.partition("-")
+    try:
+        found = range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{word!r} is neither a seed nor a range such as 1-1000") from None
+    if not found:
+        raise argparse.ArgumentTypeError(f"{word} holds no seed")
     return found
 
 
 def main(words: list[str]) -> int:
     """Print one line a seed, and the problems of those that have any; the number of these."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seeds", nargs="+", type=seeds_of, metavar="SEED", help="a number, or a range such as 1-1000")
     failed = 0
-    for seed in seeds_of(words):
+    for seed in chain.from_iterable(parser.parse_args(words).seeds):
         began = time.monotonic()
         report = run(seed)
         plan = report.plan
