@@ -449,20 +449,6 @@ async def test_close_callbacks_that_raise_do_not_stop_others(rig, caplog):
 
 
 @in_loop
-async def test_opaques_in_use_are_passed_over(rig):
-    connection, transport = rig.connect()
-    first = connection.send_request(request(1), 5.0)
-    connection._opaque = 0
-    second = connection.send_request(request(2), 5.0)
-    await turn()
-    assert [c.opaque for c in transport.commands] == [0, 1]
-    first.cancel()
-    second.cancel()
-    await turn()
-    assert connection._calls == {}
-
-
-@in_loop
 async def test_a_crowd_of_slow_readers_costs_bounded_memory_and_the_greediest_goes_first(rig, recorder, caplog):
     rig.unwritten = UnwrittenBytes(50_000)
     crowd = [rig.connect(recorder(echo)) for _ in range(10)]

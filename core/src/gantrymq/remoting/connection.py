@@ -14,8 +14,9 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
-from gantrymq.errors import CallTimeout, ConnectFailed, ConnectionLost, RemoteProtocolError
+from gantrymq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError
 from gantrymq.remoting.addresses import format_address, packed_host
+from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
 from gantrymq.remoting.command import Command, decode, encode, encode_head
 from gantrymq.remoting.foreign import HTTP2_GREETING
@@ -102,8 +103,7 @@ class Connection(asyncio.Protocol):
         self._greeted = False  # in HTTP/2
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
-        self._calls: dict[int, asyncio.Future[Command]] = {}
-        self._opaque = 0
+        self._calls = Calls(world.clock, lambda: self.address)
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._waiting: list[Command] = []  # requests behind answers that the peer has not read
@@ -178,15 +178,13 @@ class Connection(asyncio.Protocol):
         The future fails with ConnectionLost or, after *timeout_s* seconds, with CallTimeout. Cancelling it forgets
         the call.
         """
-        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         if self.closed:
+            future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
             future.set_exception(ConnectionLost(f"{self.address}: the connection is closed"))
             return future
         opaque = self._number(command)
         data = encode(command)
-        self._calls[opaque] = future
-        timer = self._clock.call_later(timeout_s, self._expire, opaque, command.code, timeout_s)
-        future.add_done_callback(lambda _: self._forget(opaque, timer))
+        future = self._calls.wait(opaque, command.code, timeout_s)
         self._send(data, len(data))
         return future
 
@@ -280,7 +278,8 @@ class Connection(asyncio.Protocol):
             for frame in decoder.feed(data) if data else ():
                 command = read(frame)
                 if command.flag & FLAG_RESPONSE:
-                    self._answer(command)
+                    if not self._calls.answer(command):
+                        log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
                 else:
                     commands.append(command)
             decoder.check()
@@ -311,10 +310,7 @@ class Connection(asyncio.Protocol):
         self._note_backlog(0)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        calls, self._calls = self._calls, {}
-        for future in calls.values():
-            if not future.done():
-                future.set_exception(ConnectionLost(f"{self.address}: the connection closed before the answer"))
+        self._calls.lost()
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             try:
@@ -459,13 +455,6 @@ class Connection(asyncio.Protocol):
         except Exception:
             log.exception("%s: the handler failed on %s", self.address, [request_name(c.code) for c in commands[:8]])
 
-    def _answer(self, command: Command) -> None:
-        future = self._calls.pop(command.opaque, None)
-        if future is None:
-            log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
-        elif not future.done():
-            future.set_result(command)
-
     def _address_answer(self, asked: Command | int, answer: Command) -> None:
         if isinstance(asked, int):
             answer.opaque, answer.serialize = asked, self.serialize
@@ -475,25 +464,10 @@ class Connection(asyncio.Protocol):
 
     def _number(self, command: Command) -> int:
         """Give *command* the next opaque that is free, and a header form that the peer reads."""
-        opaque = self._opaque
-        while opaque in self._calls:
-            opaque = (opaque + 1) & 0x7FFFFFFF
-        self._opaque = (opaque + 1) & 0x7FFFFFFF
-        command.opaque = opaque
+        command.opaque = opaque = self._calls.number()
         if self.serialize != SERIALIZE_JSON and command.code <= _BINARY_MAX_CODE:
             command.serialize = self.serialize
         return opaque
-
-    def _expire(self, opaque: int, code: int, timeout_s: float) -> None:
-        future = self._calls.pop(opaque, None)
-        if future is not None and not future.done():
-            future.set_exception(
-                CallTimeout(f"{self.address}: no answer to {request_name(code)} within {timeout_s:g} s")
-            )
-
-    def _forget(self, opaque: int, timer: Timer) -> None:
-        timer.cancel()
-        self._calls.pop(opaque, None)
 
     def _send(self, data: Buffer, size: int) -> None:
         """Gather *data*; one write per turn of the loop carries everything."""
