@@ -161,6 +161,8 @@ def test_an_entry_without_a_record_is_passed_over(rig):
         rig.write_queues(bench)
         rig.patch(rig.queue(), 20, PRE_BLANK + ENTRY.pack(1 << 40, 100, 0))
         got = await bench.get(T0, 1, GetLimit(max_count=2))
+        assert (got.status, got.next_offset, got.count) == (GetStatus.FOUND, 4, 1)
+        got = await bench.get(T0, 1, GetLimit(max_count=1))
         assert (got.status, got.next_offset, got.count) == (GetStatus.MESSAGE_WAS_REMOVING, 3, 0)
         assert bodies(await bench.read_all(T0)) == [b"0", b"3"]
 

@@ -3,8 +3,12 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import StoreDamaged
+from gantrymq.formats.blank import encode_blank
+from gantrymq.formats.check import check_place
+from gantrymq.formats.filler import is_filler
 from gantrymq.formats.queue_entry import ENTRY
-from gantrymq.interfaces import Bounds
+from gantrymq.formats.record import encode_record
+from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import bodies, message
 
@@ -97,73 +101,206 @@ def test_a_zeroed_sector_in_the_properties_is_noticed(rig):
     rig.patch(rig.log(), 1024, bytes(512))
 
     async def check(bench):
-        assert bench.report.records_checked == 1
+        assert bench.report.records_checked == 2
         assert "zero bytes where text belongs" in bench.report.notes[0]
         assert bench.report.cut_bytes > 3000
+        assert len(await bench.read_all(T0)) == 2
 
     recovered(rig, check)
 
 
-@pytest.mark.parametrize("at", [0, 5, 9, 30, 100], ids=["size", "magic", "crc", "log offset", "body"])
-def test_a_flipped_bit_ends_the_log_and_all_behind_it_is_kept(rig, at):
+FIELDS = {"size": 2, "magic": 5, "crc": 9, "log offset": 30, "body length": 86, "body": 100, "topic length": 976}
+
+
+@pytest.mark.parametrize("at", FIELDS.values(), ids=FIELDS)
+def test_a_flipped_bit_costs_one_record_and_the_records_behind_it_stay(rig, at):
     results = fill(rig, 12)
-    victim = results[9]  # in the second file, the third follows
-    data = rig.log(8192).read_bytes()
-    place = victim.log_offset - 8192 + at
-    rig.patch(rig.log(8192), place, bytes([data[place] ^ 0x10]))
+    victim = results[9]  # in the second file
+    before = rig.log(8192).read_bytes()
+    place = victim.log_offset - 8192
+    flipped = before[place : place + victim.size]
+    flipped = flipped[:at] + bytes([flipped[at] ^ 0x04]) + flipped[at + 1 :]
+    rig.patch(rig.log(8192), place, flipped)
 
     async def check(bench):
         report = bench.report
-        assert (report.records_checked, report.log_end) == (9, victim.log_offset)
-        assert report.cut_bytes == results[-1].end - victim.log_offset
-        assert "because of damage" in report.notes[0]
-        assert bench.store.bounds(T0).max_offset == 5
+        assert (report.records_checked, report.log_end) == (11, results[-1].end)
+        assert report.cut_bytes == victim.size
+        assert kept_bytes(report) == [flipped]
+        assert f"{victim.size} bytes of the log at {victim.log_offset} are damaged and given up" in report.notes[0]
+        assert "1 messages are not in the log" in report.notes[1]
+        assert bench.store.bounds(Queue("T", 1)) == Bounds(0, 6)
+        found = [bytes(body[:3]) for queue in (T0, Queue("T", 1)) for body in bodies(await bench.read_all(queue))]
+        assert sorted(found) == [b"%03d" % n for n in range(12) if n != 9]
+        (more,) = await bench.add(message(queue_id=1))
+        assert (more.queue_offset, more.log_offset) == (6, results[-1].end)
 
     recovered(rig, check)
-
-
-def test_later_files_are_moved_aside_and_the_store_opens_again(rig):
-    results = fill(rig, 30)
-    rig.patch(rig.log(), 100, b"\xff\xff")
-    whole = rig.log(16384).read_bytes()
-
-    async def check(bench):
-        report = bench.report
-        assert report.log_end == 0
-        assert not rig.log(8192).exists()
-        assert [path[-20:] for path in report.kept[:4]] == [f"{at:020d}" for at in (0, 8192, 16384, 24576)]
-        assert kept_bytes(report)[2] == whole
-        await bench.add(message(body=b"new"))
-
-    recovered(rig, check)
-    assert results
+    after = rig.log(8192).read_bytes()
+    filler = check_place(memoryview(after), place, victim.log_offset)
+    assert (filler.size, is_filler(filler.record)) == (victim.size, True)
+    assert b"recovered/1800000000000/commitlog/" in bytes(filler.record.body)
 
     async def again(bench):
-        assert bench.report.notes == ()
-        assert bodies(await bench.read_all(T0)) == [b"new"]
+        assert (bench.report.notes, bench.report.cut_bytes, bench.report.clean) == ((), 0, True)
 
     recovered(rig, again)
 
 
-def test_old_bytes_behind_the_end_never_come_back(rig):
-    """A sound record of the past that would follow a new one seamlessly is zeroed when the log is cut before it."""
-    results = fill(rig, 6)
-    rig.patch(rig.log(), results[2].log_offset + 200, b"????")
-    same = message(body=b"002" + b"y" * 888, tag="A")
+def test_a_damaged_message_at_the_end_of_its_queue_keeps_its_offset(rig):
+    """The last message of queue 1 is lost, the log goes on with queue 0: the next one must not take its offset."""
+    results = fill(rig, 12)
+    rig.patch(rig.log(8192), results[11].log_offset - 8192 + 100, b"?")
+    append_behind(rig, results[11].end)
 
     async def check(bench):
-        (result,) = await bench.add(same)
-        assert result.end == results[3].log_offset
+        assert bench.store.bounds(Queue("T", 1)) == Bounds(0, 6)
+        (more,) = await bench.add(message(queue_id=1, body=b"more"))
+        assert more.queue_offset == 6
+        assert bodies(await bench.read_all(Queue("T", 1)))[-1] == b"more"
+        assert len(await bench.read_all(Queue("T", 1))) == 6
 
-    async def killed(bench):
-        await check(bench)
+    recovered(rig, check)
 
-    rig.kill(killed)
+    (rig.root / "abort").touch()
 
-    async def after(bench):
+    async def again(bench):
+        assert bench.store.bounds(Queue("T", 1)) == Bounds(0, 7)
+        assert len(await bench.read_all(Queue("T", 1))) == 6
+
+    recovered(rig, again)
+
+
+def append_behind(rig, place):
+    """A sound record of queue 0 at *place*, as if it had been appended before the crash."""
+    raw = encode_record(
+        topic="T", queue_id=0, queue_offset=6, body=b"behind", properties=b"", log_offset=place,
+        store_timestamp=rig.clock.now_ms(),
+    )  # fmt: skip
+    rig.patch(rig.log(8192), place - 8192, raw)
+
+
+def test_many_holes_and_all_kinds_of_places_leave_every_other_message(rig):
+    """A zeroed page, the start of a file, its end with the blank, and two records in a row."""
+    results = fill(rig, 40)
+    data = bytearray(b"".join(rig.log(start).read_bytes() for start in range(0, 8192 * 5, 8192)))
+    for start, end in ((4096, 4608), (8192, 8300), (8 * 990 + 8192 - 100, 16384)):
+        data[start:end] = bytes(end - start)
+    for n in (20, 21):
+        data[results[n].log_offset + 300] ^= 1
+    for number in range(5):
+        rig.log(8192 * number).write_bytes(data[8192 * number :][:8192])
+    hit = {
+        n for n, r in enumerate(results)
+        if any(r.log_offset < end and start < r.end for start, end in ((4096, 4608), (8192, 8300), (16012, 16384)))
+    } | {20, 21}  # fmt: skip
+
+    async def check(bench):
+        assert bench.report.log_end == results[-1].end
+        found = [bytes(body[:3]) for queue in (T0, Queue("T", 1)) for body in bodies(await bench.read_all(queue))]
+        assert sorted(found) == [b"%03d" % n for n in range(40) if n not in hit]
+        assert bench.store.bounds(T0) == bench.store.bounds(Queue("T", 1)) == Bounds(0, 20)
+        assert [entry.log_offset for entry in bench.store.scan(0, results[-1].end)][-1] == results[-1].log_offset
+
+    recovered(rig, check)
+    (rig.root / "abort").touch()
+
+    async def again(bench):
+        assert (bench.report.cut_bytes, bench.report.log_end) == (0, results[-1].end)
+
+    recovered(rig, again)
+
+
+def test_damage_with_nothing_sound_behind_it_ends_the_log(rig):
+    results = fill(rig, 12)
+    for n in (10, 11):
+        rig.patch(rig.log(8192), results[n].log_offset - 8192 + 100, b"??")
+
+    async def check(bench):
+        assert bench.report.log_end == results[10].log_offset
+        assert "because of damage" in bench.report.notes[0]
+
+    recovered(rig, check)
+
+
+def test_the_last_record_of_a_cleanly_stopped_store_keeps_its_place_when_it_is_damaged(rig):
+    results = fill(rig, 12, kill=False)
+    rig.patch(rig.log(8192), results[11].log_offset - 8192 + 100, b"??")
+
+    async def check(bench):
+        assert bench.report.log_end == results[11].end
+        assert bench.store.bounds(Queue("T", 1)) == Bounds(0, 6)
+        assert len(await bench.read_all(Queue("T", 1))) == 5
+
+    recovered(rig, check)
+
+
+def test_a_lost_file_that_was_replaced_by_zeros_is_closed_by_a_blank(rig):
+    results = fill(rig, 40, kill=False)
+    rig.log(8192).write_bytes(bytes(8192))
+
+    async def check(bench):
+        assert "does not begin with a record" in bench.report.notes[0]
+        assert rig.log(8192).read_bytes() == encode_blank(8192).ljust(8192, b"\0")
+        assert bench.report.log_end == results[-1].end
+        found = [bytes(body[:3]) for queue in (T0, Queue("T", 1)) for body in bodies(await bench.read_all(queue))]
+        gone = [n for n, r in enumerate(results) if 8192 <= r.log_offset < 16384]
+        assert sorted(found) == [b"%03d" % n for n in range(40) if n not in gone]
+
+    recovered(rig, check)
+
+
+@pytest.mark.parametrize("queue_offset", [2**40 + 7, 2, -3], ids=["far ahead", "back", "negative"])
+def test_a_record_whose_queue_offset_cannot_be_true_is_in_no_queue(rig, queue_offset):
+    results = fill(rig, 20)
+    rig.patch(rig.log(8192), results[14].log_offset - 8192 + 20, queue_offset.to_bytes(8, "big", signed=True))
+
+    async def check(bench):
+        assert bench.report.log_end == results[-1].end
+        assert any(f"the record at {results[14].log_offset} (topic T, queue 0)" in note for note in bench.report.notes)
+        assert bench.store.bounds(T0) == Bounds(0, 10)
+        assert len(await bench.read_all(T0)) == 9
+
+    recovered(rig, check)
+
+
+@pytest.mark.parametrize("rebuild", [False, True], ids=["queues there", "queues missing"])
+def test_a_hole_gets_the_same_entry_with_and_without_the_queues(rig, rebuild):
+    results = fill(rig, 12)
+    rig.patch(rig.log(), results[4].log_offset + 100, b"?")
+    if rebuild:
+        rig.queue().unlink()
+
+    async def check(bench):
+        size = results[0].size
+        entries = [ENTRY.unpack_from(rig.queue().read_bytes(), 20 * n)[:2] for n in range(6)]
+        assert entries == [(results[n].log_offset, size) for n in (0, 2, 6, 6, 8, 10)]
+        got = await bench.get(T0, 0, GetLimit(max_count=2))
+        assert (got.count, got.next_offset) == (2, 2)
+        got = await bench.get(T0, 0, GetLimit(max_count=3))
+        assert (got.count, got.next_offset) == (3, 4)
+        assert len(await bench.read_all(T0)) == 5
+
+    recovered(rig, check)
+
+
+def test_older_records_behind_newer_ones_never_come_back(rig):
+    """What a Java broker cut off stays in the file; it writes over it and leaves whole records of the past behind."""
+    results = fill(rig, 6)
+    place = results[2].log_offset
+
+    newer = encode_record(
+        topic="T", queue_id=0, queue_offset=1, body=b"newer", properties=b"", log_offset=place,
+        store_timestamp=rig.clock.now_ms() + 1,
+    )  # fmt: skip
+    rig.patch(rig.log(), place, newer)
+
+    async def check(bench):
+        assert bench.report.log_end == place + len(newer)
         assert bench.report.records_checked == 3
+        assert rig.log().read_bytes()[bench.report.log_end :] == bytes(8192 - bench.report.log_end)
 
-    recovered(rig, after)
+    recovered(rig, check)
 
 
 def test_queues_that_are_missing_are_rebuilt_from_the_log(rig):
@@ -283,8 +420,6 @@ def test_records_behind_the_end_of_a_cleanly_stopped_log_refuse_the_start(rig):
 
 
 def fake_file(start):
-    from gantrymq.formats.record import encode_record
-
     return encode_record(topic="T", queue_id=0, body=b"", properties=b"", log_offset=start).ljust(8192, b"\0")
 
 

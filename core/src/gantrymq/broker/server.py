@@ -54,7 +54,7 @@ class BrokerServer:
         self.root = store_root(world, settings)
         self.tables = Tables(world, settings)
         self._plugins = plugins
-        self._context = StoreContext(world, self.root, settings, log.warning)
+        self._context = StoreContext(world, self.root, settings, log.warning, log.info)
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
         self._transactions = chosen_transactions(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in the order of opening, closed in reverse

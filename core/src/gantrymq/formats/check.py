@@ -23,11 +23,13 @@ from zlib import crc32
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
-from gantrymq.formats.record import RecordView, read_record
+from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView, read_record
 
-__all__ = ["CheckResult", "Found", "check_place", "properties_problem"]
+__all__ = ["HEAD_BYTES", "CheckResult", "Found", "check_place", "head_is_sound", "properties_problem"]
 
 _START = struct.Struct(">iI")
+_LOG_OFFSET_AT = 28
+HEAD_BYTES = 36  # of a record, up to and with its log offset
 _SECTOR_BYTES = 512
 _ZERO_SECTOR = bytes(_SECTOR_BYTES)
 
@@ -82,6 +84,17 @@ def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: b
     return CheckResult(
         Found.TORN if torn else Found.DAMAGED, 0, None, f"record at log offset {log_offset}: {problem_text}"
     )
+
+
+def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:
+    """Whether a log file may begin with *head*, its first `HEAD_BYTES` bytes: a record of that place, or a blank."""
+    if len(head) < HEAD_BYTES:
+        return False
+    size, magic = _START.unpack_from(head)
+    if magic == MAGIC_BLANK:
+        return bool(size == file_bytes)
+    place = int.from_bytes(head[_LOG_OFFSET_AT:HEAD_BYTES], "big")
+    return magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= file_bytes and place == log_offset
 
 
 def properties_problem(text: bytes) -> str | None:

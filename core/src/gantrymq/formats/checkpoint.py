@@ -34,6 +34,16 @@ class Checkpoint(NamedTuple):
         """The store time from which an abnormal recovery has to read the log; never below 0."""
         return max(0, min(self.log_timestamp, self.queue_timestamp) - RECOVERY_MARGIN_MS)
 
+    def ahead_of(self, newest_ms: int) -> bool:
+        """Whether it claims that records are durable which are newer than any there is (*newest_ms*)."""
+        return self.recovery_timestamp() > newest_ms
+
+    def up_to(self, newest_ms: int) -> Checkpoint:
+        """The same with its times of log and queues brought down to *newest_ms*, the newest record's."""
+        return self._replace(
+            log_timestamp=min(self.log_timestamp, newest_ms), queue_timestamp=min(self.queue_timestamp, newest_ms)
+        )
+
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """Read a checkpoint file; one shorter than its fields (a torn one) counts as absent."""

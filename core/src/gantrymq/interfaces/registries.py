@@ -29,6 +29,7 @@ class StoreContext:
     root: Path  # storePathRootDir
     settings: Settings
     log: Callable[[str], Any] = lambda sentence: None  # one sentence for the operator
+    progress: Callable[[str], Any] = lambda sentence: None  # the same for what goes on; at most one a second
 
 
 class StoreRegistry(Protocol):

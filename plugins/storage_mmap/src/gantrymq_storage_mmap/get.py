@@ -3,14 +3,14 @@
 The rules are RocketMQ's, limits and statuses included; the next offset moves past an entry before any filter is asked,
 so a pull whose messages were all filtered out still advances. Records that lie side by side in the log leave as one
 slice of the mapping: nothing is decoded or copied. What lies further back is read through descriptors: at once where
-the system says that it is in memory, else in a thread.
+the system says that it is in memory, else in a thread. Either way it is checked (`read_check`).
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBatchFull, checkInMemByCommitOffset).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
@@ -20,6 +20,7 @@ from gantrymq.world import Workers
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.read_check import Damaged, Wanted, sound_pieces, wanted_records
 from gantrymq_storage_mmap.selection import Selection
 
 __all__ = ["Reader"]
@@ -28,12 +29,15 @@ __all__ = ["Reader"]
 class Reader:
     """Serves gets from one log."""
 
-    def __init__(self, log: CommitLog, workers: Workers, options: Options) -> None:
-        """Nothing is read before the first `get`."""
+    def __init__(
+        self, log: CommitLog, workers: Workers, options: Options, tell: Callable[[str], object] = lambda sentence: None
+    ) -> None:
+        """Nothing is read before the first `get`. *tell* is given a sentence for each damaged record."""
         self._log = log
         self._workers = workers
         self._options = options
         self.reading = 0  # cold reads that are under way
+        self.damaged = Damaged(tell)
 
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -74,12 +78,12 @@ class Reader:
         return selection.result(low, high, buffers, cold=True)
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
-        """How many entries may be looked at; without a filter no more than may be returned."""
+        """How many entries may be looked at; without a filter one more than may be returned, see `Selection.take_all`."""
         if filters:
             wanted = max(self._options.scan_bytes, limit.max_count * ENTRY_BYTES) // ENTRY_BYTES
         else:
             most = max(self._options.memory_limit_count, self._options.disk_limit_count)
-            wanted = max(1, min(limit.max_count, most))
+            wanted = max(1, min(limit.max_count, most)) + 1
         return min(wanted, high - queue_offset)
 
     def _no_entries(self, queue: ConsumeQueue, queue_offset: int) -> GetResult:
@@ -141,8 +145,15 @@ class Reader:
             self._filter(selection, data, match)
         else:
             return await self._filter_cold(queue, selection, data, match)
-        buffers = await self._workers.run(self._read_runs, selection.runs)
+        wanted_now = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
+        buffers, damaged = await self._workers.run(self._read_runs, selection.runs, wanted_now)
+        self._refuse(selection, damaged)
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
+
+    def _refuse(self, selection: Selection, damaged: list[tuple[int, int, str]]) -> None:
+        for log_offset, size, problem in damaged:
+            self.damaged.refuse(log_offset, problem)
+            selection.refuse(1, size)
 
     async def _filter_cold(
         self, queue: ConsumeQueue, selection: Selection, data: bytes, match: MessageFilter
@@ -169,11 +180,16 @@ class Reader:
                 else:
                     selection.skipped()
             selection.next_offset += position - first
-            pieces = await self._workers.run(self._read_runs, [(at, at + size) for at, size in chosen])
-            for (log_offset, size), piece in zip(chosen, pieces, strict=True):
+            wanted = wanted_records(queue.topic, selection.next_offset - position, data, position)
+            pieces = await self._workers.run(self._read_each, chosen, wanted)
+            for (log_offset, size), (piece, problem) in zip(chosen, pieces, strict=True):
+                if problem is not None:
+                    self.damaged.refuse(log_offset, problem)
+                    selection.missed()
+                    continue
                 try:
                     record = read_record(piece)
-                except FormatError:
+                except FormatError:  # gone by now
                     selection.missed()
                     continue
                 if match.match_message(record):
@@ -194,10 +210,26 @@ class Reader:
             pieces.append(piece)
         return pieces
 
-    def _read_runs(self, runs: list[tuple[int, int]]) -> list[bytes | memoryview]:
-        """Bytes of each ``(start, end)`` through descriptors. Runs in a thread; what is gone reads as nothing."""
+    def _read_runs(
+        self, runs: list[tuple[int, int]], wanted: dict[int, Wanted]
+    ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
+        """Sound records of each ``(start, end)``, and the damaged ones. Runs in a thread; what is gone reads as nothing."""
         pieces: list[bytes | memoryview] = []
+        damaged: list[tuple[int, int, str]] = []
         for start, end in runs:
             file = self._log.find(start)
-            pieces.append(file.pread(start, end) if file is not None else b"")
-        return pieces
+            if file is not None:
+                sound, broken = sound_pieces(start, file.pread(start, end), wanted)
+                pieces += sound
+                damaged += broken
+        return pieces, damaged
+
+    def _read_each(
+        self, places: list[tuple[int, int]], wanted: dict[int, Wanted]
+    ) -> list[tuple[bytes | memoryview, str | None]]:
+        """Each record ``(log offset, size)``, or why it is refused. Runs in a thread."""
+        found: list[tuple[bytes | memoryview, str | None]] = []
+        for log_offset, size in places:
+            pieces, damaged = self._read_runs([(log_offset, log_offset + size)], wanted)
+            found.append((pieces[0] if pieces else b"", damaged[0][2] if damaged else None))
+        return found

@@ -1,4 +1,4 @@
-"""Walking the log record by record: for recovery, which stops at the first thing it cannot trust, and for replays.
+"""Walking the log record by record: for recovery, which steps over what it cannot trust, and for replays.
 
 Source: apache/rocketmq store/.../CommitLog.java (recoverNormally, recoverAbnormally).
 """
@@ -15,8 +15,21 @@ from gantrymq.formats.tags_code import tags_code_of
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.log_file import LogFile
+from gantrymq_storage_mmap.resync import look_behind
 
-__all__ = ["ScanEnd", "check_records", "dispatch_entries", "first_record", "read_at"]
+__all__ = ["Hole", "LogScan", "ScanEnd", "dispatch_entries", "first_record", "read_at"]
+
+
+PROGRESS_RECORDS = 1024
+
+
+class Hole(NamedTuple):
+    """Bytes ``[start, end)`` of the log that are no sound records, with a sound record behind them."""
+
+    start: int
+    end: int
+    problem: str  # a sentence's part
+    timestamp: int  # ms, store time of the record behind it
 
 
 class ScanEnd(NamedTuple):
@@ -27,38 +40,93 @@ class ScanEnd(NamedTuple):
     problem: str  # a sentence's part when it is not END
     records: int
     last_timestamp: int  # ms, store time of the last sound record, 0 without one
+    zeros_behind: bool  # it is known that nothing but zeros stands behind
 
 
-def check_records(files: list[LogFile], start: int, check_crc: bool, see: Callable[[RecordView], None]) -> ScanEnd:
-    """Check every record from log offset *start* on and show the sound ones to *see*, in log order.
+class LogScan:
+    """One walk over the log's records. Budget: 4 us a record and the CRC of its body."""
 
-    Budget: 4 us a record and the CRC of its body.
+    def __init__(
+        self,
+        files: list[LogFile],
+        check_crc: bool,
+        see: Callable[[RecordView], None],
+        progress: Callable[[int], None] = lambda log_offset: None,
+        holes: list[Hole] | None = None,
+    ) -> None:
+        """Nothing is read before `run`.
 
-    Args:
-        files: the log's files, one behind the other; *start* lies in one of them or at the end of the last.
-        start: where a record, a blank or nothing stands.
-        check_crc: whether bodies are checked.
-        see: must not keep the view.
-    """
-    position, records, last_timestamp = start, 0, 0
-    for file in files:
-        if file.end <= start:
-            continue
-        view = file.mapping().view
-        at = max(start - file.start, 0)
+        Args:
+            files: the log's files, one behind the other.
+            check_crc: whether bodies are checked.
+            see: shown each sound record in log order; must not keep the view.
+            progress: called now and then with the place that was reached.
+            holes: gets each hole before the first record behind it is shown.
+        """
+        self._files = files
+        self._check_crc = check_crc
+        self._see = see
+        self._progress = progress
+        self._records = 0
+        self._last_timestamp = 0
+        self.holes: list[Hole] = [] if holes is None else holes
+
+    def run(self, start: int, *, trust_end: bool, known: tuple[int, int] = (-1, 0)) -> ScanEnd:
+        """Check every record from log offset *start* on.
+
+        Args:
+            start: where a record, a blank or nothing stands; in one of the files or at the end of the last.
+            trust_end: the place that was never written is the log's end, without a look at what stands behind it.
+            known: place and size of a record that was there when the store was stopped cleanly; damage in the last
+                record is a hole then, and not a write that did not finish.
+        """
+        position = start
+        for file in self._files:
+            if file.end <= start:
+                continue
+            if file.start >= position:
+                position = file.start
+            elif file.end <= position:
+                continue
+            while True:
+                found, position, problem = self._walk(file, position)
+                self._progress(position)
+                if found is Found.BLANK:
+                    position = file.end
+                    break
+                if found is Found.END and trust_end:
+                    return self._end(position, found, problem, False)
+                behind = look_behind(self._files, position, self._last_timestamp, check_crc=self._check_crc)
+                after = behind.log_offset
+                if after < 0 and found is not Found.END and position <= known[0] and sum(known) <= file.end:
+                    after = sum(known)
+                if after < 0:
+                    return self._end(position, found, problem, behind.zeros)
+                problem = problem or f"nothing at log offset {position}, and records behind it"
+                timestamp = behind.timestamp or self._last_timestamp
+                self.holes.append(Hole(position, after, problem, timestamp))
+                position = after
+                if position >= file.end:
+                    break
+        return self._end(position, Found.END, "", True)
+
+    def _walk(self, file: LogFile, position: int) -> tuple[Found, int, str]:
+        """Show the records from *position* on until there is something else; what that is, and where."""
+        view, see, check_crc = file.mapping().view, self._see, self._check_crc
+        at = position - file.start
         while True:
             found, size, record, problem = check_place(view, at, file.start + at, check_crc=check_crc)
-            if record is not None:
-                see(record)
-                records += 1
-                last_timestamp = record.store_timestamp
-                at += size
-                continue
-            if found is not Found.BLANK:
-                return ScanEnd(file.start + at, found, problem, records, last_timestamp)
-            break
-        position = file.end
-    return ScanEnd(position, Found.END, "", records, last_timestamp)
+            if record is None:
+                return found, file.start + at, problem
+            see(record)
+            self._records += 1
+            if not self._records % PROGRESS_RECORDS:
+                self._progress(file.start + at)
+            self._last_timestamp = record.store_timestamp
+            at += size
+
+    def _end(self, position: int, found: Found, problem: str, zeros_behind: bool) -> ScanEnd:
+        return ScanEnd(position, found, problem, self._records, self._last_timestamp, zeros_behind)
 
 
 def first_record(file: LogFile) -> RecordView | None:
@@ -89,8 +157,14 @@ def dispatch_entries(log: CommitLog, start: int, end: int, delay_levels_ms: tupl
             position = file.end
             continue
         record = found.record
-        if record is None:
-            return
+        if record is None:  # damaged since recovery looked; what stands behind it is not to be missed
+            behind = look_behind(
+                [log_file for log_file in log.files if log_file.start < end], position, 0, check_crc=True
+            )
+            if not position < behind.log_offset < end:
+                return
+            position = behind.log_offset
+            continue
         yield DispatchEntry(
             record.topic,
             record.queue_id,

@@ -2,14 +2,18 @@
 
 1. Where to start. After a clean stop: at the record of the newest queue entry. After any other: at the newest file
    whose first record is older than what the checkpoint says is durable. At the log's start when there are no queues.
-2. From there every record is checked whole. The first thing that is no sound record ends the log: what stands there
-   and behind is copied aside and zeroed, later files that hold anything are moved aside.
+2. From there every record is checked whole. Where something is no sound record, sound ones are looked for behind it.
+   When there are none the log ends there, and what stands behind is copied aside and zeroed. When there are, the place
+   is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_mend`).
 3. Each record's queue entry is compared and written where it is missing or wrong. Entries behind the last record of a
    queue are cut off (and kept) too. Where the scanned part shows that older entries are missing, the whole log is read.
 4. Each queue's minimum follows the log's minimum.
 
-Java differs in three points: it checks only the body's CRC, it deletes what it cuts off, and it rebuilds queues that
-are missing only from its starting file on.
+Damage before the starting place is not looked for, so that the time depends on the checkpoint and not on the log's
+length; only the head of each file is. Reads notice the rest (`get`).
+
+Java differs in these points: it checks only the body's CRC, ends the log at the first damage and deletes what stands
+behind, and rebuilds queues that are missing only from its starting file on.
 
 Source: apache/rocketmq store/.../CommitLog.java (recoverNormally, recoverAbnormally, isMappedFileMatchedRecover),
 ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
@@ -20,18 +24,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.formats.check import Found, check_place
+from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound
 from gantrymq.formats.checkpoint import Checkpoint
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
-from gantrymq.world import File, Files
+from gantrymq.world import Clock, File, Files
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.log_file import file_name, file_start
-from gantrymq_storage_mmap.log_scan import ScanEnd, check_records, first_record
+from gantrymq_storage_mmap.log_file import file_start
+from gantrymq_storage_mmap.log_mend import MAX_NOTES, LogMend
+from gantrymq_storage_mmap.log_scan import Hole, LogScan, ScanEnd, first_record
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queue_rebuild import EntriesMissing, QueueRebuild, first_entry_from
 from gantrymq_storage_mmap.queue_table import QueueTable
@@ -40,6 +45,7 @@ from gantrymq_storage_mmap.set_aside import SetAside, nonzero_end
 __all__ = ["Recovery"]
 
 LOOK_BEHIND_BYTES = 64 * 1024
+PROGRESS_S = 1.0
 
 
 class Recovery:
@@ -51,10 +57,12 @@ class Recovery:
         log: CommitLog,
         queues: QueueTable,
         options: Options,
-        stamp_ms: int,
+        clock: Clock,
         tell: Callable[[str], object],
+        tell_progress: Callable[[str], object],
     ) -> None:
-        """*stamp_ms* names the folder of what is cut off; *tell* is shown each note as it is made."""
+        """*tell* is shown each note as it is made, *tell_progress* a line each second while a scan goes on."""
+        stamp_ms = clock.now_ms()  # names the folder of what is cut off
         self._files = files
         self._log = log
         self._queues = queues
@@ -62,11 +70,15 @@ class Recovery:
         self._log_aside = SetAside(files, options.log_folder, stamp_ms)
         self._queue_aside = SetAside(files, options.root / "consumequeue", stamp_ms)
         self._tell = tell
-        self._notes: list[str] = []
-        self._cut_bytes = 0
+        self._tell_progress = tell_progress
+        self._clock = clock
+        self._mend = LogMend(files, log, self._log_aside, self.note)
+        self._misplaced: list[str] = []
+        self.notes: list[str] = []
         self._skipped_topics: set[str] = set()
         self.log_start = 0  # where the scan began
         self.last_timestamp = 0  # ms, store time of the newest record
+        self.checkpoint = Checkpoint()  # what may be believed of the one that was found
 
     def run(self, clean: bool, checkpoint: Checkpoint) -> RecoveryReport:
         """Recover; the log and the queues have their positions afterwards, and everything is durable.
@@ -75,40 +87,56 @@ class Recovery:
             StoreDamaged: what is there contradicts itself.
             OSError: the disk failed.
         """
-        start = self._clean_start() if clean else None
+        known = max((self._last_entry(queue) for queue in self._queues.by_name.values()), default=(-1, 0))
+        start = self._clean_start(known) if clean else None
+        unclean = start is None
         if start is None:
             start = self._unclean_start(checkpoint)
-        try:
-            rebuilds, end = self._scan(start)
-        except EntriesMissing:
-            self._note("consume queues miss entries from before the recovery's start; the whole log is read again")
-            start = self._log.min_offset
-            rebuilds, end = self._scan(start)
-        self.log_start, self.last_timestamp = start, max(end.last_timestamp, checkpoint.log_timestamp)
-        if not (clean and end.found is Found.END):
-            self._cut_log(end)
-        else:
-            self._refuse_late_files(end.log_offset)
-        self._settle_queues(rebuilds, start, end.log_offset, look_behind=not clean or end.found is not Found.END)
-        for topic in sorted(self._skipped_topics):
-            self._note(
-                f"topic {topic} has records whose kind of queue is not built in this version; they are in the log only"
+        first = self._damaged_head(start)
+        trust_end = not unclean and first == start
+        rebuilds, scan, end = self._scan_all(first, trust_end=trust_end, known=known if clean else (-1, 0))
+        if checkpoint.ahead_of(end.last_timestamp):
+            self.note(
+                f"the checkpoint's times are {checkpoint.log_timestamp} and {checkpoint.queue_timestamp} ms, but the "
+                f"newest record is of {end.last_timestamp} ms; it is not believed, and written anew"
             )
+            if unclean and self.log_start > self._log.min_offset:
+                first = self._log.min_offset
+                rebuilds, scan, end = self._scan_all(first, trust_end=False, known=known if clean else (-1, 0))
+        self.checkpoint = checkpoint.up_to(end.last_timestamp)
+        self.last_timestamp = end.last_timestamp
+        self._mend.fill(scan.holes)
+        if trust_end and end.found is Found.END:
+            self._refuse_late_files(end.log_offset)
+        else:
+            self._mend.cut(end)
+            self._mend.sync(self.log_start, end.log_offset)
+        self._settle_queues(rebuilds, scan.holes, end.log_offset, look_behind=not clean or end.found is not Found.END)
+        self._tell_skipped()
         return RecoveryReport(
             clean=clean,
             records_checked=end.records,
             log_end=end.log_offset,
-            cut_bytes=self._cut_bytes,
+            cut_bytes=self._mend.cut_bytes,
             kept=tuple(self._log_aside.kept + self._queue_aside.kept),
             entries_rebuilt=sum(rebuild.rebuilt for rebuild in rebuilds.values()),
-            notes=tuple(self._notes),
+            notes=tuple(self.notes),
         )
+
+    def _tell_skipped(self) -> None:
+        for topic in sorted(self._skipped_topics):
+            self.note(
+                f"topic {topic} has records whose kind of queue is not built in this version; they are in the log only"
+            )
+        for sentence in self._misplaced[:MAX_NOTES]:
+            self.note(sentence)
+        if len(self._misplaced) > MAX_NOTES:
+            self.note(f"{len(self._misplaced) - MAX_NOTES} more records are in the log only")
 
     # --- where to start ---------------------------------------------------------------------------------------------
 
-    def _clean_start(self) -> int | None:
+    def _clean_start(self, newest: tuple[int, int]) -> int | None:
         """The record of the newest queue entry; None when it is not there, so that this was no clean stop after all."""
-        newest = max((self._last_entry(queue) for queue in self._queues.by_name.values()), default=(-1, 0))
         if newest[0] < self._log.min_offset:
             return self._log.min_offset
         file = self._log.find(newest[0])
@@ -118,8 +146,19 @@ class Recovery:
             )
             if found.record is not None and found.size == newest[1]:
                 return newest[0]
-        self._note(f"a queue names a record at {newest[0]} that is not in the log; recovering as after a crash")
+        self.note(f"a queue names a record at {newest[0]} that is not in the log; recovering as after a crash")
         return None
+
+    def _damaged_head(self, start: int) -> int:
+        """Where to start instead when an older file does not begin with a record or a blank: one look at each file."""
+        for file in self._log.files:
+            if file.start >= start:
+                break
+            head = file.pread(file.start, file.start + HEAD_BYTES)
+            if not head_is_sound(head, file.start, file.end - file.start):
+                self.note(f"log file {file.path} does not begin with a record; the log is read from there on")
+                return file.start
+        return start
 
     def _unclean_start(self, checkpoint: Checkpoint) -> int:
         durable = checkpoint.recovery_timestamp()
@@ -137,10 +176,24 @@ class Recovery:
 
     # --- scan -------------------------------------------------------------------------------------------------------
 
-    def _scan(self, start: int) -> tuple[dict[ConsumeQueue, QueueRebuild], ScanEnd]:
+    def _scan_all(
+        self, start: int, *, trust_end: bool, known: tuple[int, int]
+    ) -> tuple[dict[ConsumeQueue, QueueRebuild], LogScan, ScanEnd]:
+        """Scan from *start* on; from the log's start when it turns out that queues miss older entries."""
+        try:
+            return self._scan(start, trust_end, known)
+        except EntriesMissing:
+            self.note("consume queues miss entries from before the recovery's start; the whole log is read again")
+            return self._scan(self._log.min_offset, trust_end, known)
+
+    def _scan(
+        self, start: int, trust_end: bool, known: tuple[int, int]
+    ) -> tuple[dict[ConsumeQueue, QueueRebuild], LogScan, ScanEnd]:
         rebuilds: dict[ConsumeQueue, QueueRebuild] = {}
         by_name: dict[tuple[str, int], QueueRebuild] = {}
         levels, dropped = self._options.delay_levels_ms, self._queues.dropped.holds
+        holes: list[Hole] = []
+        self.log_start, self._misplaced = start, []
 
         def see(record: RecordView) -> None:
             if record.sys_flag & (TRANSACTION_PREPARED | INNER_BATCH):
@@ -155,39 +208,39 @@ class Recovery:
                 if isinstance(queue, str):
                     self._skipped_topics.add(record.topic)
                     return
-                rebuild = QueueRebuild(queue, start, partial=start > self._log.min_offset)
+                rebuild = QueueRebuild(queue, start, partial=start > self._log.min_offset, holes=holes)
                 by_name[record.topic, record.queue_id] = rebuilds[queue] = rebuild
-            rebuild.see(record, levels)
+            problem = rebuild.see(record, levels)
+            if problem is not None:
+                self._misplaced.append(
+                    f"the record at {record.log_offset} (topic {record.topic}, queue {record.queue_id}) is in no queue: "
+                    f"{problem}"
+                )
 
-        return rebuilds, check_records(self._log.files, start, self._options.check_crc, see)
+        progress = self._progress(start)
+        scan = LogScan(self._log.files, self._options.check_crc, see, progress, holes)
+        return rebuilds, scan, scan.run(start, trust_end=trust_end, known=known)
+
+    def _progress(self, start: int) -> Callable[[int], None]:
+        """Tells once a second how far the scan is, after the first second."""
+        clock = self._clock
+        begun = told = clock.monotonic()
+        end = self._log.files[-1].end if self._log.files else start
+
+        def progress(log_offset: int) -> None:
+            nonlocal told
+            now = clock.monotonic()
+            if now - told >= PROGRESS_S:
+                told = now
+                done, speed = log_offset - start, (log_offset - start) / (now - begun)
+                self._tell_progress(
+                    f"recovering the store: {done / 1e6:.0f} of at most {(end - start) / 1e6:.0f} MB of the log read, "
+                    f"{speed / 1e6:.0f} MB/s"
+                )
+
+        return progress
 
     # --- the log's end ----------------------------------------------------------------------------------------------
-
-    def _cut_log(self, end: ScanEnd) -> None:
-        """Keep and zero what stands behind the last sound record."""
-        place, gap = end.log_offset, False
-        if end.problem:
-            kind = "a write that did not finish" if end.found is Found.TORN else "damage"
-            self._note(f"the log ends at {place} because of {kind}: {end.problem}")
-        for file in self._log.files:
-            if file.end <= place:
-                continue
-            file.unmap()
-            if file.start <= place:
-                cut = self._log_aside.cut(file.file, place - file.start, file.end - file.start, file.start)
-                if cut:
-                    self._note(f"{cut} bytes behind the log's end at {place} were kept in {self._log_aside.kept[-1]}")
-                self._cut_bytes += cut
-            elif (used := nonzero_end(file.file, 0, file.end - file.start)) > 0:
-                self._cut_bytes += used
-                moved = self._log_aside.move(file.path)
-                self._note(f"log file {file_name(file.start)} lies behind the log's end and was kept as {moved}")
-                gap = True
-            elif gap:
-                self._files.remove(file.path)  # zeros only, and no longer next to the others
-        for file in self._log.files:
-            if self.log_start < file.end and file.start <= place:
-                file.file.datasync()
 
     def _refuse_late_files(self, place: int) -> None:
         """After a clean stop nothing lies behind the end."""
@@ -195,22 +248,22 @@ class Recovery:
             if file.start > place and first_record(file) is not None:
                 raise StoreDamaged(
                     f"the log ends at {place}, but {file.path} behind it holds records; copy the store, put an empty "
-                    f"file named abort into {self._options.root} and start again to have it moved aside"
+                    f"file named abort into {self._options.root} and start again to have what lies between given up"
                 )
 
     # --- queues -----------------------------------------------------------------------------------------------------
 
     def _settle_queues(
-        self, rebuilds: dict[ConsumeQueue, QueueRebuild], start: int, end: int, *, look_behind: bool
+        self, rebuilds: dict[ConsumeQueue, QueueRebuild], holes: list[Hole], end: int, *, look_behind: bool
     ) -> None:
-        log_min = self._log.min_offset
+        log_min, start = self._log.min_offset, self.log_start
         for queue in self._queues.by_name.values():
             rebuild = rebuilds.get(queue)
             if rebuild is None:  # no record was scanned: entries from the scan's start on have none
-                rebuild = QueueRebuild(queue, end if queue.topic.startswith(LMQ_PREFIX) else start)
+                rebuild = QueueRebuild(queue, end if queue.topic.startswith(LMQ_PREFIX) else start, holes=holes)
             rebuild.finish()
             if rebuild.lost:
-                self._note(f"queue {queue.topic}/{queue.queue_id}: {rebuild.lost} messages are not in the log")
+                self.note(f"queue {queue.topic}/{queue.queue_id}: {rebuild.lost} messages are not in the log")
             queue.min_offset = min(first_entry_from(queue, log_min), queue.max_offset)
         if look_behind:
             self._cut_queues()
@@ -229,7 +282,7 @@ class Recovery:
         looked at; while nothing hints at it, the next 64 KiB are (files are sparse, and there may be very many).
         """
         queues = [queue for queue in self._queues.by_name.values() if not queue.empty]
-        if self._cut_bytes or any(self._holds_more(queue) for queue in queues):
+        if self._mend.cut_bytes or any(self._holds_more(queue) for queue in queues):
             for queue in queues:
                 self._cut_queue(queue)
 
@@ -244,7 +297,7 @@ class Recovery:
     def _cut_queue(self, queue: ConsumeQueue) -> None:
         for file, position, first in self._behind(queue):
             if cut := self._queue_aside.cut(file, first, self._options.queue_file_bytes, position):
-                self._note(
+                self.note(
                     f"queue {queue.topic}/{queue.queue_id}: {-(-cut // ENTRY_BYTES)} entries without a record were "
                     f"kept in {self._queue_aside.kept[-1]}"
                 )
@@ -259,6 +312,7 @@ class Recovery:
                 if file is not None:
                     yield file, position, max(end - position, 0)
 
-    def _note(self, sentence: str) -> None:
-        self._notes.append(sentence)
+    def note(self, sentence: str) -> None:
+        """Tell *sentence* and put it into the report."""
+        self.notes.append(sentence)
         self._tell(sentence)

@@ -1,5 +1,8 @@
 """Which records one get returns: the limits, and the runs of the log they lie in.
 
+An entry that names the same record as the entry before it stands for a message that was lost to damage
+(see `queue_rebuild`); the record is returned once.
+
 Source: apache/rocketmq store/.../DefaultMessageStore.java (isTheBatchFull, checkInMemByCommitOffset).
 """
 
@@ -22,6 +25,7 @@ class Selection:
     """Filled entry by entry; at least one record is taken however large it is."""
 
     __slots__ = (
+        "_last",
         "_limit",
         "_log",
         "_max_bytes",
@@ -46,6 +50,7 @@ class Selection:
         self.count = 0
         self.size = 0
         self.runs: list[tuple[int, int]] = []  # log offsets [start, end), each within one file
+        self._last = -1  # log offset of the record that was taken last
 
     def full(self, log_offset: int, size: int) -> bool:
         """Whether the entry is one too many."""
@@ -66,12 +71,15 @@ class Selection:
         return log.min_offset <= log_offset < log_offset + size <= log.end and not is_pre_blank(log_offset, size)
 
     def add(self, log_offset: int, size: int) -> None:
-        """Take a record."""
+        """Take a record, unless it is the one that was taken last."""
         runs = self.runs
         if runs and runs[-1][1] == log_offset:
             runs[-1] = (runs[-1][0], log_offset + size)
+        elif log_offset == self._last:
+            return
         else:
             runs.append((log_offset, log_offset + size))
+        self._last = log_offset
         self.count += 1
         self.size += size
         self.status = GetStatus.FOUND
@@ -91,6 +99,9 @@ class Selection:
         add, full = self.add, self.full
         for log_offset, size, _ in ENTRY.iter_unpack(data):
             if full(log_offset, size):
+                if log_offset == self._last:
+                    self.next_offset += 1
+                    continue
                 break
             self.next_offset += 1
             if self.present(log_offset, size):
@@ -98,10 +109,17 @@ class Selection:
             else:
                 self.missed()
 
+    def refuse(self, count: int, size: int) -> None:
+        """Records that were taken turned out damaged: they are not returned."""
+        self.count -= count
+        self.size -= size
+        if not self.count:
+            self.status = GetStatus.MESSAGE_WAS_REMOVING
+
     def split(self) -> Selection:
         """An empty selection that is full when this one with its records added would be."""
         rest = Selection(self._log, self._options, self.next_offset, self._limit)
-        rest.count, rest.size = self.count, self.size
+        rest.count, rest.size, rest._last = self.count, self.size, self._last
         return rest
 
     def result(

@@ -29,6 +29,10 @@ class SetAside:
         self._folder = beside.parent / "recovered" / str(stamp_ms)
         self.kept: list[str] = []
 
+    def name_of(self, path: Path, place: int) -> str:
+        """Where bytes of the file *path* are kept, below the store's folder; *place* is where the first stood."""
+        return str((self._folder / path.parent.relative_to(self._beside) / file_name(place)).relative_to(self._beside))
+
     def cut(self, file: File, start: int, end: int, name_start: int) -> int:
         """Keep the bytes ``[start, end)`` of *file* up to the last that is not zero, and zero them in place.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Sequence
 
 from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
-from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint
+from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
@@ -57,7 +57,7 @@ class MmapStore:
         world = context.world
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
         self._process_id = world.process_id
-        self._tell = context.log
+        self._tell, self._tell_progress = context.log, context.progress
         self._settings = context.settings
         self._options = read_options(context.root, context.settings)
         self._root = context.root
@@ -79,7 +79,7 @@ class MmapStore:
         self._queue_flusher = QueueFlusher(
             self._queues, self._publisher, self._flusher, (self._files, self._workers, self._clock), options, self._tell
         )
-        self._reader = Reader(self._log, self._workers, options)
+        self._reader = Reader(self._log, self._workers, options, self._tell)
 
     def _max_body_bytes(self) -> int:
         known = "maxMessageSize" in self._settings.schema  # it is the broker's
@@ -157,17 +157,21 @@ class MmapStore:
         options, files = self._options, self._files
         clean = files.stat(self._root / "abort") is None
         stat = files.stat(self._root / "checkpoint")
-        checkpoint = decode_checkpoint(files.read(self._root / "checkpoint") if stat is not None else b"")
+        data = files.read(self._root / "checkpoint") if stat is not None else b""
         self._wire(load_log_files(files, options.log_folder, options.log_file_bytes))
         self._queues.load(self._log.min_offset)
         files.replace(self._root / "abort", str(self._process_id).encode("ascii"))
-        recovery = Recovery(files, self._log, self._queues, options, self._clock.now_ms(), self._tell)
-        report = recovery.run(clean, checkpoint)
+        recovery = Recovery(files, self._log, self._queues, options, self._clock, self._tell, self._tell_progress)
+        if stat is not None and len(data) != CHECKPOINT_BYTES:
+            recovery.note(
+                f"{self._root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
+            )
+        report = recovery.run(clean, decode_checkpoint(data))
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp)
-        return report, checkpoint
+        return report, recovery.checkpoint
 
     def _close_files(self) -> None:
         self._log.close()
@@ -273,5 +277,6 @@ class MmapStore:
                 "commitLogMinOffset": str(log.min_offset),
                 "commitLogMaxOffset": str(log.end),
                 "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
+                **({"damagedRecordsRefused": str(refused)} if (refused := self._reader.damaged.refused) else {}),
             },
         )
