@@ -217,4 +217,4 @@ def test_the_check_sees_a_message_that_was_destroyed(setup: Setup) -> None:
         log.write(bytes(first.total_size))
     with setup.broker() as broker:
         findings = setup.compare(broker)
-    assert findings.lost > REQUESTS / 2, findings
+    assert findings.lost == 1, findings  # the records behind it stay

@@ -147,10 +147,10 @@ class Rig:
         self.clock = StandingClock(world.clock)
         self.world = attrs.evolve(world, clock=self.clock, workers=self.workers, files=RigFiles(self.faults))
 
-    def make(self, **settings):
+    def make(self, progress=lambda sentence: None, **settings):
         """A store that is not started; small files unless *settings* say otherwise."""
         sizes = {"mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, **settings}
-        return MmapStore(StoreContext(self.world, self.root, Settings(KEYS, sizes), self.said.append))
+        return MmapStore(StoreContext(self.world, self.root, Settings(KEYS, sizes), self.said.append, progress))
 
     def run(self, case, **settings):
         """Run ``case(bench)`` with an open store, which is stopped cleanly afterwards."""

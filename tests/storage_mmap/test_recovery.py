@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from gantrymq.errors import StoreDamaged
 from gantrymq.formats.blank import encode_blank
 from gantrymq.formats.check import check_place
+from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.formats.filler import is_filler
 from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import encode_record
@@ -317,6 +319,54 @@ def test_queues_that_are_missing_are_rebuilt_from_the_log(rig):
     recovered(rig, check)
 
 
+@pytest.mark.parametrize("left", [0, 5], ids=["missing", "short"])
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+def test_a_queue_without_a_recent_message_that_lost_entries_is_rebuilt(rig, clean, left):
+    async def case(bench):
+        await bench.add(*[message("Idle", 3) for _ in range(7)])
+        for n in range(30):
+            bench.clock.now += 1000
+            await bench.add(message(queue_id=n % 2, body=b"x" * 900))
+
+    rig.run(case)
+    path = rig.queue("Idle", 3)
+    before = path.read_bytes()
+    path.write_bytes(before[: 20 * left].ljust(400, b"\0")) if left else path.unlink()
+    if not clean:
+        (rig.root / "abort").touch()
+
+    async def check(bench):
+        assert "entries of 1 queues are missing (Idle/3)" in bench.report.notes[0]
+        assert bench.report.records_checked == 37
+        assert bench.store.bounds(Queue("Idle", 3)) == Bounds(0, 7)
+        assert path.read_bytes() == before
+
+    recovered(rig, check)
+
+
+def test_queues_of_a_deleted_topic_are_not_missed_and_a_broken_note_is_told(rig):
+    async def case(bench):
+        await bench.add(message("Gone"), message())
+
+    rig.run(case)
+
+    async def drop(bench):
+        bench.store.drop("Gone")
+
+    rig.kill(drop)
+
+    async def check(bench):
+        assert bench.report.notes == ()
+
+    recovered(rig, check)
+    (rig.root / "queueEnds.json").write_text('{"T": 5')
+
+    async def broken(bench):
+        assert "queueEnds.json is not a JSON object" in bench.report.notes[0]
+
+    recovered(rig, broken)
+
+
 def test_one_missing_queue_is_rebuilt_in_full_though_the_checkpoint_is_recent(rig):
     async def case(bench):
         for n in range(30):
@@ -406,11 +456,8 @@ def test_a_queue_without_a_log_ends_at_zero(rig):
 
 
 def test_records_behind_the_end_of_a_cleanly_stopped_log_refuse_the_start(rig):
-    fill(rig, 12, kill=False)
-    rig.patch(rig.log(8192), 0, bytes(8192))
-    data = rig.log().read_bytes()
-    rig.patch(rig.log(), 0, data)
-    (rig.log(16384)).write_bytes(fake_file(16384))
+    fill(rig, 5, kill=False)
+    rig.log(8192).write_bytes(fake_file(8192))
 
     async def check(bench):
         raise AssertionError
@@ -423,14 +470,65 @@ def fake_file(start):
     return encode_record(topic="T", queue_id=0, body=b"", properties=b"", log_offset=start).ljust(8192, b"\0")
 
 
-def test_a_torn_checkpoint_counts_as_none(rig):
-    fill(rig, 12)
-    (rig.root / "checkpoint").write_bytes(b"\x7f" * 39)
+@pytest.mark.parametrize("length", [0, 39, 40, 5000])
+def test_a_checkpoint_of_another_length_is_told_and_written_anew(rig, length):
+    results = fill(rig, 12)
+    (rig.root / "checkpoint").write_bytes(b"\x7f" * min(length, 39) + bytes(max(0, length - 39)))
 
     async def check(bench):
         assert bench.report.records_checked == 12
+        assert bench.report.log_end == results[-1].end
+        assert f"has {length} bytes where 4096 belong" in bench.report.notes[0]
 
     recovered(rig, check)
+    assert len((rig.root / "checkpoint").read_bytes()) == 4096
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_checkpoint_from_the_future_is_not_believed(rig, clean):
+    results = fill(rig, 30)
+    if clean:
+        (rig.root / "abort").unlink()
+    else:
+        rig.queue().write_bytes(rig.queue().read_bytes()[:100].ljust(400, b"\0"))  # a loss that its start shows
+    far = 2**62
+    (rig.root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(far, far)))
+
+    async def check(bench):
+        assert any(f"the checkpoint's times are {far} and {far} ms" in note for note in bench.report.notes)
+        assert bench.store.bounds(T0) == Bounds(0, 15)
+        if not clean:
+            assert bench.report.records_checked == 30
+        (more,) = await bench.add(message())
+        assert bench.store.read(more.log_offset).store_timestamp == rig.clock.now_ms()
+
+    recovered(rig, check)
+    newest = decode_checkpoint((rig.root / "checkpoint").read_bytes())
+    assert newest.log_timestamp <= rig.clock.now_ms()
+    assert results
+
+
+def test_a_long_scan_tells_how_far_it_is(rig):
+    big = {"mappedFileSizeCommitLog": 8_000_000, "mappedFileSizeConsumeQueue": 200_000}
+
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 888, tag="A") for _ in range(5000)])
+
+    rig.kill(case, **big)
+    told = []
+    ticks = iter(range(10_000))
+    rig.clock.monotonic = lambda: next(ticks)
+    store = rig.make(told.append, **big)
+    report = asyncio.run(started(store))
+    assert report.records_checked == 5000
+    assert told[0] == "recovering the store: 1 of at most 16 MB of the log read, 1 MB/s"
+    assert len(told) == 5
+
+
+async def started(store):
+    report = await store.start()
+    await store.stop()
+    return report
 
 
 def test_prepared_records_get_no_entry_in_recovery_either(rig):

@@ -98,7 +98,7 @@ class LogScan:
                     return self._end(position, found, problem, False)
                 behind = look_behind(self._files, position, self._last_timestamp, check_crc=self._check_crc)
                 after = behind.log_offset
-                if after < 0 and found is not Found.END and position <= known[0] and sum(known) <= file.end:
+                if after < 0 and self._was_there(found, position, known) and sum(known) <= file.end:
                     after = sum(known)
                 if after < 0:
                     return self._end(position, found, problem, behind.zeros)
@@ -109,6 +109,11 @@ class LogScan:
                 if position >= file.end:
                     break
         return self._end(position, Found.END, "", True)
+
+    @staticmethod
+    def _was_there(found: Found, position: int, known: tuple[int, int]) -> bool:
+        """Whether the *known* record stood at *position* or behind it; of zeros only when it is named exactly."""
+        return position == known[0] if found is Found.END else position <= known[0]
 
     def _walk(self, file: LogFile, position: int) -> tuple[Found, int, str]:
         """Show the records from *position* on until there is something else; what that is, and where."""

@@ -118,8 +118,8 @@ class QueueRebuild:
     def _implausible(self, record: RecordView) -> str | None:
         """Why the queue offset of *record* cannot be true, or None.
 
-        The log is in the order of each queue, and no check sum covers the number. Where there is a doubt it is believed:
-        offsets begin anew when a topic was deleted, and jump where records were lost.
+        The log is in the order of each queue, and no check sum covers the number. Where there is a doubt it is
+        believed: offsets begin anew when a topic was deleted, and jump where records were lost.
         """
         queue_offset, expected = record.queue_offset, self.next
         place = record.log_offset, record.total_size

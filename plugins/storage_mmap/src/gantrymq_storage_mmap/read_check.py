@@ -1,8 +1,8 @@
 """Checking what is read from the disk: a record that was damaged since recovery, or before its start, is refused.
 
-Only cold reads are checked. What is hot was written or checked by this process and lies in memory. The check runs in the
-thread that reads, and costs 4 us a record and the CRC of its body. A refused record is left out of the answer, which
-goes on behind it; the operator is told once, and it is counted.
+Only cold reads are checked. What is hot was written or checked by this process and lies in memory. The check runs in
+the thread that reads, and costs 4 us a record and the CRC of its body. A refused record is left out of the answer,
+which goes on behind it; the operator is told once, and it is counted.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
    When there are none the log ends there, and what stands behind is copied aside and zeroed. When there are, the place
    is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_mend`).
 3. Each record's queue entry is compared and written where it is missing or wrong. Entries behind the last record of a
-   queue are cut off (and kept) too. Where the scanned part shows that older entries are missing, the whole log is read.
+   queue are cut off (and kept) too. Where the scanned part, or the note of the last clean stop (`queue_ends`), shows
+   that older entries are missing, the whole log is read.
 4. Each queue's minimum follows the log's minimum.
 
 Damage before the starting place is not looked for, so that the time depends on the checkpoint and not on the log's
@@ -21,7 +22,7 @@ ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound
@@ -74,14 +75,19 @@ class Recovery:
         self._clock = clock
         self._mend = LogMend(files, log, self._log_aside, self.note)
         self._misplaced: list[str] = []
-        self.notes: list[str] = []
+        self._notes: list[str] = []
         self._skipped_topics: set[str] = set()
         self.log_start = 0  # where the scan began
         self.last_timestamp = 0  # ms, store time of the newest record
         self.checkpoint = Checkpoint()  # what may be believed of the one that was found
 
-    def run(self, clean: bool, checkpoint: Checkpoint) -> RecoveryReport:
+    def run(self, clean: bool, checkpoint: Checkpoint, short: Sequence[str] = ()) -> RecoveryReport:
         """Recover; the log and the queues have their positions afterwards, and everything is durable.
+
+        Args:
+            clean: the last stop was a normal one.
+            checkpoint: as it was found.
+            short: queues that are known to lack entries.
 
         Raises:
             StoreDamaged: what is there contradicts itself.
@@ -92,6 +98,10 @@ class Recovery:
         unclean = start is None
         if start is None:
             start = self._unclean_start(checkpoint)
+        if short and start > self._log.min_offset:
+            names = ", ".join(short[:MAX_NOTES]) + (", ..." if len(short) > MAX_NOTES else "")
+            self.note(f"entries of {len(short)} queues are missing ({names}); the whole log is read to write them anew")
+            start = self._log.min_offset
         first = self._damaged_head(start)
         trust_end = not unclean and first == start
         rebuilds, scan, end = self._scan_all(first, trust_end=trust_end, known=known if clean else (-1, 0))
@@ -120,7 +130,7 @@ class Recovery:
             cut_bytes=self._mend.cut_bytes,
             kept=tuple(self._log_aside.kept + self._queue_aside.kept),
             entries_rebuilt=sum(rebuild.rebuilt for rebuild in rebuilds.values()),
-            notes=tuple(self.notes),
+            notes=tuple(self._notes),
         )
 
     def _tell_skipped(self) -> None:
@@ -213,8 +223,8 @@ class Recovery:
             problem = rebuild.see(record, levels)
             if problem is not None:
                 self._misplaced.append(
-                    f"the record at {record.log_offset} (topic {record.topic}, queue {record.queue_id}) is in no queue: "
-                    f"{problem}"
+                    f"the record at {record.log_offset} (topic {record.topic}, queue {record.queue_id}) is in no "
+                    f"queue: {problem}"
                 )
 
         progress = self._progress(start)
@@ -314,5 +324,5 @@ class Recovery:
 
     def note(self, sentence: str) -> None:
         """Tell *sentence* and put it into the report."""
-        self.notes.append(sentence)
+        self._notes.append(sentence)
         self._tell(sentence)

@@ -37,6 +37,7 @@ from gantrymq_storage_mmap.log_scan import dispatch_entries, read_at
 from gantrymq_storage_mmap.options import read_options
 from gantrymq_storage_mmap.preallocation import Preallocation
 from gantrymq_storage_mmap.publisher import Publisher
+from gantrymq_storage_mmap.queue_ends import save_queue_ends, short_queues
 from gantrymq_storage_mmap.queue_files import QueueFiles
 from gantrymq_storage_mmap.queue_flush import QueueFlusher
 from gantrymq_storage_mmap.queue_table import QueueTable
@@ -126,6 +127,7 @@ class MmapStore:
             while self._reader.reading or self._log.ahead.busy:
                 await self._clock.sleep(0.001)
             if self._appender.refusal is None:
+                await self._workers.run(save_queue_ends, self._files, self._root, self._queues)
                 self._files.remove(self._root / "abort")
                 self._files.sync_dir(self._root)
         except (GantryError, OSError) as error:
@@ -166,7 +168,8 @@ class MmapStore:
             recovery.note(
                 f"{self._root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
             )
-        report = recovery.run(clean, decode_checkpoint(data))
+        short = short_queues(files, self._root, self._queues, recovery.note)
+        report = recovery.run(clean, decode_checkpoint(data), short)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
