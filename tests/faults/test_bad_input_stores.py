@@ -83,7 +83,8 @@ def test_bi86_a_stray_file_among_the_log_files(refuses, written, broker_with):
 def test_bi87_a_log_file_that_is_missing(refuses, store):
     for name in (FIRST, THIRD):
         make(store / "commitlog" / name, 4 * MIB)
-    refuses(folder=store / "commitlog", missing=SECOND, before=FIRST, after=THIRD)
+    folder = store / "commitlog"
+    refuses(folder=folder, missing=SECOND, before=FIRST, after=THIRD, size=4 * MIB, file=folder / SECOND)
     assert sorted(path.name for path in (store / "commitlog").iterdir()) == [FIRST, THIRD]
 
 

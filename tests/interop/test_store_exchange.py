@@ -8,6 +8,8 @@ from harness import Driver, GantryServer, JavaBroker, JavaNameServer
 from harness.java_servers import SMALL_STORE
 from harness.process import Event
 
+from gantrymq.formats.record import read_record
+
 pytestmark = pytest.mark.interop
 
 JAVA = "5.3.3"
@@ -52,6 +54,66 @@ def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
         with driver.push(topic, group) as consumer:
             # The group's progress came with the store: it gets only what is new.
             assert_same_messages(added, wait_for_bodies([consumer], added))
+
+
+@pytest.mark.parametrize("end", ["stopped cleanly", "killed"])
+def test_a_java_broker_walks_over_the_places_that_we_gave_up(tmp_path: Path, topic: str, end: str) -> None:
+    """A flipped bit, a zeroed page, the start of a file: every other message is there, in its place, on both sides."""
+    with GantryServer.both(tmp_path / "ours", settings=SETTINGS) as server:
+        written = _write(Driver(JAVA, tmp_path / "first", server.namesrv), topic)
+        store = server.store
+        assert server.stop() == 0
+    gone = _damage(store / "commitlog")
+    (store / "abort").touch()
+    (store / "checkpoint").unlink()  # everything is looked at
+    with GantryServer.both(tmp_path / "repaired", store=store, settings=SETTINGS) as server:
+        ours = _received(Driver(JAVA, tmp_path / "second", server.namesrv), topic)
+        assert server.stop() == 0
+    left = [e for e in written if (e["queueId"], e["queueOffset"]) not in gone]
+    assert len(gone) >= 3
+    assert_same_messages(left, ours)
+
+    if end == "killed":  # then Java reads its whole log and ends it at what it does not understand
+        (store / "abort").touch()
+        (store / "checkpoint").unlink()
+    with (
+        JavaNameServer(JAVA, tmp_path / "namesrv") as namesrv,
+        JavaBroker(JAVA, tmp_path / "java", namesrv.address, store=store, settings=SETTINGS),
+    ):
+        driver = Driver(JAVA, tmp_path / "third", namesrv.address)
+        by_place = {(e["queueId"], e["queueOffset"]): e for e in _received(driver, topic)}
+        assert_same_messages(left, by_place.values())
+        added = driver.produce(topic, 40, body_prefix="added")
+        by_place = {(e["queueId"], e["queueOffset"]): e for e in _received(driver, topic)}
+        assert_same_messages([*left, *added], by_place.values())
+
+    with GantryServer.both(tmp_path / "again", store=store, settings=SETTINGS) as server:
+        assert_same_messages([*left, *added], _received(Driver(JAVA, tmp_path / "fourth", server.namesrv), topic))
+
+
+def _received(driver: Driver, topic: str) -> list[Event]:
+    return [e for e in driver.run("pull", topic=topic) if e["event"] == "received"]
+
+
+def _damage(folder: Path) -> set[tuple[int, int]]:
+    """Damage three places of the log; returns queue and queue offset of the messages that are hit."""
+    first, second = sorted(folder.iterdir())[:2]
+    hits = ((first, 5_000, 5_001), (first, 40_960, 45_056), (second, 0, 10))
+    gone: set[tuple[int, int]] = set()
+    for path, start, end in hits:
+        data = bytearray(path.read_bytes())
+        at = 0
+        while at + 8 < len(data):
+            size, magic = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+            if size == 0 or magic == b"\xcb\xd4\x31\x94":
+                break
+            if at < end and start < at + size:
+                record = read_record(bytes(data[at : at + size]))
+                gone.add((record.queue_id, record.queue_offset))
+            at += size
+        data[start:end] = bytes([data[start] ^ 1]) if end == start + 1 else bytes(end - start)
+        path.write_bytes(data)
+    return gone
 
 
 def _write(driver: Driver, topic: str) -> list[Event]:

@@ -49,9 +49,10 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
                 f"set mappedFileSizeCommitLog={size} for this store"
             )
         if found and start != found[-1][1] + file_bytes:
+            missing = file_name(found[-1][1] + file_bytes)
             raise StoreDamaged(
-                f"{folder}: {file_name(found[-1][1] + file_bytes)} is missing between "
-                f"{file_name(found[-1][1])} and {name}; put it back, or move the files before it away"
+                f"{folder}: {missing} is missing between {file_name(found[-1][1])} and {name}; put it back, or, when it "
+                f"is lost, have its messages given up: truncate -s {file_bytes} {folder / missing}"
             )
         found.append((path, start))
     opened: list[LogFile] = []

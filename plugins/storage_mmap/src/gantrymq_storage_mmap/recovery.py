@@ -98,7 +98,7 @@ class Recovery:
         unclean = start is None
         if start is None:
             start = self._unclean_start(checkpoint)
-        if short and start > self._log.min_offset:
+        if short:
             names = ", ".join(short[:MAX_NOTES]) + (", ..." if len(short) > MAX_NOTES else "")
             self.note(f"entries of {len(short)} queues are missing ({names}); the whole log is read to write them anew")
             start = self._log.min_offset
