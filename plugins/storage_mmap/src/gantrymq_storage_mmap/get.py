@@ -78,7 +78,7 @@ class Reader:
         return selection.result(low, high, buffers, cold=True)
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
-        """How many entries may be looked at; without a filter one more than may be returned, see `Selection.take_all`."""
+        """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
         if filters:
             wanted = max(self._options.scan_bytes, limit.max_count * ENTRY_BYTES) // ENTRY_BYTES
         else:
@@ -213,7 +213,7 @@ class Reader:
     def _read_runs(
         self, runs: list[tuple[int, int]], wanted: dict[int, Wanted]
     ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
-        """Sound records of each ``(start, end)``, and the damaged ones. Runs in a thread; what is gone reads as nothing."""
+        """Sound records of each ``(start, end)``, and the damaged ones. For a thread; what is gone reads as nothing."""
         pieces: list[bytes | memoryview] = []
         damaged: list[tuple[int, int, str]] = []
         for start, end in runs:

@@ -51,8 +51,8 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
         if found and start != found[-1][1] + file_bytes:
             missing = file_name(found[-1][1] + file_bytes)
             raise StoreDamaged(
-                f"{folder}: {missing} is missing between {file_name(found[-1][1])} and {name}; put it back, or, when it "
-                f"is lost, have its messages given up: truncate -s {file_bytes} {folder / missing}"
+                f"{folder}: {missing} is missing between {file_name(found[-1][1])} and {name}; put it back, or, when "
+                f"it is lost, have its messages given up: truncate -s {file_bytes} {folder / missing}"
             )
         found.append((path, start))
     opened: list[LogFile] = []
