@@ -4,8 +4,8 @@
 
 A thousand records share a second; the checkpoint lies five seconds before the newest, so recovery reads that
 part and what its file holds before it, whatever the log's size. "Whole" has no checkpoint and no queues: every record
-is checked and every queue entry written. Each is paired with reading the same log files raw right before it, so both find
-them in the page cache. The goals: the time from a checkpoint at the largest size is at most twice that at the
+is checked and every queue entry written. Each is paired with reading the same log files raw right before it, so both
+find them in the page cache. The goals: the time from a checkpoint at the largest size is at most twice that at the
 smallest, and no store needs more than a second after a clean stop.
 """
 

@@ -22,30 +22,28 @@ ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound
 from gantrymq.formats.checkpoint import Checkpoint
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
-from gantrymq.world import Clock, File, Files
+from gantrymq.world import Clock, Files
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.log_file import file_start
 from gantrymq_storage_mmap.log_mend import MAX_NOTES, LogMend
 from gantrymq_storage_mmap.log_scan import Hole, LogScan, ScanEnd, first_record
 from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.queue_cut import QueueCut
 from gantrymq_storage_mmap.queue_rebuild import EntriesMissing, QueueRebuild, first_entry_from
 from gantrymq_storage_mmap.queue_table import QueueTable
-from gantrymq_storage_mmap.set_aside import SetAside, nonzero_end
+from gantrymq_storage_mmap.set_aside import SetAside
 
 __all__ = ["Recovery"]
 
-LOOK_BEHIND_BYTES = 64 * 1024
 PROGRESS_S = 1.0
 
 
@@ -276,7 +274,8 @@ class Recovery:
                 self.note(f"queue {queue.topic}/{queue.queue_id}: {rebuild.lost} messages are not in the log")
             queue.min_offset = min(first_entry_from(queue, log_min), queue.max_offset)
         if look_behind:
-            self._cut_queues()
+            cut = QueueCut(self._files, self._queues, self._queue_aside, self.note)
+            cut.behind_ends(hinted=self._mend.cut_bytes > 0)
         for queue in self._queues.dirty():
             for position in queue.file_starts(queue.dirty_from, queue.max_offset):
                 self._queues.queue_files.made(queue.folder, position).datasync()
@@ -284,43 +283,6 @@ class Recovery:
         for folder in self._queues.queue_files.new_folders:
             self._files.sync_dir(folder)
         self._queues.queue_files.new_folders = {}
-
-    def _cut_queues(self) -> None:
-        """Keep and zero what stands behind the end of each queue.
-
-        Entries without a record are left when the log lost what its queues did not. Then every byte behind every end is
-        looked at; while nothing hints at it, the next 64 KiB are (files are sparse, and there may be very many).
-        """
-        queues = [queue for queue in self._queues.by_name.values() if not queue.empty]
-        if self._mend.cut_bytes or any(self._holds_more(queue) for queue in queues):
-            for queue in queues:
-                self._cut_queue(queue)
-
-    def _holds_more(self, queue: ConsumeQueue) -> bool:
-        """Whether something stands right behind the queue's end."""
-        for file, _, first in self._behind(queue):
-            last = min(first + LOOK_BEHIND_BYTES, self._options.queue_file_bytes)
-            if nonzero_end(file, first, last) > first:
-                return True
-        return False
-
-    def _cut_queue(self, queue: ConsumeQueue) -> None:
-        for file, position, first in self._behind(queue):
-            if cut := self._queue_aside.cut(file, first, self._options.queue_file_bytes, position):
-                self.note(
-                    f"queue {queue.topic}/{queue.queue_id}: {-(-cut // ENTRY_BYTES)} entries without a record were "
-                    f"kept in {self._queue_aside.kept[-1]}"
-                )
-
-    def _behind(self, queue: ConsumeQueue) -> Iterator[tuple[File, int, int]]:
-        """Files that reach behind the queue's end: each with its position, and where in it the end is."""
-        end = queue.max_offset * ENTRY_BYTES
-        for name in self._files.list(queue.folder):
-            position = file_start(name)
-            if position is not None and position + self._options.queue_file_bytes > end:
-                file = self._queues.queue_files.existing(queue.folder, position)
-                if file is not None:
-                    yield file, position, max(end - position, 0)
 
     def note(self, sentence: str) -> None:
         """Tell *sentence* and put it into the report."""
