@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.formats.blank import encode_blank, fits
-from gantrymq.formats.check import Found, check_place, properties_problem
+from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound, properties_problem
 from gantrymq.formats.record import encode_record
 from gantrymq.formats.record_crc import crc_tail, record_crc_matches
 
@@ -107,3 +107,14 @@ def test_the_check_sum_property_has_the_documented_digits():
     assert record_crc_matches(whole) is True
     assert record_crc_matches(changed(whole, 90, b"L")) is False
     assert record_crc_matches(raw) is None
+
+
+def test_the_head_of_a_log_file_is_a_record_of_its_place_or_a_blank():
+    head = encode_record(topic="T", queue_id=0, body=b"", properties=b"", log_offset=8192)[:HEAD_BYTES]
+    assert head_is_sound(head, 8192, 8192)
+    assert not head_is_sound(head, 4096, 8192)
+    assert not head_is_sound(head[:-1], 8192, 8192)
+    assert not head_is_sound(bytes(HEAD_BYTES), 8192, 8192)
+    assert not head_is_sound(head, 8192, 50)
+    assert head_is_sound(encode_blank(8192).ljust(HEAD_BYTES, b"\0"), 0, 8192)
+    assert not head_is_sound(encode_blank(8192).ljust(HEAD_BYTES, b"\0"), 0, 4096)

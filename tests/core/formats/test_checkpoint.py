@@ -18,3 +18,10 @@ def test_a_file_too_short_counts_as_absent(raw):
 def test_recovery_starts_three_seconds_before_the_older_time():
     assert Checkpoint(10_000, 9_000, 1).recovery_timestamp() == 6_000
     assert Checkpoint(2_000, 9_000).recovery_timestamp() == 0
+
+
+def test_a_checkpoint_ahead_of_the_newest_record_is_told_and_brought_down():
+    found = Checkpoint(log_timestamp=9000, queue_timestamp=8000, confirmed_offset=7)
+    assert not found.ahead_of(5000)
+    assert found.ahead_of(4999)
+    assert found.up_to(8500) == Checkpoint(8500, 8000, confirmed_offset=7)
