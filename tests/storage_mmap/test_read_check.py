@@ -102,7 +102,6 @@ def test_a_replay_goes_on_behind_a_damaged_record(rig):
 def test_an_entry_that_repeats_its_neighbour_allows_that_one_s_queue_offset():
     data = b"".join(ENTRY.pack(place, 100, 0) for place in (0, 100, 300, 300, 400))
     wanted = wanted_records("T", 7, data, 4)
-    assert {place: found[2] for place, found in wanted.items()} == {
-        0: range(8), 100: range(8, 9), 300: range(9, 11),
-    }  # fmt: skip
-    assert wanted_records("%LMQ%a", 7, data, 1)[0] == (0, 100, None)
+    assert wanted == {0: (100, 0, 7), 100: (100, 8, 8), 300: (100, 9, 10)}
+    assert wanted_records("T", 7, data, 5)[400] == (100, 11, 2**63 - 1)
+    assert wanted_records("%LMQ%a", 7, data, 1) == {0: (100, 0, 2**63 - 1)}

@@ -1,7 +1,14 @@
 import pytest
 
 from gantrymq.formats.blank import encode_blank, fits
-from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound, properties_problem
+from gantrymq.formats.check import (
+    HEAD_BYTES,
+    Found,
+    certain_queue_offset,
+    check_place,
+    head_is_sound,
+    properties_problem,
+)
 from gantrymq.formats.record import encode_record
 from gantrymq.formats.record_crc import crc_tail, record_crc_matches
 
@@ -118,3 +125,42 @@ def test_the_head_of_a_log_file_is_a_record_of_its_place_or_a_blank():
     assert not head_is_sound(head, 8192, 50)
     assert head_is_sound(encode_blank(8192).ljust(HEAD_BYTES, b"\0"), 0, 8192)
     assert not head_is_sound(encode_blank(8192).ljust(HEAD_BYTES, b"\0"), 0, 4096)
+
+
+def certain(raw, *, size=None, topic=b"TopicTest", log_offset=5000):
+    return certain_queue_offset(bytes(raw), 0, log_offset, len(raw) if size is None else size, topic)
+
+
+def test_a_plain_record_is_sound_beyond_doubt():
+    assert certain(record(queue_offset=7)) == 7
+    assert certain(record(queue_offset=7) + b"rest", size=len(record())) == 7
+    assert certain_queue_offset(b"before" + record(queue_offset=7), 6, 5000, len(record()), b"TopicTest") == 7
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        record(topic="Other"),
+        record(topic="T" * 200),
+        record(log_offset=5001),
+        record(born_host=bytes(20)),
+        record(properties="ä".encode()),
+        record(properties=b"a\0b"),
+        record()[:-1],
+        b"",
+        bytes(300),
+    ],
+    ids=["topic", "version 2", "place", "IPv6", "not ASCII", "zero", "cut", "nothing", "zeros"],
+)
+def test_anything_else_calls_for_the_whole_check(raw):
+    assert certain(raw) == -1
+
+
+def test_no_flipped_bit_passes_that_the_whole_check_refuses():
+    raw = record(queue_offset=7)
+    for bit in range(8 * len(raw)):
+        flipped = changed(raw, bit // 8, bytes([raw[bit // 8] ^ 1 << bit % 8]))
+        found = certain(flipped)
+        if found != -1:
+            result = look(flipped)
+            assert (result.found, result.size, result.record.queue_offset) == (Found.RECORD, len(raw), found)

@@ -23,13 +23,31 @@ from zlib import crc32
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
-from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView, read_record
+from gantrymq.formats.record import (
+    HEAD_V4,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    PROPERTIES_LENGTH,
+    RecordView,
+    read_record,
+)
+from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
-__all__ = ["HEAD_BYTES", "CheckResult", "Found", "check_place", "head_is_sound", "properties_problem"]
+__all__ = [
+    "HEAD_BYTES",
+    "CheckResult",
+    "Found",
+    "certain_queue_offset",
+    "check_place",
+    "head_is_sound",
+    "properties_problem",
+]
 
 _START = struct.Struct(">iI")
 _LOG_OFFSET_AT = 28
 HEAD_BYTES = 36  # of a record, up to and with its log offset
+_HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _SECTOR_BYTES = 512
 _ZERO_SECTOR = bytes(_SECTOR_BYTES)
 
@@ -84,6 +102,45 @@ def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: b
     return CheckResult(
         Found.TORN if torn else Found.DAMAGED, 0, None, f"record at log offset {log_offset}: {problem_text}"
     )
+
+
+def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
+    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`. Budget: 1.3 us and the CRC.
+
+    The plain records that a log is full of (version 1, two IPv4 hosts, properties of ASCII) need no object to be told
+    sound: everything that `check_place` looks at is compared in place.
+
+    Args:
+        piece: bytes that hold the record.
+        position: where it starts in *piece*.
+        log_offset: the same place in the whole log.
+        size: bytes it should have.
+        topic: that it should have.
+    """
+    end = position + size
+    if size < MIN_RECORD_BYTES or end > len(piece):
+        return -1
+    found, magic, crc, _, _, queue_offset, place, flags, _, _, _, _, _, _, body_bytes = HEAD_V4.unpack_from(
+        piece, position
+    )
+    body_at = position + HEAD_V4.size
+    topic_at = body_at + body_bytes + 1
+    length_at = topic_at + len(topic)
+    if (
+        found != size
+        or magic != MAGIC_V1
+        or place != log_offset
+        or flags & _HOST_BITS
+        or body_bytes < 0
+        or length_at + 2 > end
+        or piece[topic_at - 1] != len(topic)
+        or piece[topic_at:length_at] != topic
+        or length_at + 2 + PROPERTIES_LENGTH.unpack_from(piece, length_at)[0] != end
+        or crc32(memoryview(piece)[body_at : topic_at - 1]) & 0x7FFFFFFF != crc
+    ):
+        return -1
+    properties = piece[length_at + 2 : end]
+    return queue_offset if properties.isascii() and 0 not in properties else -1
 
 
 def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:

@@ -72,10 +72,12 @@ class Reader:
             self._filter(selection, data, match)
         if hot:
             return selection.result(low, high, [self._log.slice(start, end) for start, end in selection.runs])
-        buffers = self._cached_runs(selection.runs)
-        if buffers is None:
+        records = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
+        read = self._cached_runs(selection.runs, records, queue.topic.encode())
+        if read is None:
             return self._cold(queue, queue_offset, wanted, limit, match)
-        return selection.result(low, high, buffers, cold=True)
+        self._refuse(selection, read[1])
+        return selection.result(low, high, read[0], cold=True)
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
         """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
@@ -146,7 +148,7 @@ class Reader:
         else:
             return await self._filter_cold(queue, selection, data, match)
         wanted_now = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
-        buffers, damaged = await self._workers.run(self._read_runs, selection.runs, wanted_now)
+        buffers, damaged = await self._workers.run(self._read_runs, selection.runs, wanted_now, queue.topic.encode())
         self._refuse(selection, damaged)
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 
@@ -181,7 +183,7 @@ class Reader:
                     selection.skipped()
             selection.next_offset += position - first
             wanted = wanted_records(queue.topic, selection.next_offset - position, data, position)
-            pieces = await self._workers.run(self._read_each, chosen, wanted)
+            pieces = await self._workers.run(self._read_each, chosen, wanted, queue.topic.encode())
             for (log_offset, size), (piece, problem) in zip(chosen, pieces, strict=True):
                 if problem is not None:
                     self.damaged.refuse(log_offset, problem)
@@ -199,19 +201,24 @@ class Reader:
                     selection.skipped()
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 
-    def _cached_runs(self, runs: list[tuple[int, int]]) -> list[bytes | memoryview] | None:
-        """Bytes of each ``(start, end)`` if all are in memory, None else. Budget: 2.5 us a run."""
+    def _cached_runs(
+        self, runs: list[tuple[int, int]], wanted: dict[int, Wanted], topic: bytes
+    ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]] | None:
+        """As `_read_runs` if all is in memory, None else. Budget: 2.5 us a run, and the check."""
         pieces: list[bytes | memoryview] = []
+        damaged: list[tuple[int, int, str]] = []
         for start, end in runs:
             file = self._log.find(start)
             piece = file.pread_cached(start, end) if file is not None else b""
             if piece is None:
                 return None
-            pieces.append(piece)
-        return pieces
+            sound, broken = sound_pieces(start, piece, wanted, topic)
+            pieces += sound
+            damaged += broken
+        return pieces, damaged
 
     def _read_runs(
-        self, runs: list[tuple[int, int]], wanted: dict[int, Wanted]
+        self, runs: list[tuple[int, int]], wanted: dict[int, Wanted], topic: bytes
     ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
         """Sound records of each ``(start, end)``, and the damaged ones. For a thread; what is gone reads as nothing."""
         pieces: list[bytes | memoryview] = []
@@ -219,17 +226,17 @@ class Reader:
         for start, end in runs:
             file = self._log.find(start)
             if file is not None:
-                sound, broken = sound_pieces(start, file.pread(start, end), wanted)
+                sound, broken = sound_pieces(start, file.pread(start, end), wanted, topic)
                 pieces += sound
                 damaged += broken
         return pieces, damaged
 
     def _read_each(
-        self, places: list[tuple[int, int]], wanted: dict[int, Wanted]
+        self, places: list[tuple[int, int]], wanted: dict[int, Wanted], topic: bytes
     ) -> list[tuple[bytes | memoryview, str | None]]:
         """Each record ``(log offset, size)``, or why it is refused. Runs in a thread."""
         found: list[tuple[bytes | memoryview, str | None]] = []
         for log_offset, size in places:
-            pieces, damaged = self._read_runs([(log_offset, log_offset + size)], wanted)
+            pieces, damaged = self._read_runs([(log_offset, log_offset + size)], wanted, topic)
             found.append((pieces[0] if pieces else b"", damaged[0][2] if damaged else None))
         return found
