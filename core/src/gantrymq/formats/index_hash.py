@@ -1,0 +1,147 @@
+"""Hashes of index keys, many at a time, and which keys a message is indexed by.
+
+The hash is Java's ``String.hashCode`` of ``topic#key`` made non-negative, and 0 where Java's ``abs`` cannot
+(-2147483648). A key's own hash follows from the topic's by ``hash(topic#) * 31^length + hash(key)``, so the topic is
+hashed once.
+
+Keys of a batch are hashed side by side in one long integer: with each character in a lane of its own, neighbours are
+joined (``left * 31 + right``), then pairs of those (``* 31^2``), and so on, the lanes doubling each time. A zero in
+front changes no hash, so keys are padded to a power of two. This costs 0.3 us a key of 32 characters where a loop over
+its characters costs 3.
+
+Source: apache/rocketmq store/.../index/IndexFile.java (indexKeyHashMethod), IndexService.java (buildKey, buildIndex).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+
+from gantrymq.model import properties as property_text
+from gantrymq.model.java import string_hash
+from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+
+__all__ = ["index_hash", "index_hashes", "index_keys"]
+
+_MASK = 0xFFFFFFFF
+_POWERS = [pow(31, n, 2**32) for n in range(256)]
+_WIDEST = 256  # longer keys are hashed one by one
+_AT_ONCE = 64  # keys in one integer: the larger it is, the less it fits the processor's caches
+_UNIQUE, _KEYS = (f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS))
+_PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
+
+
+def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
+    """The keys, UTF-8, by which a stored message is found, in the order of its entries. Budget: 0.8 us.
+
+    Its unique key comes first, then each part of KEYS. Rolled back messages have none.
+    """
+    if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+        return []
+    unique = _value(properties, _UNIQUE)
+    found = [unique] if unique else []
+    keys = _value(properties, _KEYS)
+    if keys:
+        found += [key for key in keys.split(b" ") if key] if b" " in keys else [keys]
+    return found
+
+
+def index_hash(topic: str, key: str) -> int:
+    """The hash of one key, 0 to 2^31 - 1."""
+    return _settle(string_hash(f"{topic}#{key}") & _MASK)
+
+
+def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    """The hash of each key under the topic of the same position. Budget: 0.7 us a key of 32 characters.
+
+    Args:
+        topics: one for each key.
+        keys: UTF-8; bytes that are not become U+FFFD, as Java reads them.
+    """
+    own = _hashes(keys)
+    found = []
+    powers = _POWERS
+    before, head = None, 0
+    for topic, key, tail in zip(topics, keys, own, strict=True):
+        if topic is not before:
+            before, head = topic, string_hash(f"{topic}#")
+        if tail < 0:  # no ASCII, or very long
+            found.append(index_hash(topic, key.decode("utf-8", "replace")))
+            continue
+        whole = (head * powers[len(key)] + tail) & _MASK
+        if whole & 0x80000000:
+            whole = (0x100000000 - whole) & 0x7FFFFFFF  # 2^31 becomes 0
+        found.append(whole)
+    return found
+
+
+def _settle(whole: int) -> int:
+    return (0x100000000 - whole) & 0x7FFFFFFF if whole & 0x80000000 else whole
+
+
+def _hashes(keys: Sequence[bytes]) -> list[int]:
+    """Java's hash of each key by itself, as 32 bits without a sign; -1 for those that need another way."""
+    found = [-1] * len(keys)
+    groups: dict[int, list[int]] = {}
+    for place, key in enumerate(keys):
+        length = len(key)
+        if length < _WIDEST and key.isascii():
+            width = max(16, 1 << (length - 1).bit_length())
+            group = groups.get(width)
+            if group is None:
+                groups[width] = [place]
+            else:
+                group.append(place)
+    for width, places in groups.items():
+        for first in range(0, len(places), _AT_ONCE):
+            part = places[first : first + _AT_ONCE]
+            padded = b"".join([keys[place].rjust(width, b"\0") for place in part])
+            for place, (value,) in zip(part, _side_by_side(padded, width), strict=True):
+                found[place] = value
+    return found
+
+
+def _side_by_side(padded: bytes, width: int) -> list[tuple[int]]:
+    """Hashes of the keys in *padded*, each *width* bytes long, a power of two from 16 on."""
+    lanes = int.from_bytes(padded, "big")
+    for shift, mask, power, remainder in _steps(len(padded), width):
+        lanes = (lanes >> shift & mask) * power + (lanes & mask)
+        if remainder:
+            lanes &= remainder
+    return list(struct.iter_unpack(f">{width - 4}xI", lanes.to_bytes(len(padded), "big")))
+
+
+@lru_cache(maxsize=1024)
+def _steps(total: int, width: int) -> tuple[tuple[int, int, int, int], ...]:
+    """For each doubling of lanes: shift, mask of the right-hand ones, power of 31, and what is kept of the sums.
+
+    Sums stay below their lanes' width: 13 bits in 16, 23 in 32, 43 in 64, 76 in 128; from then on 32 bits are kept.
+    """
+    steps = []
+    lane, power = 1, 1  # bytes of a lane before the step; characters in it
+    while lane < width:
+        pairs = total // (2 * lane)
+        mask = int.from_bytes((b"\0" * lane + b"\xff" * lane) * pairs, "big")
+        kept = int.from_bytes((b"\0" * (2 * lane - 4) + b"\xff" * 4) * pairs, "big") if lane >= 8 else 0
+        steps.append((lane * 8, mask, pow(31, power, 2**32), kept))
+        lane, power = lane * 2, power * 2
+    return tuple(steps)
+
+
+def _value(properties: bytes, mark: bytes) -> bytes | None:
+    """The value behind *mark* (``name 0x01``) in stored property text, by the rules of `model.properties`."""
+    at = properties.rfind(_PAIRS[mark])
+    if at >= 0:
+        at += 1
+    elif properties.startswith(mark):
+        at = 0
+    else:
+        return None
+    start = at + len(mark)
+    end = properties.find(b"\x02", start)
+    value = properties[start:] if end < 0 else properties[start:end]
+    if value:
+        return value
+    text = property_text.decode(properties).get(mark[:-1].decode())  # an empty value counts as none: an earlier one may
+    return text.encode("utf-8", "surrogatepass") if text else None

@@ -1,0 +1,115 @@
+"""One index file while it is filled: slots in memory, entries made in batches, in the order in which they are written.
+
+Nothing here does I/O. Who writes the file puts the bytes that `IndexTable.put` returns at their place, then the header;
+slots are written when the file is closed or full, because until then they can be had from here.
+
+Source: apache/rocketmq store/.../index/IndexFile.java (putKey).
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gantrymq.formats.index import ENTRY, SLOT_BYTES, IndexHeader, IndexLayout, entry_seconds
+
+__all__ = ["PAGE_SLOTS", "IndexTable", "Put"]
+
+PAGE_SLOTS = 1024  # slots that are written together: 4 KiB
+
+
+class Put(NamedTuple):
+    """Entries that were added: where they belong, and what was there before."""
+
+    first: int  # number of the first one
+    entries: bytes  # as the file holds them
+    taken: int  # how many keys of those asked for
+    header: IndexHeader  # before
+    slots: list[tuple[int, int]]  # slot and what it held, in the order of the entries
+
+
+class IndexTable:
+    """Header and slots of one file."""
+
+    def __init__(self, layout: IndexLayout, header: IndexHeader, slots: bytes | None = None) -> None:
+        """Go on from *header* and *slots* (as the file holds them; None for an empty file)."""
+        self.layout = layout
+        self.header = header
+        self.dirty_pages: set[int] = set()  # numbers of runs of PAGE_SLOTS slots that the file does not hold yet
+        if slots is None:
+            self._slots = memoryview(bytearray(layout.slots * SLOT_BYTES)).cast("i")  # takes memory as it is touched
+        else:
+            held = array("i", slots)
+            if sys.byteorder == "little":
+                held.byteswap()
+            self._slots = memoryview(held)
+
+    @property
+    def full(self) -> bool:
+        """Whether no entry fits any more."""
+        return self.header.count >= self.layout.entries
+
+    def put(self, hashes: Sequence[int], log_offsets: Sequence[int], timestamps: Sequence[int], start: int = 0) -> Put:
+        """Add keys from *start* on, as many as fit. Budget: 0.7 us a key.
+
+        Args:
+            hashes: of each key.
+            log_offsets: where each key's message starts in the log.
+            timestamps: store time of each key's message, ms.
+            start: index of the first key to add.
+        """
+        layout, before, slots = self.layout, self.header, self._slots
+        number = before.count
+        taken = max(min(len(hashes) - start, layout.entries - number), 0)
+        if not taken:
+            return Put(number, b"", 0, before, [])
+        slot_count, pack = layout.slots, ENTRY.pack
+        begin, used = before.begin_timestamp, before.used_slots
+        packed: list[bytes] = []
+        changed: list[tuple[int, int]] = []
+        stamp, seconds = -1, 0
+        for index in range(start, start + taken):
+            key_hash, now = hashes[index], timestamps[index]
+            if now != stamp:
+                stamp, seconds = now, entry_seconds(now, begin)
+            slot = key_hash % slot_count
+            previous = slots[slot]
+            if not 0 < previous <= number:
+                previous = 0
+                used += 1
+            packed.append(pack(key_hash, log_offsets[index], seconds, previous))
+            changed.append((slot, previous))
+            slots[slot] = number
+            if number <= 1:  # this entry's seconds counted from the file before
+                begin, stamp = now, -1
+            number += 1
+        last = start + taken - 1
+        self.header = IndexHeader(
+            begin,
+            timestamps[last],
+            log_offsets[start] if before.count <= 1 else before.begin_offset,
+            log_offsets[last],
+            used,
+            number,
+        )
+        self.dirty_pages.update([slot // PAGE_SLOTS for slot, _ in changed])
+        return Put(before.count, b"".join(packed), taken, before, changed)
+
+    def undo(self, put: Put) -> None:
+        """Take the newest *put* back: it could not be written."""
+        for slot, previous in reversed(put.slots):
+            self._slots[slot] = previous
+        self.header = put.header
+
+    def newest(self, key_hash: int) -> int:
+        """What the slot of *key_hash* holds."""
+        return self._slots[key_hash % self.layout.slots]
+
+    def slot_bytes(self, first: int, count: int) -> bytes:
+        """Slots from *first* on as the file holds them; fewer at the end."""
+        part = array("i", self._slots[first : first + count])
+        if sys.byteorder == "little":
+            part.byteswap()
+        return part.tobytes()
