@@ -82,9 +82,9 @@ def test_a_file_built_again_repeats_the_message_in_whose_middle_the_one_before_e
     keys = keys_of(scenario)
     first, second = index_files(scenario)
     header = read_header(first)
-    assert rebuilt(layout_of(scenario), keys[: header.count - 1]) == [first]
+    assert rebuilt(layout_of(scenario), keys[: header.index_count - 1]) == [first]
     again = [entry for entry in keys if entry[2] >= header.end_offset]
-    assert again[0] in keys[: header.count - 1]
+    assert again[0] in keys[: header.index_count - 1]
     assert rebuilt(layout_of(scenario), again, header.following()) == [second]
 
 
@@ -92,7 +92,7 @@ def test_an_index_of_a_cleaned_log_holds_more_than_the_log(golden):
     scenario = golden("cleaned/cleaned")
     layout, keys = layout_of(scenario), keys_of(scenario)
     first, second = index_files(scenario)
-    count = read_header(second).count - 1
+    count = read_header(second).index_count - 1
     assert read_header(first).begin_offset < int(scenario.log_files()[0].name)
     assert rebuilt(layout, keys[-count:], read_header(first).following()) == [second]
     held = [ENTRY.unpack_from(first, layout.entry_at(number))[:2] for number in range(1, layout.entries)]

@@ -44,7 +44,7 @@ def test_a_file_is_read_as_it_is_drawn():
 
 
 def test_a_count_of_nothing_means_an_empty_file():
-    assert read_header(bytes(HEADER_BYTES)).count == 1
+    assert read_header(bytes(HEADER_BYTES)).index_count == 1
 
 
 def test_the_header_of_the_next_file_starts_where_this_one_ends():
@@ -84,14 +84,14 @@ def test_a_walk_stops_at_entries_older_than_the_window():
         seen.append(number)
         return IndexEntry(7, number, number * 10, number - 1)
 
-    header = IndexHeader(begin_timestamp=1000, end_timestamp=51_000, count=6)
+    header = IndexHeader(begin_timestamp=1000, end_timestamp=51_000, index_count=6)
     assert list(walk(header, 5, entry, 7, (31_000, 41_000))) == [4, 3]
     assert seen == [5, 4, 3, 2]
 
 
 @pytest.mark.parametrize("previous", [3, 4, 99, -1])
 def test_a_chain_that_does_not_go_down_ends(previous):
-    header = IndexHeader(begin_timestamp=1, end_timestamp=1, count=5)
+    header = IndexHeader(begin_timestamp=1, end_timestamp=1, index_count=5)
     assert list(walk(header, 3, lambda number: IndexEntry(7, number, 0, previous), 7, (0, 100))) == [3]
     assert list(walk(header, 5, lambda number: IndexEntry(7, number, 0, previous), 7, (0, 100))) == []
 

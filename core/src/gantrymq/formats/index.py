@@ -2,13 +2,13 @@
 
     | header 40 | slots: int32 each | entries: 20 each |
 
-    header  | begin time i64 | end time i64 | begin offset i64 | end offset i64 | used slots i32 | count i32 |
+    header  | begin time i64 | end time i64 | begin offset i64 | end offset i64 | used slots i32 | index count i32 |
     slot    | number of its newest entry i32, 0 for none |
     entry   | hash i32 | log offset i64 | seconds after the begin time i32 | entry before i32, 0 for none |
 
 - The text that is hashed is ``topic#key``; the hash is never negative, and ``hash % slots`` is the slot. Entries of one
   slot are a chain, newest first. Two keys may share a hash: only the record tells.
-- Entries count from 1; entry 0 is never written, so a file holds one less than it has room for. *count* is the number
+- Entries count from 1; entry 0 is never written, so a file holds one less than it has room for. *index count* is the number
   of the next entry and 1 in an empty file, where the disk may say 0.
 - Times are store times in ms. Begin is what the first entry has; but that entry's seconds count from where the file
   before ended, because a new file starts out with that as its begin.
@@ -59,7 +59,7 @@ class IndexHeader(NamedTuple):
     begin_offset: int = 0  # log offset of the first entry's message
     end_offset: int = 0  # log offset of the last entry's message, where its record starts
     used_slots: int = 0
-    count: int = 1  # number of the next entry
+    index_count: int = 1  # number of the next entry
 
     def following(self) -> IndexHeader:
         """The header with which the file after this one starts."""
@@ -102,7 +102,7 @@ def read_header(data: bytes | memoryview) -> IndexHeader:
         struct.error: fewer than 40 bytes.
     """
     header = IndexHeader._make(HEADER.unpack_from(data))
-    return header if header.count > 0 else header._replace(count=1)
+    return header if header.index_count > 0 else header._replace(index_count=1)
 
 
 def write_header(header: IndexHeader) -> bytes:
@@ -140,7 +140,7 @@ def walk(
     """
     begin_ms, end_ms = window_ms
     number = newest
-    while 0 < number < header.count:
+    while 0 < number < header.index_count:
         entry = read_entry(number)
         time_ms = header.begin_timestamp + entry.seconds * 1000
         if entry.key_hash == key_hash and begin_ms <= time_ms <= end_ms:

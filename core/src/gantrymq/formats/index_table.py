@@ -49,7 +49,7 @@ class IndexTable:
     @property
     def full(self) -> bool:
         """Whether no entry fits any more."""
-        return self.header.count >= self.layout.entries
+        return self.header.index_count >= self.layout.entries
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], timestamps: Sequence[int], start: int = 0) -> Put:
         """Add keys from *start* on, as many as fit. Budget: 0.7 us a key.
@@ -61,7 +61,7 @@ class IndexTable:
             start: index of the first key to add.
         """
         layout, before, slots = self.layout, self.header, self._slots
-        number = before.count
+        number = before.index_count
         taken = max(min(len(hashes) - start, layout.entries - number), 0)
         if not taken:
             return Put(number, b"", 0, before, [])
@@ -89,13 +89,13 @@ class IndexTable:
         self.header = IndexHeader(
             begin,
             timestamps[last],
-            log_offsets[start] if before.count <= 1 else before.begin_offset,
+            log_offsets[start] if before.index_count <= 1 else before.begin_offset,
             log_offsets[last],
             used,
             number,
         )
         self.dirty_pages.update([slot // PAGE_SLOTS for slot, _ in changed])
-        return Put(before.count, b"".join(packed), taken, before, changed)
+        return Put(before.index_count, b"".join(packed), taken, before, changed)
 
     def undo(self, put: Put) -> None:
         """Take the newest *put* back: it could not be written."""
