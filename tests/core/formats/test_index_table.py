@@ -67,7 +67,9 @@ def test_a_table_goes_on_from_what_a_file_holds():
     layout = IndexLayout(slots=7, entries=31)
     first = IndexTable(layout, IndexHeader())
     puts = [first.put([5, 12, 6], [0, 0, 100], [1000, 1000, 9000])]
-    second = IndexTable(layout, first.header, first.slot_bytes(0, 7))
+    second = IndexTable(layout, first.header)
+    second.load(0, first.slot_bytes(0, 3))
+    second.load(3, first.slot_bytes(3, 4))
     puts.append(second.put([19], [200], [10_000]))
     straight = IndexTable(layout, IndexHeader())
     assert image(second, puts) == image(
@@ -87,7 +89,8 @@ def test_what_could_not_be_written_is_taken_back():
 
 @pytest.mark.parametrize("held", [-1, -(2**31), 2, 3, 2**31 - 1])
 def test_a_slot_that_names_no_entry_counts_as_empty(held):
-    table = IndexTable(IndexLayout(slots=1, entries=4), IndexHeader(), held.to_bytes(4, "big", signed=True))
+    table = IndexTable(IndexLayout(slots=1, entries=4), IndexHeader())
+    table.load(0, held.to_bytes(4, "big", signed=True))
     put = table.put([9], [0], [1000])
     assert put.entries[16:] == bytes(4)
     assert table.header.used_slots == 1

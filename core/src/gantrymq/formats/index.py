@@ -8,8 +8,8 @@
 
 - The text that is hashed is ``topic#key``; the hash is never negative, and ``hash % slots`` is the slot. Entries of one
   slot are a chain, newest first. Two keys may share a hash: only the record tells.
-- Entries count from 1; entry 0 is never written, so a file holds one less than it has room for. *index count* is the number
-  of the next entry and 1 in an empty file, where the disk may say 0.
+- Entries count from 1; entry 0 is never written, so a file holds one less than it has room for. *index count* is the
+  number of the next entry: 1 in an empty file, where the disk may say 0.
 - Times are store times in ms. Begin is what the first entry has; but that entry's seconds count from where the file
   before ended, because a new file starts out with that as its begin.
 - A file's name is the local time of its making, ``yyyyMMddHHmmssSSS``; nothing in it says how many slots it has.

@@ -33,18 +33,17 @@ class Put(NamedTuple):
 class IndexTable:
     """Header and slots of one file."""
 
-    def __init__(self, layout: IndexLayout, header: IndexHeader, slots: bytes | None = None) -> None:
-        """Go on from *header* and *slots* (as the file holds them; None for an empty file)."""
+    def __init__(self, layout: IndexLayout, header: IndexHeader) -> None:
+        """Go on from *header*; slots are empty until `load` says otherwise, and take memory as they are touched."""
         self.layout = layout
         self.header = header
         self.dirty_pages: set[int] = set()  # numbers of runs of PAGE_SLOTS slots that the file does not hold yet
-        if slots is None:
-            self._slots = memoryview(bytearray(layout.slots * SLOT_BYTES)).cast("i")  # takes memory as it is touched
-        else:
-            held = array("i", slots)
-            if sys.byteorder == "little":
-                held.byteswap()
-            self._slots = memoryview(held)
+        self._slots = memoryview(bytearray(layout.slots * SLOT_BYTES)).cast("i")
+
+    def load(self, first: int, data: bytes) -> None:
+        """Take over slots from *first* on, as a file holds them."""
+        if any(data):
+            self._slots[first : first + len(data) // SLOT_BYTES] = _swapped(array("i", data))
 
     @property
     def full(self) -> bool:
@@ -109,7 +108,11 @@ class IndexTable:
 
     def slot_bytes(self, first: int, count: int) -> bytes:
         """Slots from *first* on as the file holds them; fewer at the end."""
-        part = array("i", self._slots[first : first + count])
-        if sys.byteorder == "little":
-            part.byteswap()
-        return part.tobytes()
+        return _swapped(array("i", self._slots[first : first + count])).tobytes()
+
+
+def _swapped(numbers: array[int]) -> array[int]:
+    """Between this machine's order of bytes and the files'; changes *numbers*."""
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
