@@ -219,8 +219,17 @@ class MessageStore(Protocol):
     def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
         """Queue offset by store time, clamped to the bounds."""
 
-    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
-        """Records of *topic* with *key*, stored in the window, oldest first."""
+    def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
+        """As `read`, for what may lie anywhere in the log: an awaitable when it is cold."""
+
+    def query(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
+    ) -> QueryResult | Awaitable[QueryResult]:
+        """The newest *limit* records of *topic* whose unique key or one of whose KEYS is *key*, oldest first.
+
+        What is published can be found at once. The window is that of store times, both ends included; a store may know
+        them to the second only. A store may have a lower limit of its own.
+        """
 
     def drop(self, topic: str) -> None:
         """Forget the queues of a deleted topic."""

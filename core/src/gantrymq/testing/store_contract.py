@@ -32,6 +32,7 @@ from gantrymq.testing.store_contract_bench import (
     StandingClock,
     StoreBench,
     bodies,
+    keyed,
     message,
     records_of,
 )
@@ -426,11 +427,78 @@ class StoreContract:
         assert bodies(await bench.read_all(Queue("A", 0))) == [b"again"]
 
     @with_store()
+    async def test_view_finds_what_read_finds(self, bench: StoreBench) -> None:
+        (first, second) = await bench.add(message(body=b"one"), message(body=b"two"))
+        viewed = await bench.view(second.log_offset)
+        assert viewed is not None
+        assert bytes(viewed.body) == b"two"
+        for nowhere in (-1, 1, second.end, 1 << 62):
+            assert await bench.view(nowhere) is None, nowhere
+        assert first.end == second.log_offset
+
+    # --- query ------------------------------------------------------------------------------------------------------
+
+    @with_store()
+    async def test_messages_are_found_by_unique_key_and_by_each_key(self, bench: StoreBench) -> None:
+        await bench.add(
+            keyed(b"1", "red  green", "U1"),
+            keyed(b"2", "green", "U2"),
+            keyed(b"3", "ä \U0001f600", "U3"),
+            message(body=b"no key"),
+            keyed(b"4", unique="green"),
+        )
+        for key, found in (
+            *(("U1", [b"1"]), ("red", [b"1"]), ("green", [b"1", b"2", b"4"])),
+            *(("ä", [b"3"]), ("\U0001f600", [b"3"]), ("U3", [b"3"])),
+        ):
+            assert bodies((await bench.query(key))[0]) == found, key
+
+    @with_store()
+    async def test_a_query_looks_at_one_topic(self, bench: StoreBench) -> None:
+        await bench.add(keyed(b"1", "k"), keyed(b"2", "k", topic="Other"), keyed(b"3", "k"))
+        assert bodies((await bench.query("k"))[0]) == [b"1", b"3"]
+        assert bodies((await bench.query("k", topic="Other"))[0]) == [b"2"]
+
+    @with_store()
+    async def test_a_query_gives_the_newest_oldest_first(self, bench: StoreBench) -> None:
+        await bench.add(*[keyed(b"%d" % n, "k") for n in range(10)])
+        assert bodies((await bench.query("k", limit=3))[0]) == [b"7", b"8", b"9"]
+        assert bodies((await bench.query("k", limit=1))[0]) == [b"9"]
+        assert (await bench.query("k", limit=0))[0] == []
+
+    @with_store()
+    async def test_a_query_keeps_to_its_window(self, bench: StoreBench) -> None:
+        for n in range(5):
+            bench.clock.now = START_MS + n * 10_000
+            await bench.add(keyed(b"%d" % n, "k"))
+        for first, last, found in ((0, 4, [0, 1, 2, 3, 4]), (1, 3, [1, 2, 3]), (2, 2, [2]), (4, 9, [4]), (5, 9, [])):
+            window = (START_MS + first * 10_000, START_MS + last * 10_000)
+            assert bodies((await bench.query("k", window))[0]) == [b"%d" % n for n in found]
+
+    @with_store()
+    async def test_prepared_messages_are_found_and_rolled_back_ones_are_not(self, bench: StoreBench) -> None:
+        await bench.add(
+            keyed(b"half", "k", sys_flag=sys_flag.TRANSACTION_PREPARED),
+            keyed(b"undone", "k", sys_flag=sys_flag.TRANSACTION_ROLLBACK),
+            keyed(b"done", "k", sys_flag=sys_flag.TRANSACTION_COMMIT),
+        )
+        assert bodies((await bench.query("k"))[0]) == [b"half", b"done"]
+
+    @with_store()
+    async def test_a_query_does_not_find_what_is_not_published(self, bench: StoreBench) -> None:
+        results = bench.store.put([keyed(b"1", "k")])
+        assert (await bench.query("k"))[0] == []
+        await bench.publish(results)
+        assert bodies((await bench.query("k"))[0]) == [b"1"]
+
+    @with_store()
     async def test_a_query_that_finds_nothing_says_why(self, bench: StoreBench) -> None:
-        await bench.add(message())
-        result = bench.store.query("T", "no-such-key", 0, 1 << 62, 32)
-        assert list(result.records) == []
-        assert result.problem
+        assert (await bench.query("no-such-key"))[1]
+        await bench.add(message(), keyed(b"1", "k"))
+        records, problem = await bench.query("no-such-key")
+        assert records == []
+        assert "no-such-key" in problem
+        assert (await bench.query("k", (0, START_MS - 10_000)))[1]
 
     # --- restart ----------------------------------------------------------------------------------------------------
 
@@ -453,6 +521,16 @@ class StoreContract:
             assert list(bench.store.scan(0, results[-1].end)) == entries
             state = bench.store.state()
             assert state.max_log_offset == state.flushed_offset == state.published_offset == results[-1].end
+
+    @with_store()
+    async def test_a_restart_keeps_keys(self, bench: StoreBench) -> None:
+        if not self.durable:
+            pytest.skip("this store is not durable")
+        for n in range(3):
+            await bench.add(keyed(b"%d" % n, "k", f"U{n}"), message(body=b"no key"))
+            await bench.restart()
+            assert bodies((await bench.query("k"))[0]) == [b"%d" % m for m in range(n + 1)]
+            assert bodies((await bench.query(f"U{n}"))[0]) == [b"%d" % n]
 
     @with_store()
     async def test_numbers_go_on_after_a_restart(self, bench: StoreBench) -> None:

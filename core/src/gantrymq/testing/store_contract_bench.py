@@ -17,6 +17,7 @@ from gantrymq.interfaces import (
     MessageStore,
     PutResult,
     PutStatus,
+    QueryResult,
     RecoveryReport,
     StoreMessage,
 )
@@ -105,6 +106,22 @@ class StoreBench:
             queue_offset = result.next_offset
         return found
 
+    async def query(
+        self, key: str, window_ms: tuple[int, int] = (0, 1 << 62), limit: int = 32, topic: str = "T"
+    ) -> tuple[list[RecordView], str]:
+        """`MessageStore.query`, awaited where that is needed: the records, and why there are none."""
+        result = self.store.query(topic, key, *window_ms, limit)
+        if not isinstance(result, QueryResult):
+            result = await result
+        records = [record for buffer in result.records for record in iter_records(buffer)]
+        assert bool(records) is not bool(result.problem), result.problem
+        return records, result.problem
+
+    async def view(self, log_offset: int) -> RecordView | None:
+        """`MessageStore.view`, awaited where that is needed."""
+        result = self.store.view(log_offset)
+        return await result if isawaitable(result) else result
+
     def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
         """Both edges of a look-up by time."""
         return self.store.offset_at(queue, time_ms, Edge.LOWER), self.store.offset_at(queue, time_ms, Edge.UPPER)
@@ -135,6 +152,13 @@ def message(
     """A message with a TAGS property (none for ``""``) and its tag code."""
     text = properties.encode({properties.TAGS: tag} if tag else {})
     return StoreMessage(topic, queue_id, body, more.pop("properties", text), tags_code=tags_code(tag), **more)
+
+
+def keyed(body: bytes, keys: str = "", unique: str = "", topic: str = "T", **more: Any) -> StoreMessage:
+    """A message with KEYS and UNIQ_KEY properties, where they are given."""
+    pairs = {properties.KEYS: keys, properties.UNIQ_KEY: unique}
+    text = properties.encode({name: value for name, value in pairs.items() if value})
+    return StoreMessage(topic, 0, body, text, **more)
 
 
 def records_of(result: GetResult) -> list[RecordView]:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
 from gantrymq.errors import FormatError
+from gantrymq.formats.index_hash import index_keys
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import (
     Bounds,
@@ -28,7 +29,6 @@ from gantrymq.interfaces import (
     StoreMessage,
     StoreState,
 )
-from gantrymq.model import properties as property_text
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
@@ -123,6 +123,10 @@ class MemoryStore:
         record = self._records.get(log_offset)
         return None if record is None or log_offset >= self._published_offset() else read_record(record)
 
+    def view(self, log_offset: int) -> RecordView | None:
+        """As `read`."""
+        return self.read(log_offset)
+
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
         """Published records that start in [start, end)."""
         published = self._log[: self._published]
@@ -146,10 +150,13 @@ class MemoryStore:
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
         """The newest *limit* records with *key*, oldest first, by looking at every one."""
         published = self._log[: self._published]
+        text = key.encode("utf-8", "surrogatepass")
         found = [
             self._records[entry.log_offset]
             for entry in published
-            if entry.topic == topic and begin_ms <= entry.store_timestamp <= end_ms and key in _keys(entry.properties)
+            if entry.topic == topic
+            and begin_ms <= entry.store_timestamp <= end_ms
+            and text in index_keys(bytes(entry.properties), entry.sys_flag)
         ]
         records = found[-limit:] if limit > 0 else []
         last = published[-1] if published else None
@@ -243,12 +250,6 @@ def _matches(match: MessageFilter, entry: DispatchEntry, record: bytes) -> bool:
     if not match.match_entry(entry.tags_code, None):
         return False
     return not match.needs_message or match.match_message(read_record(record))
-
-
-def _keys(text: bytes) -> list[str]:
-    found = property_text.decode(text)
-    pieces = [found.get(property_text.UNIQ_KEY, ""), *found.get(property_text.KEYS, "").split(" ")]
-    return [piece for piece in pieces if piece]
 
 
 def _end_of(entry: DispatchEntry) -> int:

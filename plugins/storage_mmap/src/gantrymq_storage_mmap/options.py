@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
+from gantrymq.formats.index import IndexLayout
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.tags_code import parse_delay_levels
 
@@ -36,6 +37,9 @@ class Options:
     hot_window_bytes: int  # from the log's end; further back is read in a thread
     max_open_queue_files: int
     check_crc: bool
+    index_enabled: bool
+    index_layout: IndexLayout
+    most_found: int  # messages of one query
     delay_levels_ms: tuple[int, ...]
 
 
@@ -61,6 +65,9 @@ def read_options(root: Path, settings: Settings) -> Options:
         hot_window_bytes=number("hotReadWindow"),
         max_open_queue_files=number("maxOpenQueueFiles"),
         check_crc=settings.flag("checkCRCOnRecover"),
+        index_enabled=settings.flag("messageIndexEnable"),
+        index_layout=IndexLayout(number("maxHashSlotNum"), number("maxIndexNum")),
+        most_found=number("maxMsgsNumBatch"),
         delay_levels_ms=parse_delay_levels(settings.text("messageDelayLevel")),
     )
 

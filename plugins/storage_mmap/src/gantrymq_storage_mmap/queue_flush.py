@@ -87,6 +87,13 @@ class QueueFlusher:
         self._move_checkpoint(timestamp)
         await self._workers.run(self._save, self.checkpoint)
 
+    def index_flushed(self, timestamp: int) -> None:
+        """An index file that is full and ends at *timestamp*, ms, is durable: the checkpoint says so."""
+        self.checkpoint = self.checkpoint._replace(index_timestamp=max(timestamp, self.checkpoint.index_timestamp))
+        if not self._busy and self._timer is not None:
+            self._busy = True
+            self._workers.submit(self._save, self.checkpoint, done=self._saved_or_not)
+
     def halt(self) -> None:
         """End the background flush and leave everything else as it is."""
         for timer in (self._timer, self._slice_timer):

@@ -138,6 +138,25 @@ SCHEMA: tuple[Setting, ...] = (
         "Durations of the delay levels, from 1.",
         not_built=_delay_levels,
     ),
+    Setting("messageIndexEnable", "flag", True, "Index messages by their keys; false leaves the index as it is."),
+    Setting(
+        "messageIndexSafe",
+        "flag",
+        False,
+        "Without effect: after any stop the index is caught up from where it ends, as RocketMQ does with true.",
+    ),
+    Setting(
+        "maxHashSlotNum",
+        "number",
+        5_000_000,
+        "Hash slots of an index file; other files than the settings make are set aside and built again.",
+        at_least=1,
+        at_most=400_000_000,
+    ),
+    Setting(
+        "maxIndexNum", "number", 20_000_000, "Keys of an index file and one more.", at_least=2, at_most=100_000_000
+    ),
+    Setting("maxMsgsNumBatch", "number", 64, "Most messages of one query by key.", at_least=1),
     Setting(
         "hotReadWindow",
         "number",
@@ -156,6 +175,5 @@ SCHEMA: tuple[Setting, ...] = (
     _not_built("duplicationEnable", "duplication"),
     _not_built("enabledAppendPropCRC", "appending a check sum property"),
     _not_built("forceVerifyPropCRC", "recovery by the check sum property"),
-    _not_built("messageIndexSafe", "recovery guided by the index"),
     _not_built("readUnCommitted", "dispatch of what is not confirmed"),
 )

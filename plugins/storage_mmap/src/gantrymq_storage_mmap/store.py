@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Sequence
 
 from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
-from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
+from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
@@ -31,6 +31,9 @@ from gantrymq_storage_mmap.appender import Appender, refused
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.flush import LogFlusher
 from gantrymq_storage_mmap.get import Reader
+from gantrymq_storage_mmap.index_folder import LoadedIndex, load_index
+from gantrymq_storage_mmap.index_query import IndexReader, read_cold
+from gantrymq_storage_mmap.index_writer import IndexWriter
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.log_folder import load_log_files
 from gantrymq_storage_mmap.log_scan import dispatch_entries, read_at
@@ -81,6 +84,16 @@ class MmapStore:
             self._queues, self._publisher, self._flusher, (self._files, self._workers, self._clock), options, self._tell
         )
         self._reader = Reader(self._log, self._workers, options, self._tell)
+        self._index = IndexWriter(
+            (self._files, self._workers, self._clock),
+            self._root,
+            options.index_layout,
+            self._log,
+            self._tell,
+            self._queue_flusher.index_flushed,
+            enabled=options.index_enabled,
+        )
+        self._index_reader = IndexReader(self._log, self._workers, self._index, options.most_found)
 
     def _max_body_bytes(self) -> int:
         known = "maxMessageSize" in self._settings.schema  # it is the broker's
@@ -99,7 +112,7 @@ class MmapStore:
         """
         self._take_lock()
         try:
-            report, checkpoint = await self._workers.run(self._recover)
+            report, checkpoint, index = await self._workers.run(self._recover)
         except BaseException as error:
             self._close_files()
             self._release_lock()
@@ -108,6 +121,7 @@ class MmapStore:
             raise
         self._flusher.start(report.log_end, self._log.last_timestamp)
         self._queue_flusher.start(checkpoint)
+        self._index.start(index, self._publisher.published_offset)
         self._refusal = None
         self._queues.remove_dropped(self._workers, self._tell)
         return report
@@ -122,7 +136,8 @@ class MmapStore:
         self._refusal = _NOT_RUNNING
         try:
             await self._flusher.stop()
-            self._publisher.publish(self._log.end)
+            self._index.add(self._publisher.publish(self._log.end), self._log.end)
+            await self._index.stop()
             await self._queue_flusher.stop()
             while self._reader.reading or self._log.ahead.busy:
                 await self._clock.sleep(0.001)
@@ -132,6 +147,8 @@ class MmapStore:
                 self._files.sync_dir(self._root)
         except (GantryError, OSError) as error:
             self._tell(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
+            self._index.halt()
+            await self._index.quiet()
         finally:
             self._queue_flusher.halt()
             self._close_files()
@@ -154,7 +171,7 @@ class MmapStore:
             )
         self._lock = lock
 
-    def _recover(self) -> tuple[RecoveryReport, Checkpoint]:
+    def _recover(self) -> tuple[RecoveryReport, Checkpoint, LoadedIndex]:
         """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
         options, files = self._options, self._files
         clean = files.stat(self._root / "abort") is None
@@ -174,10 +191,27 @@ class MmapStore:
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp)
-        return report, recovery.checkpoint
+        return report, *self._load_index(clean, recovery.checkpoint)
+
+    def _load_index(self, clean: bool, checkpoint: Checkpoint) -> tuple[Checkpoint, LoadedIndex]:
+        index = load_index(
+            self._files,
+            self._root,
+            self._options.index_layout,
+            (self._log.min_offset, self._log.end),
+            None if clean else checkpoint.index_timestamp,
+            self._clock.now_ms(),
+            self._tell,
+        )
+        self._index.files = index.files
+        if index.set_aside and index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
+            checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
+            self._files.replace(self._root / "checkpoint", encode_checkpoint(checkpoint))
+        return checkpoint, index
 
     def _close_files(self) -> None:
         self._log.close()
+        self._index.close()
         self._queues.queue_files.close()
 
     def _release_lock(self) -> None:
@@ -200,7 +234,9 @@ class MmapStore:
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
         """Make visible what ends at or before *up_to*; see `Publisher.publish`."""
-        return self._publisher.publish(up_to)
+        entries = self._publisher.publish(up_to)
+        self._index.add(entries, self._publisher.published_offset)
+        return entries
 
     def refusal(self) -> str | None:
         """Why writes are refused, None while they are taken."""
@@ -250,9 +286,28 @@ class MmapStore:
     def _unreadable(self, error: OSError) -> StoreError:
         return StoreError(f"the store {self._root} cannot be read: {error}")
 
-    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
-        """Finds nothing: the index by key is not part of this version, and the answer says so."""
-        return QueryResult((), 0, 0, "queries by key need the message index, which this version does not build")
+    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> Awaitable[QueryResult]:
+        """By the index; see `IndexReader.query`."""
+        return self._index_reader.query(topic, key, begin_ms, end_ms, limit)
+
+    def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
+        """As `read`; an awaitable when the record is cold."""
+        if log_offset >= self._log.hot_offset:
+            return self.read(log_offset)
+        return self._view_cold(log_offset)
+
+    async def _view_cold(self, log_offset: int) -> RecordView | None:
+        self._reader.reading += 1  # the store waits for it when it stops
+        try:
+            return await self._workers.run(read_cold, self._log, log_offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        finally:
+            self._reader.reading -= 1
+
+    def delete_index_before(self, log_offset: int) -> int:
+        """Remove index files that know nothing at or behind *log_offset*; see `IndexWriter.delete_before`."""
+        return self._index.delete_before(log_offset)
 
     def drop(self, topic: str) -> None:
         """Forget the queues of *topic*; their files go in a thread, its records stay in the log.
@@ -280,6 +335,7 @@ class MmapStore:
                 "commitLogMinOffset": str(log.min_offset),
                 "commitLogMaxOffset": str(log.end),
                 "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
+                "indexBehindBytes": str(self._index.lag),
                 **({"damagedRecordsRefused": str(refused)} if (refused := self._reader.damaged.refused) else {}),
             },
         )

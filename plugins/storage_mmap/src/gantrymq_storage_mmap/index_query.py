@@ -1,0 +1,164 @@
+"""Looking a key up: which files may know it, the chain of its hash, and the records that really carry it.
+
+A query sees every message that was published before it. Files and their newest entries are taken on the event loop,
+where entries are added; chains and records are read in a thread. Newest messages are taken first, up to the limit, and
+given oldest first. RocketMQ gives whatever the hash finds and leaves the rest to the client; here a message of another
+key or topic is left out, and does not count towards the limit.
+
+Source: apache/rocketmq store/.../index/IndexService.java (queryOffset), DefaultMessageStore.java (queryMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gantrymq.errors import FormatError, StoreError
+from gantrymq.formats.index import IndexHeader, overlaps, walk
+from gantrymq.formats.index_hash import index_hash, index_keys
+from gantrymq.formats.record import RecordView, read_record
+from gantrymq.interfaces import QueryResult
+from gantrymq.world import Workers
+from gantrymq_storage_mmap.commit_log import CommitLog
+from gantrymq_storage_mmap.index_file import IndexFile
+from gantrymq_storage_mmap.index_writer import IndexWriter
+
+__all__ = ["IndexReader", "read_cold"]
+
+MAX_ANSWER_BYTES = 8 * 1024 * 1024  # of one query's records, unless the first is larger: a frame carries twice that
+MOST_OTHERS = 10_000  # entries of one hash that turn out to be of other keys; then the query ends
+
+
+class _Searched(NamedTuple):
+    """What a thread needs of one file."""
+
+    file: IndexFile
+    header: IndexHeader  # when the query began
+    newest: int | None  # entry in the slot, None when the file has to say
+
+
+class _Found(NamedTuple):
+    """What a search brought."""
+
+    records: list[bytes]  # newest first
+    others: int  # entries whose record has another key or topic
+    gone: int  # entries whose record is not in the log
+
+
+class IndexReader:
+    """Answers queries from the files of a writer."""
+
+    def __init__(self, log: CommitLog, workers: Workers, writer: IndexWriter, most: int) -> None:
+        """*most*: messages of one answer (``maxMsgsNumBatch``)."""
+        self._log = log
+        self._workers = workers
+        self._writer = writer
+        self._most = most
+
+    async def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
+        """Records of *topic* with *key*, stored in ``[begin_ms, end_ms]`` by the seconds of the index.
+
+        Raises:
+            StoreError: the disk cannot be read.
+        """
+        writer = self._writer
+        complete = writer.catch_up()
+        key_hash = index_hash(topic, key)
+        searched: list[_Searched] = []
+        for file in reversed(writer.files):
+            header = file.header
+            if overlaps(header, begin_ms, end_ms) and header.index_count > 1:
+                searched.append(_Searched(file, header, file.newest(key_hash)))
+            if header.begin_timestamp < begin_ms:
+                break
+        last = writer.files[-1].header if writer.files else IndexHeader()
+        found = _Found([], 0, 0)
+        wanted = min(limit, self._most)
+        if searched and wanted > 0:
+            writer.reading(1)
+            try:
+                found = await self._workers.run(
+                    self._search, searched, topic, key, key_hash, (begin_ms, end_ms), wanted
+                )
+            except OSError as error:
+                raise StoreError(f"the index cannot be read: {error}") from error
+            finally:
+                writer.reading(-1)
+        problem = "" if found.records else self._why(topic, key, searched, found, complete)
+        return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem)
+
+    def _search(
+        self, searched: list[_Searched], topic: str, key: str, key_hash: int, window_ms: tuple[int, int], wanted: int
+    ) -> _Found:
+        """Runs in a thread."""
+        records: list[bytes] = []
+        size = others = gone = 0
+        text = key.encode("utf-8", "surrogatepass")
+        before = -1
+        for log_offset in _offsets(searched, key_hash, window_ms):
+            if log_offset == before:  # a message whose keys were added again after a crash
+                continue
+            before = log_offset
+            record = read_cold(self._log, log_offset)
+            if record is None:
+                gone += 1
+            elif record.topic != topic or text not in index_keys(bytes(record.properties_bytes), record.sys_flag):
+                others += 1
+            elif records and size + record.total_size > MAX_ANSWER_BYTES:
+                break
+            else:
+                records.append(bytes(record.raw))
+                size += record.total_size
+            if len(records) == wanted or others + gone > MOST_OTHERS:
+                break
+        return _Found(records, others, gone)
+
+    def _why(self, topic: str, key: str, searched: list[_Searched], found: _Found, complete: bool) -> str:
+        """Why nothing was found."""
+        writer = self._writer
+        files = writer.files
+        about = f"no message of topic {topic} with key {key} was found"
+        if found.others:
+            return f"{about}: {found.others} with the same hash have another key"
+        if found.gone:
+            return f"{about}: {found.gone} that the index knows are no longer in the log"
+        if not writer.enabled:
+            return f"{about}: messages are not indexed, messageIndexEnable is false"
+        if writer.failure:
+            return f"{about}: {writer.failure}; it ends at log offset {writer.place.log_offset}"
+        if not complete:
+            return f"{about}, but the index lags {writer.lag} bytes behind the log and is being caught up; ask again"
+        if not files:
+            return f"{about}: no message with a key was stored yet"
+        if not searched:
+            return (
+                f"{about}: no index file covers that time; the index holds messages stored from "
+                f"{files[0].header.begin_timestamp} to {files[-1].header.end_timestamp}"
+            )
+        return f"{about} in that time"
+
+
+def _offsets(searched: list[_Searched], key_hash: int, window_ms: tuple[int, int]) -> Iterator[int]:
+    """Log offsets under *key_hash*, newest first."""
+    for file, header, newest in searched:
+        yield from walk(header, file.slot(key_hash) if newest is None else newest, file.entry, key_hash, window_ms)
+
+
+def read_cold(log: CommitLog, log_offset: int) -> RecordView | None:
+    """The record at *log_offset*, through the descriptor; None where no record starts. Runs in a thread.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    file = log.find(log_offset)
+    if file is None or log_offset >= log.end:
+        return None
+    end = min(file.end, log.end)
+    size = int.from_bytes(file.pread(log_offset, min(log_offset + 4, end)), "big", signed=True)
+    if not 0 < size <= end - log_offset:
+        return None
+    try:
+        record = read_record(file.pread(log_offset, log_offset + size))
+    except FormatError:
+        return None
+    return record if record.log_offset == log_offset else None
