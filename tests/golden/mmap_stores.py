@@ -25,7 +25,13 @@ BROKER_KEYS = (
     Setting("storePathRootDir", "text", "", "Declared by the broker."),
 )
 # A file size, or a value that entries depend on: without them the store must not, or cannot, be opened.
-TAKEN_OVER = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel")
+TAKEN_OVER = (
+    "mappedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue",
+    "messageDelayLevel",
+    "maxHashSlotNum",
+    "maxIndexNum",
+)
 
 
 class _Found(dict[str, Any]):

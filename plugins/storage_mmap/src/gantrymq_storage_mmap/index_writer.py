@@ -77,6 +77,7 @@ class IndexWriter:
         self._behind = False  # the log has to be read
         self._piece: LogPiece | None = None
         self._chunk_bytes = CHUNK_BYTES
+        self._reading = False  # a thread reads the log
         self._sealing = False
         self._timer: Timer | None = None
         self._running = False
@@ -239,7 +240,7 @@ class IndexWriter:
 
     def _index_log(self) -> None:
         """One step over the log, or the start of reading its next piece."""
-        if self.busy:
+        if self._reading:
             return
         start = max(self.place.log_offset, self._log.min_offset)
         if start >= self._published:
@@ -248,6 +249,7 @@ class IndexWriter:
         piece = self._piece
         if piece is None or not piece.start <= start < piece.start + len(piece.data):
             self.busy += 1
+            self._reading = True
             self._workers.submit(
                 read_piece, self._log, start, self._published, self._chunk_bytes, done=self._have_piece
             )
@@ -266,6 +268,9 @@ class IndexWriter:
 
     def _have_piece(self, piece: LogPiece | None, error: BaseException | None) -> None:
         self.busy -= 1
+        self._reading = False
+        if not self._behind:
+            return
         self._piece = piece
         if error is not None:
             self._failed(self.place, f"the log cannot be read: {error}")

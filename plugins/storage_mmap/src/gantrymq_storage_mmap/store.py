@@ -335,7 +335,6 @@ class MmapStore:
                 "commitLogMinOffset": str(log.min_offset),
                 "commitLogMaxOffset": str(log.end),
                 "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
-                "indexBehindBytes": str(self._index.lag),
                 **({"damagedRecordsRefused": str(refused)} if (refused := self._reader.damaged.refused) else {}),
             },
         )
