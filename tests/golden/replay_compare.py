@@ -25,6 +25,7 @@ VARYING = {
     "clientAddr",
     "consumeTps",
     "counter",
+    "indexLastUpdateTimestamp",
     "lastTimestamp",
     "lastUpdateTimestamp",
     "remoteIP",
@@ -54,7 +55,12 @@ VARYING_FIGURES = {
     "remainHowManyDataToFlush",
     "runtime",
 }
-RECORDS = {RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE}
+RECORDS = {
+    RequestCode.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE,
+    RequestCode.QUERY_MESSAGE,
+    RequestCode.VIEW_MESSAGE_BY_ID,
+}
 
 
 class Difference(NamedTuple):

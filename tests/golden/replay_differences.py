@@ -55,8 +55,6 @@ NOT_BUILT = (
     Named(1, "SET_MESSAGE_REQUEST_MODE", "code", "pop", ours="1 *pop consumption is not built*"),
     Named(10, "CHECK_CLIENT_CONFIG", "code", "SQL92", ours="1 *by SQL92; no plugin serves this type*"),
     Named(385, "PULL_MESSAGE", "*", "SQL92", scenario="sql", ours="1 *by SQL92; no plugin serves this type*"),
-    Named(6, "QUERY_MESSAGE", "code", "the message index", ours="3 *the message index is not built*"),
-    Named(2, "VIEW_MESSAGE_BY_ID", "code", "look-up by id", ours="3 *looking messages up by id is not built*"),
     Named(1, "UPDATE_AND_CREATE_TOPIC", "code", "inner batches", ours="1 *queue.type=BatchCQ is not built*"),
     Named(1, "DELETE_EXPIRED_COMMITLOG", "code", "retention", ours="1 *deleting files of the log by age is not built*"),
     Named(1, "GET_BROKER_EPOCH_CACHE", "code", "the controller, which Java refuses here too (1)", ours="3 *not built*"),

@@ -87,6 +87,7 @@ def test_the_index_of_a_torn_log_holds_what_is_left(golden, golden_copy):
     scenario = golden_copy("crash/torn")
 
     async def look(store, report):
+        await settle(store, report)
         for (topic, key), offsets in expected(golden("crash/torn")).items():
             assert (await ask(store, topic, key))[0] == offsets[-64:]
 

@@ -205,6 +205,12 @@ class BrokerRefused(ClientError):
         self.address = address
 
 
+class NoMessageFound(ClientError):
+    """No broker of the topic found a message; says what each of them answered."""
+
+    response_code = 208
+
+
 class ConnectFailed(ClientError):
     """No connection to the peer could be made."""
 

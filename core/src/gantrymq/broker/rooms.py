@@ -31,6 +31,7 @@ from gantrymq.broker.wire.members import MemberRequests
 from gantrymq.broker.wire.offsets import OffsetRequests
 from gantrymq.broker.wire.progress import ProgressRequests
 from gantrymq.broker.wire.pull import PullRequests
+from gantrymq.broker.wire.query import QueryRequests
 from gantrymq.broker.wire.queue_entries import QueueEntryRequests
 from gantrymq.broker.wire.reset import ResetRequests
 from gantrymq.broker.wire.runtime import RuntimeRequests
@@ -116,6 +117,7 @@ class Rooms:
             MemberRequests(identity, store, topics, groups, clients),
             CounterRequests(identity, tables.stats),
             QueueEntryRequests(store, topics, clients),
+            QueryRequests(settings, store),
             AssignmentRequests(clients, plugins.allocations, self.cluster_queues.readable),
             MaintenanceRequests(store, topics),
         ):

@@ -71,6 +71,7 @@ SCHEMA: tuple[Setting, ...] = (
     _number("shortPollingTimeMills", 1000, "The hold when longPollingEnable=false, ms.", at_least=1, runtime=True),
     _flag("notifyConsumerIdsChangedEnable", True, "Tell members when a consumer group changes.", runtime=True),
     _flag("litePullMessageEnable", True, "Serve lite pull (361).", runtime=True),
+    _number("defaultQueryMaxNum", 32, "Most messages of one query by unique key.", at_least=1, runtime=True),
     _number("channelExpiredTimeout", 120000, "Forget a client without heartbeat for so long, ms.", at_least=1000),
     _number("flushConsumerOffsetInterval", 5000, "Save committed offsets this often, ms.", at_least=100),
     _flag(

@@ -24,7 +24,7 @@ COMMANDS = {
     "cluster": ("gantrymq.cli.cluster:cluster", "Show the brokers of each cluster with their load."),
     "topic": ("gantrymq.cli.topic:topic", "List, create, delete and look at topics."),
     "group": ("gantrymq.cli.group:group", "List, create, delete and look at consumer groups."),
-    "message": ("gantrymq.cli.message:message", "Send, pull and follow messages."),
+    "message": ("gantrymq.cli.message:message", "Send, pull, follow and find messages."),
     "plugins": ("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
     "config": ("gantrymq.cli.config:config", "Show settings, and explain one."),
 }

@@ -1,18 +1,17 @@
-"""``gantrymq message``: send, pull and follow messages."""
+"""``gantrymq message``: send, pull and follow messages; `message_query` finds them."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import Any
 
 import click
 
+from gantrymq.cli.message_query import query, view
+from gantrymq.cli.message_shown import show, time_ms
 from gantrymq.cli.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.cli.run import run, stop_requested
 from gantrymq.cli.topic import topic_option
@@ -41,7 +40,11 @@ type_option = click.option(
 
 @click.group()
 def message() -> None:
-    """Send, pull and follow messages."""
+    """Send, pull, follow and find messages."""
+
+
+message.add_command(query)
+message.add_command(view)
 
 
 @message.command()
@@ -103,12 +106,12 @@ def pull(
     """Print messages that are there, queue by queue, from the oldest on. Commits nothing."""
     if from_offset is not None and from_time is not None:
         raise click.UsageError("give --from-offset or --from-time, not both")
-    time_ms = _time_ms(from_time) if from_time is not None else None
+    from_ms = time_ms(from_time, "--from-time") if from_time is not None else None
 
     async def start_of(consumer: PullConsumer, at: MessageQueue) -> int:
         if from_offset is not None:
             return from_offset
-        return await consumer.min_offset(at) if time_ms is None else await consumer.offset_at(at, time_ms)
+        return await consumer.min_offset(at) if from_ms is None else await consumer.offset_at(at, from_ms)
 
     async def work() -> None:
         left = most
@@ -118,7 +121,7 @@ def pull(
                 stream = read(consumer, at, start, expression=expression, expression_type=expression_type)
                 async with aclosing(stream) as messages:
                     async for found in messages:
-                        _show(found, output)
+                        show(found, output)
                         left -= 1
                         if left == 0:
                             return
@@ -259,14 +262,14 @@ async def _print_until(
         async for found in stream:
             await arrived.put(found)
 
-    async def show() -> None:
+    async def show_all() -> None:
         shown = 0
         while most is None or shown < most:
-            _show(await arrived.get(), output)
+            show(await arrived.get(), output)
             shown += 1
 
     loop = asyncio.get_running_loop()
-    jobs: list[asyncio.Task[Any]] = [loop.create_task(asked_to_stop.wait()), loop.create_task(show())]
+    jobs: list[asyncio.Task[Any]] = [loop.create_task(asked_to_stop.wait()), loop.create_task(show_all())]
     jobs += [loop.create_task(forward(stream)) for stream in streams]
     try:
         done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
@@ -276,51 +279,3 @@ async def _print_until(
         for job in jobs:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
-
-
-def _show(found: ReceivedMessage, output: str) -> None:
-    if output == "json":
-        print_json(_as_json(found))
-        return
-    stored = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.store_timestamp / 1000))
-    marks = "".join(f" {name}={value}" for name, value in (("tags", found.tags), ("keys", found.keys)) if value)
-    where = f"{found.broker_name}:{found.queue_id} @{found.queue_offset}"
-    click.echo(f"{where} {stored}{marks} {found.body.decode('utf-8', 'backslashreplace')}")
-
-
-def _as_json(found: ReceivedMessage) -> dict[str, Any]:
-    """One message for scripts: ``body`` as text, or ``body_base64`` where it is not UTF-8."""
-    document: dict[str, Any] = {
-        "topic": found.topic,
-        "broker": found.broker_name,
-        "queue": found.queue_id,
-        "queue_offset": found.queue_offset,
-        "message_id": found.message_id,
-        "offset_id": found.offset_id,
-        "tags": found.tags,
-        "keys": found.keys,
-        "properties": found.properties,
-        "flag": found.flag,
-        "sys_flag": found.sys_flag,
-        "born_ms": found.born_timestamp,
-        "born_host": found.born_host,
-        "stored_ms": found.store_timestamp,
-        "store_host": found.store_host,
-        "reconsume_times": found.reconsume_times,
-    }
-    try:
-        document["body"] = found.body.decode("utf-8")
-    except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(found.body).decode()
-    return document
-
-
-def _time_ms(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(
-            f"{text!r} is neither a time such as '2026-11-21 10:00:00' nor milliseconds", param_hint="--from-time"
-        ) from None

@@ -55,10 +55,10 @@ class Connection(Protocol):
         """Close after what was handed over is written."""
 
 
-Handler = Callable[[Command, Connection], Command | Awaitable[Command] | None]
-"""Serves one request code: returns the response, an awaitable of it, or None when the response comes later through
-``connection.reply`` (or never, for oneway requests). A GantryError that is raised becomes the response with its code
-and text."""
+Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | None]
+"""Serves one request code: returns the response, an awaitable of it, or None (awaited or not) when the response comes
+later or came already through ``connection.reply`` (or never, for oneway requests). A GantryError that is raised becomes
+the response with its code and text."""
 
 
 class Interceptor(Protocol):

@@ -33,8 +33,6 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.ACK_MESSAGE: "pop consumption is",
     RequestCode.BATCH_ACK_MESSAGE: "pop consumption is",
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: "pop consumption is",
-    RequestCode.QUERY_MESSAGE: "the message index is",
-    RequestCode.VIEW_MESSAGE_BY_ID: "looking messages up by id is",
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
     RequestCode.RESUME_CHECK_HALF_MESSAGE: "transactional messages are",
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
@@ -110,14 +108,14 @@ class Dispatch:
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
-    async def _later(self, asked: Command, connection: Connection, response: Awaitable[Command]) -> None:
+    async def _later(self, asked: Command, connection: Connection, response: Awaitable[Command | None]) -> None:
         try:
             answer = await response
         except GantryError as error:
             answer = refusal(asked, error)
         except Exception as error:
             answer = _bug(asked, error)
-        if not asked.is_oneway and not connection.closed:
+        if answer is not None and not asked.is_oneway and not connection.closed:
             connection.reply(asked, answer)
 
 

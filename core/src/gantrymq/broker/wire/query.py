@@ -1,0 +1,59 @@
+"""Looking messages up: 12 by key, 33 by log offset. Records leave as the store gives them.
+
+Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.broker.query import query_messages, view_message
+from gantrymq.broker.wire.answers import refusal
+from gantrymq.config import Settings
+from gantrymq.errors import QueryNotFound
+from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, encode_head, response_to
+from gantrymq.remoting.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
+
+
+class QueryRequests:
+    """Serves look-ups."""
+
+    def __init__(self, settings: Settings, store: MessageStore) -> None:
+        self._settings = settings
+        self._store = store
+
+    def handlers(self) -> dict[int, Handler]:
+        """Request code to handler."""
+        return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
+
+    async def query(self, asked: Command, connection: Connection) -> Command | None:
+        """12: by key; a unique key is marked in the request, and then the broker says how many at most."""
+        header = QueryMessageRequest.from_ext(asked.ext)
+        limit = self._settings.number("defaultQueryMaxNum") if header.unique_key_query else header.max_num
+        window = header.begin_timestamp, header.end_timestamp
+        try:
+            found = await query_messages(self._store, header.topic, header.key, *window, limit)
+        except QueryNotFound as problem:
+            none = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+            return refusal(asked, problem, none.to_ext())
+        says = QueryMessageResponse(
+            index_last_update_timestamp=found.index_timestamp, index_last_update_phyoffset=found.index_log_offset
+        )
+        _send(asked, connection, found.records, says.to_ext())
+        return None
+
+    async def view(self, asked: Command, connection: Connection) -> None:
+        """33: the record at a log offset; the topic does not matter."""
+        header = ViewMessageByIdRequest.from_ext(asked.ext)
+        record = await view_message(self._store, header.offset)
+        _send(asked, connection, [record.raw], None)
+
+
+def _send(
+    asked: Command, connection: Connection, records: Sequence[bytes | memoryview], ext: dict[str, str] | None
+) -> None:
+    if not asked.is_oneway and not connection.closed:
+        head = encode_head(response_to(asked, 0, None, ext), sum(map(len, records)))
+        connection.reply_parts([head, *records])

@@ -1,0 +1,65 @@
+"""How the commands of ``gantrymq message`` print messages and read times."""
+
+from __future__ import annotations
+
+import base64
+import time
+from datetime import datetime
+from typing import Any
+
+import click
+
+from gantrymq.cli.output import print_json
+from gantrymq.model.message import ReceivedMessage
+
+__all__ = ["as_json", "show", "time_ms"]
+
+
+def show(found: ReceivedMessage, output: str) -> None:
+    """Print one message on a line: for people, or with *output* "json" for scripts."""
+    if output == "json":
+        print_json(as_json(found))
+        return
+    stored = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.store_timestamp / 1000))
+    marks = "".join(f" {name}={value}" for name, value in (("tags", found.tags), ("keys", found.keys)) if value)
+    where = f"{found.broker_name}:{found.queue_id} @{found.queue_offset}"
+    click.echo(f"{where} {stored}{marks} {found.body.decode('utf-8', 'backslashreplace')}")
+
+
+def as_json(found: ReceivedMessage) -> dict[str, Any]:
+    """One message for scripts: ``body`` as text, or ``body_base64`` where it is not UTF-8."""
+    document: dict[str, Any] = {
+        "topic": found.topic,
+        "broker": found.broker_name,
+        "queue": found.queue_id,
+        "queue_offset": found.queue_offset,
+        "message_id": found.message_id,
+        "offset_id": found.offset_id,
+        "tags": found.tags,
+        "keys": found.keys,
+        "properties": found.properties,
+        "flag": found.flag,
+        "sys_flag": found.sys_flag,
+        "born_ms": found.born_timestamp,
+        "born_host": found.born_host,
+        "stored_ms": found.store_timestamp,
+        "store_host": found.store_host,
+        "reconsume_times": found.reconsume_times,
+    }
+    try:
+        document["body"] = found.body.decode("utf-8")
+    except UnicodeDecodeError:
+        document["body_base64"] = base64.b64encode(found.body).decode()
+    return document
+
+
+def time_ms(text: str, option: str) -> int:
+    """A time as milliseconds, or as local time that `datetime` reads; *option* is named when it is neither."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is neither a time such as '2026-11-21 10:00:00' nor milliseconds", param_hint=option
+        ) from None

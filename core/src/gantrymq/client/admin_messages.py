@@ -1,0 +1,147 @@
+"""Administration of messages: finding them by key, by unique key and by offset id.
+
+Every broker of the topic is asked, its master where it has one. Brokers may answer with messages that only share the
+key's hash; those are left out here.
+
+Sources: apache/rocketmq client/.../impl/MQAdminImpl.java (queryMessage, viewMessage),
+common/.../message/MessageClientIDSetter.java (getNearlyTimeFromID).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gantrymq.client.admin import Admin
+from gantrymq.client.decoding import received_from
+from gantrymq.errors import BrokerRefused, ClientError, FormatError, NoMessageFound, NoRoute
+from gantrymq.model.hosts import format_address
+from gantrymq.model.ids import parse_offset_id, parse_unique_id
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers import QueryMessageRequest, ViewMessageByIdRequest
+
+__all__ = ["FOREVER_MS", "MessageAdmin"]
+
+FOREVER_MS = 2**63 - 1
+UNIQUE_MARGIN_MS = 13 * 3_600_000  # a client's local time may be that far from ours
+MOST_BY_UNIQUE_KEY = 32
+
+
+class MessageAdmin(Admin):
+    """An `Admin` that finds messages."""
+
+    async def query_message(
+        self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
+    ) -> list[ReceivedMessage]:
+        """Messages of *topic* with *key* among their keys, by store time.
+
+        Args:
+            topic: where they were sent to.
+            key: one of their keys, or their unique key.
+            begin_ms: first store time wanted; brokers know it to the second.
+            end_ms: last store time wanted.
+            limit: of each broker the newest so many; brokers allow 64 unless set otherwise.
+
+        Raises:
+            NoMessageFound: there is none; says what each broker answered.
+            NoRoute: no name server knows the topic.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no broker answered, and one for this reason.
+        """
+        return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key)
+
+    async def query_unique(self, topic: str, unique_key: str, begin_ms: int | None = None) -> list[ReceivedMessage]:
+        """Messages of *topic* with a client's unique id; several where one was sent twice or in a batch.
+
+        Args:
+            topic: where they were sent to.
+            unique_key: a client's unique id.
+            begin_ms: first store time wanted; None for shortly before the time that the id tells.
+
+        Raises:
+            as `query_message`.
+        """
+        if begin_ms is None:
+            begin_ms = self._made(unique_key)
+        request = _request(topic, unique_key, begin_ms, FOREVER_MS, MOST_BY_UNIQUE_KEY)
+        request.unique_key_query = True
+        return await self._query(request, _is_unique)
+
+    async def view_message(self, offset_id: str) -> ReceivedMessage:
+        """The message with an offset id, asked of the broker that the id names.
+
+        Raises:
+            ClientError: *offset_id* is none.
+            BrokerRefused: code 1, the broker has no message there.
+            ConnectFailed, ConnectionLost, CallTimeout: it does not answer.
+        """
+        try:
+            host, port, log_offset = parse_offset_id(offset_id)
+        except ValueError as problem:
+            raise ClientError(str(problem)) from None
+        address = format_address(host, port)
+        reply = await self._ask(
+            address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
+        )
+        found = list(received_from(reply.payload, ""))
+        if len(found) != 1:
+            raise FormatError(f"{address} answered a look-up by id with {len(found)} messages")
+        return found[0]
+
+    def _made(self, unique_key: str) -> int:
+        """A time before which no message with that id was stored; 0 for an id that does not tell."""
+        try:
+            parts = parse_unique_id(unique_key)
+        except ValueError:
+            return 0
+        clock = self._started().world.clock
+        now = clock.now_ms()
+        return max(parts.time_ms(now, clock.utc_offset_ms(now)) - UNIQUE_MARGIN_MS, 0)
+
+    async def _query(
+        self, request: QueryMessageRequest, matches: Callable[[ReceivedMessage, str], bool]
+    ) -> list[ReceivedMessage]:
+        topic, key = request.topic, request.key
+        route = await self.route(topic)
+        brokers = [(broker.name, address) for broker in route.brokers if (address := broker.readable()) is not None]
+        if not brokers:
+            raise NoRoute(f"topic {topic} has no broker that can be asked")
+        answers = await asyncio.gather(
+            *(self._ask(address, RequestCode.QUERY_MESSAGE, request) for _, address in brokers), return_exceptions=True
+        )
+        found: list[ReceivedMessage] = []
+        reasons: list[str] = []
+        failures: list[ClientError] = []
+        for (name, _), answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, BrokerRefused) and answer.response_code == ResponseCode.QUERY_NOT_FOUND:
+                reasons.append(f"{name}: {answer.remark}")
+            elif isinstance(answer, ClientError):
+                failures.append(answer)
+                reasons.append(str(answer))
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                all_found = list(received_from(answer.payload, name))
+                right = [each for each in all_found if each.topic == topic and matches(each, key)]
+                found += right
+                if not right:
+                    reasons.append(f"{name}: {len(all_found)} messages have the same hash and another key")
+        if len(failures) == len(brokers):
+            raise failures[0]
+        if not found:
+            raise NoMessageFound(f"topic {topic} has no message with key {key}; " + "; ".join(reasons))
+        return sorted(found, key=lambda each: each.store_timestamp)
+
+
+def _request(topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryMessageRequest:
+    return QueryMessageRequest(
+        topic=topic, key=key, max_num=limit, begin_timestamp=begin_ms, end_timestamp=end_ms, unique_key_query=False
+    )
+
+
+def _has_key(message: ReceivedMessage, key: str) -> bool:
+    return key in (message.keys or "").split(" ") or _is_unique(message, key)
+
+
+def _is_unique(message: ReceivedMessage, key: str) -> bool:
+    return message.properties.get("UNIQ_KEY") == key
