@@ -23,6 +23,10 @@ WORDS = "the sentence is ours, the code is Java's"
 NO_TIMERS = "timers are not built, so their topic is not made"
 OWN_NAME = "5.3.3 takes the topic's own name for a group"
 EARLIER = "the golden run asked before the group had met what came, and committed"
+OWN_TRACK = (
+    "- MessageTrack [[]consumerGroup=GoldenLive, *",
+    "- See https://rocketmq.apache.org/docs/bestPractice/06FAQ *",
+)
 
 DIFFERENT = (
     Named("02-updateTopic", WORDS, ("- Caused by: *CODE: 29 DESC: The spec*", "+ Caused by: *CODE: 29 DESC: *")),
@@ -31,14 +35,9 @@ DIFFERENT = (
     Named("06-topicList", NO_TIMERS, ("- DefaultCluster rmq_sys_wheel_timer",)),
     Named("06-topicList", OWN_NAME, ("- DefaultCluster GoldenLive GoldenLive",)),
     Named("13-consumerProgress", EARLIER, ("+ %RETRY%CG_live broker-a 0 0 0 0 0 N/A",)),
-    Named(
-        "25-queryMsgByOffset",
-        OWN_NAME,
-        (
-            "- MessageTrack [[]consumerGroup=GoldenLive, *",
-            "- See https://rocketmq.apache.org/docs/bestPractice/06FAQ *",
-        ),
-    ),
+    Named("21-queryMsgById", OWN_NAME, OWN_TRACK),
+    Named("24-queryMsgByUniqueKey", OWN_NAME, (*OWN_TRACK, "+ MessageTrack [[]consumerGroup=CG_live*")),
+    Named("25-queryMsgByOffset", OWN_NAME, OWN_TRACK),
     Named("32-clusterList", "the version is ours", ("- *V5_3_3*", "+ *GantryMQ*")),
     Named(
         "34-brokerStatus", "the version is ours", ("- brokerVersionDesc : V5_3_3", "+ brokerVersionDesc : GantryMQ *")

@@ -10,6 +10,7 @@ from typing import Any
 DATA = Path(__file__).parent / "data" / "mqadmin.json.xz"
 
 NAMESRV, BROKER = "127.0.0.2:29876", "127.0.0.2:20911"  # of the golden run
+OFFSET_ID, UNIQUE_KEY = "7F000002000051AF0000000000000000", "7F00000118E54E0E2F2A688CF40D0000"  # its first message
 
 _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d+)?"), "TIME"),

@@ -46,7 +46,6 @@ BACK = {"offset": "0", "group": "interop", "delayLevel": "0", "originTopic": TOP
 POP = {**GROUP, "maxMsgNums": "1", "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}
 ACK = {**GROUP, "extraInfo": "", "offset": "0"}
 END = {"producerGroup": "interop", "tranStateTableOffset": "0", "commitLogOffset": "0", "commitOrRollback": "8"}
-KEYS = {"topic": TOPIC, "key": "k", "maxNum": "10", "beginTimestamp": "0", "endTimestamp": "9999999999999"}
 
 
 def _property(name: str, value: str) -> dict[str, str]:
@@ -75,8 +74,6 @@ TABLE = (
     NotBuilt("pop consumption: pop", 200050, POP, 3, "pop consumption is not built in this version"),
     NotBuilt("pop consumption: acknowledgement", 200051, ACK, 3, "pop consumption is not built in this version"),
     NotBuilt("SQL92 filters", 11, PULL, 1, "the broker does not support consumer to filter message by SQL92"),
-    NotBuilt("index queries: messages by key", 12, KEYS, 3, "the message index is not built in this version"),
-    NotBuilt("messages by offset id", 33, {"offset": "0"}, 3, "looking messages up by id is not built in this version"),
     NotBuilt("request and reply", 324, SEND, 3, "request and reply is not built in this version"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not built in this version"),
     NotBuilt("users and permissions", 3001, {}, 3, "access control is not built in this version"),

@@ -1,8 +1,7 @@
 """The official admin tool 5.3.3 on our name server and broker: it prints what it printed for Java's.
 
 The commands are those of a golden run, in its order, beside the same clients and messages; what remains different is
-in the table of mqadmin_differences.py. Commands that look messages up by id, or need the message index, the controller
-or access control are not among them.
+in the table of mqadmin_differences.py. Commands that need the controller or access control are not among them.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +12,10 @@ import pytest
 from harness import GantryServer, MqAdmin, create_topic
 from harness.polling import wait_until
 from mqadmin_differences import result_of, unmet, unnamed
-from mqadmin_shapes import BROKER, NAMESRV, difference, golden
+from mqadmin_shapes import BROKER, NAMESRV, OFFSET_ID, UNIQUE_KEY, difference, golden
+
+from gantrymq.model.hosts import pack_host, parse_address
+from gantrymq.model.ids import offset_id
 
 pytestmark = pytest.mark.interop
 
@@ -48,8 +50,16 @@ def ours(server: GantryServer, tool: MqAdmin, command: dict[str, Any]) -> str:
         wait_for_progress(server, tool, "%RETRY%")
     elif name == "35-brokerConsumeStats":
         wait_for_progress(server, tool, "Consume Diff Total: 0")
-    addresses = {NAMESRV: server.namesrv, BROKER: server.broker_address}
-    return tool.run(*(addresses.get(word, word) for word in command["command"]), *PINNED.get(name, ()))
+    words = {NAMESRV: server.namesrv, BROKER: server.broker_address}
+    if name.split("-")[1].startswith("queryMsg"):
+        words |= ids(server, tool)
+    return tool.run(*(words.get(word, word) for word in command["command"]), *PINNED.get(name, ()))
+
+
+def ids(server: GantryServer, tool: MqAdmin) -> dict[str, str]:
+    """Ids of the golden run's first message to those of ours, which is the first in the log too."""
+    row = tool.run("queryMsgByKey", "-n", server.namesrv, "-t", TOPIC, "-k", "live0").splitlines()[1]
+    return {UNIQUE_KEY: row.split()[0], OFFSET_ID: offset_id(pack_host(*parse_address(server.broker_address)), 0)}
 
 
 def wait_for_progress(server: GantryServer, tool: MqAdmin, *words: str) -> None:

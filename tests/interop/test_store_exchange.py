@@ -1,35 +1,49 @@
 """A store that we wrote opens in a Java broker, and the reverse."""
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from checks import assert_same_messages, wait_for_bodies
-from harness import Driver, GantryServer, JavaBroker, JavaNameServer
+from harness import Driver, GantryServer, JavaBroker, JavaNameServer, MqAdmin
 from harness.java_servers import SMALL_STORE
 from harness.process import Event
 
 from gantrymq.formats.record import read_record
+from gantrymq.model.hosts import pack_host, parse_address
+from gantrymq.model.ids import offset_id
 
 pytestmark = pytest.mark.interop
 
 JAVA = "5.3.3"
-# Small enough that the messages below fill several files of the log and of each queue.
-SETTINGS = {**SMALL_STORE, "mappedFileSizeCommitLog": "262144", "mappedFileSizeConsumeQueue": "600"}
+# Small enough that the messages below fill several files of the log, of each queue, and of the index.
+SETTINGS = {
+    **SMALL_STORE,
+    "mappedFileSizeCommitLog": "262144",
+    "mappedFileSizeConsumeQueue": "600",
+    "maxHashSlotNum": "50",
+    "maxIndexNum": "200",
+}
 QUEUES = 4
+HERE_ONLY = ("OffsetID:", "Message Body Path:")  # where a broker runs, and where the tool does
 
 
 def test_a_java_broker_opens_our_store_and_we_open_it_again(tmp_path: Path, topic: str) -> None:
     with GantryServer.both(tmp_path / "ours", settings=SETTINGS) as server:
         written = _write(Driver(JAVA, tmp_path / "first", server.namesrv), topic)
+        answers = _look_up(tmp_path / "tool1", server.namesrv, server.broker_address, topic, written)
         store = server.store
         assert server.stop() == 0
     assert len(list((store / "commitlog").iterdir())) > 1
+    assert len(list((store / "index").iterdir())) > 1
     assert not (store / "abort").exists()
 
-    added = _read_and_add_with_java(tmp_path, store, topic, written)
+    added = _read_and_add_with_java(tmp_path, store, topic, written, answers)
 
     with GantryServer.both(tmp_path / "again", store=store, settings=SETTINGS) as server:
         _assert_all(Driver(JAVA, tmp_path / "third", server.namesrv), topic, [*written, *added])
+        assert _look_up(tmp_path / "tool3", server.namesrv, server.broker_address, topic, written) == answers
+        _look_up(tmp_path / "tool4", server.namesrv, server.broker_address, topic, added)
 
 
 def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
@@ -44,13 +58,16 @@ def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
             wait_for_bodies([consumer], written)
             consumer.close_input()
             consumer.finish()
+        answers = _look_up(tmp_path / "tool1", namesrv.address, broker.address, topic, written)
         store = broker.store
 
     with GantryServer.both(tmp_path / "ours", store=store, settings=SETTINGS) as server:
         driver = Driver(JAVA, tmp_path / "second", server.namesrv)
         _assert_all(driver, topic, written)
+        assert _look_up(tmp_path / "tool2", server.namesrv, server.broker_address, topic, written) == answers
         added = driver.produce(topic, 40, body_prefix="added")
         _assert_all(driver, topic, [*written, *added])
+        _look_up(tmp_path / "tool3", server.namesrv, server.broker_address, topic, added)
         with driver.push(topic, group) as consumer:
             # The group's progress came with the store: it gets only what is new.
             assert_same_messages(added, wait_for_bodies([consumer], added))
@@ -124,17 +141,52 @@ def _write(driver: Driver, topic: str) -> list[Event]:
     return [*single, *packed, *({**e, "msgId": None} for e in batch)]
 
 
-def _read_and_add_with_java(tmp_path: Path, store: Path, topic: str, written: list[Event]) -> list[Event]:
-    """Open *store* in a Java broker, find everything, add messages, and stop it cleanly."""
+def _read_and_add_with_java(
+    tmp_path: Path, store: Path, topic: str, written: list[Event], answers: list[str]
+) -> list[Event]:
+    """Open *store* in a Java broker, find everything, by key too, add messages, and stop it cleanly."""
     with (
         JavaNameServer(JAVA, tmp_path / "namesrv") as namesrv,
-        JavaBroker(JAVA, tmp_path / "java", namesrv.address, store=store, settings=SETTINGS),
+        JavaBroker(JAVA, tmp_path / "java", namesrv.address, store=store, settings=SETTINGS) as broker,
     ):
         driver = Driver(JAVA, tmp_path / "second", namesrv.address)
         _assert_all(driver, topic, written)
+        assert _look_up(tmp_path / "tool2", namesrv.address, broker.address, topic, written) == answers
         added = driver.produce(topic, 40, body_prefix="added")
         _assert_all(driver, topic, [*written, *added])
     return added
+
+
+def _look_up(scratch: Path, namesrv: str, broker: str, topic: str, sent: list[Event]) -> list[str]:
+    """What the admin tool finds by keys, unique keys, places in the log, and in windows of time.
+
+    Every tenth message with an id is asked for; ids that name a place are made for *broker*, wherever it was stored.
+    """
+    chosen = [each for each in sent if each["msgId"] is not None][::10]
+    assert len(chosen) > 3
+    here = pack_host(*parse_address(broker))
+    with MqAdmin(JAVA, scratch, namesrv) as tool:
+
+        def run(command: str, *words: str) -> str:
+            text = tool.run(command, "-n", namesrv, "-t", topic, *words)
+            return "\n".join(line for line in text.splitlines() if not line.startswith(HERE_ONLY))
+
+        answers = []
+        for each in chosen:
+            by_id = run("queryMsgByUniqueKey", "-i", each["msgId"])
+            assert f"Queue Offset:        {each['queueOffset']}" in by_id
+            place = int(next(line for line in by_id.splitlines() if line.startswith("CommitLog Offset:")).split()[-1])
+            answers += [by_id, run("queryMsgById", "-i", offset_id(here, place))]
+            stored = next(line for line in by_id.splitlines() if line.startswith("Store Timestamp:"))
+            at_ms = round(datetime.strptime(stored[21:], "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000)
+            if each["keys"]:
+                found = run("queryMsgByKey", "-k", each["keys"])
+                assert each["msgId"] in found
+                answers.append(found)
+                for begin, end in ((at_ms - 2000, at_ms + 2000), (0, at_ms - 60_000), (at_ms + 60_000, 2 * at_ms)):
+                    answers.append(run("queryMsgByKey", "-k", each["keys"], "-b", str(begin), "-e", str(end)))
+        answers.append(run("queryMsgByKey", "-k", "nobody-has-this-key"))
+    return answers
 
 
 def _assert_all(driver: Driver, topic: str, expected: list[Event]) -> None:

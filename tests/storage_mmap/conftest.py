@@ -11,6 +11,10 @@ import attrs
 import pytest
 
 from gantrymq.config import Setting, Settings
+from gantrymq.formats.check import check_place
+from gantrymq.formats.index import IndexHeader, IndexLayout, write_header
+from gantrymq.formats.index_hash import index_hash, index_keys
+from gantrymq.formats.index_table import IndexTable
 from gantrymq.interfaces import StoreContext
 from gantrymq.testing.store_contract_bench import StandingClock, StoreBench
 from gantrymq.world.real import RealFiles, real_world
@@ -207,6 +211,33 @@ class Rig:
 
     def queue(self, topic="T", queue_id=0, start=0):
         return self.root / "consumequeue" / topic / str(queue_id) / f"{start:020d}"
+
+    def index(self):
+        """Contents of the index files by name, oldest first."""
+        folder = self.root / "index"
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.exists() else {}
+
+    def index_of_log(self, slots, entries):
+        """What the index files must hold, oldest first, by the log's records."""
+        layout = IndexLayout(slots, entries)
+        rows = []
+        for path in sorted((self.root / "commitlog").iterdir()):
+            data, place = memoryview(path.read_bytes()), 0
+            while (record := check_place(data, place, int(path.name) + place).record) is not None:
+                place += record.total_size
+                for key in index_keys(bytes(record.properties_bytes), record.sys_flag):
+                    rows.append((index_hash(record.topic, key.decode()), record.log_offset, record.store_timestamp))
+        files, header = [], IndexHeader()
+        while rows:
+            table = IndexTable(layout, header)
+            put = table.put(*(list(column) for column in zip(*rows, strict=True)))
+            data = bytearray(layout.file_bytes)
+            data[:40] = write_header(table.header)
+            data[40 : layout.entry_at(0)] = table.slot_bytes(0, slots)
+            data[layout.entry_at(1) : layout.entry_at(1) + len(put.entries)] = put.entries
+            files.append(bytes(data))
+            rows, header = rows[put.taken :], table.header.following()
+        return files
 
     def patch(self, path, position, data):
         with open(path, "r+b") as file:

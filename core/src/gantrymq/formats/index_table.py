@@ -42,7 +42,7 @@ class IndexTable:
 
     def load(self, first: int, data: bytes) -> None:
         """Take over slots from *first* on, as a file holds them."""
-        if any(data):
+        if data != bytes(len(data)):
             self._slots[first : first + len(data) // SLOT_BYTES] = _swapped(array("i", data))
 
     @property

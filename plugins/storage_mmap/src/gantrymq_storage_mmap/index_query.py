@@ -62,7 +62,7 @@ class IndexReader:
             StoreError: the disk cannot be read.
         """
         writer = self._writer
-        complete = writer.catch_up()
+        complete = await writer.catch_up()
         key_hash = index_hash(topic, key)
         searched: list[_Searched] = []
         for file in reversed(writer.files):

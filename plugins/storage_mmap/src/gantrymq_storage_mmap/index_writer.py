@@ -14,6 +14,7 @@ Source: apache/rocketmq store/.../index/IndexService.java (buildIndex, getAndCre
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ PAUSE_S = 0.002  # what was published meanwhile is indexed together
 RETRY_S = 1.0
 STEP_MESSAGES = 256  # of one turn of the event loop: under a millisecond
 QUERY_STEPS = 16  # that a query does at once, to see what was sent a moment ago
+SOON_BYTES = 8 * 1024 * 1024  # of log that a query waits for
 MOST_WAITING = 100_000  # messages; more are left to be read from the log
 NOTE_BYTES = 1024 * 1024  # a stop notes its place when the next start would have to read more than this
 
@@ -79,6 +81,7 @@ class IndexWriter:
         self._chunk_bytes = CHUNK_BYTES
         self._reading = False  # a thread reads the log
         self._sealing = False
+        self._waiters: list[asyncio.Future[None]] = []  # queries
         self._timer: Timer | None = None
         self._running = False
 
@@ -101,8 +104,7 @@ class IndexWriter:
         """
         if not self._running:
             return
-        self._running = False
-        self._disarm()
+        self.halt()
         while self._waiting and not self._behind:
             self._index_waiting()
         await self.quiet()
@@ -129,6 +131,7 @@ class IndexWriter:
         """End the background work and leave everything as it is."""
         self._running = False
         self._disarm()
+        self._wake()
 
     def close(self) -> None:
         """Close every file."""
@@ -155,8 +158,12 @@ class IndexWriter:
         """Bytes of published log that are not indexed, and not about to be."""
         return self._published - self.place.log_offset if self._behind else 0
 
-    def catch_up(self) -> bool:
-        """Index what waits in memory; True when that is all there is to index, so that a query sees everything."""
+    async def catch_up(self) -> bool:
+        """Index what waits in memory, and wait for a log that is soon read; True when a query now sees everything."""
+        if self._behind and not self.failure and self.lag <= SOON_BYTES:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
         for _ in range(QUERY_STEPS):
             if self._behind or not self._waiting:
                 break
@@ -245,6 +252,7 @@ class IndexWriter:
         start = max(self.place.log_offset, self._log.min_offset)
         if start >= self._published:
             self._behind, self._piece = False, None
+            self._wake()
             return
         piece = self._piece
         if piece is None or not piece.start <= start < piece.start + len(piece.data):
@@ -350,7 +358,15 @@ class IndexWriter:
             self._tell(f"{failure}; messages are stored all the same, and found by key once it is well again")
         self.failure = failure
         self._fall_behind(place)
+        self._wake()
         self._arm(RETRY_S)
+
+    def _wake(self) -> None:
+        """Tell queries that the log is read to its end, or cannot be."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _fall_behind(self, place: IndexPlace) -> None:
         """Forget what waits; the log is read from *place* on."""

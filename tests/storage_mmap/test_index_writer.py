@@ -1,0 +1,323 @@
+"""The index while it is filled: in batches, across files, behind and caught up, on a disk that fails."""
+
+import asyncio
+import json
+
+import pytest
+
+from gantrymq.formats.checkpoint import decode_checkpoint
+from gantrymq.formats.index import read_header
+from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed, message
+from gantrymq_storage_mmap import index_writer
+
+SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
+
+
+def checkpoint(rig):
+    return decode_checkpoint((rig.root / "checkpoint").read_bytes())
+
+
+async def caught_up(bench):
+    """Wait until the index holds everything."""
+    assert "being caught up" not in (await bench.query("no-such-key"))[1]
+
+
+async def until(condition):
+    """Let the event loop turn until *condition* holds."""
+    for _ in range(1_000_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come about")
+
+
+async def send(bench, count, first=0):
+    """Messages with two keys and a unique key each, and one in four without any."""
+    for n in range(first, first + count):
+        bench.clock.now = START_MS + n * 700
+        await bench.add(message(body=b"-") if n % 4 == 3 else keyed(b"%d" % n, f"all k{n}", f"U{n}"))
+
+
+def test_files_are_filled_and_followed_by_others(rig):
+    async def case(bench):
+        await send(bench, 20)
+        assert bodies((await bench.query("all"))[0]) == [b"%d" % n for n in range(20) if n % 4 != 3]
+        await bench.restart()
+        assert list(rig.index().values()) == rig.index_of_log(5, 8)
+        await send(bench, 5, 20)
+        assert bodies((await bench.query("k24"))[0]) == [b"24"]
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+    assert len(rig.index()) == 9
+
+
+@pytest.mark.parametrize("step", [1, 3, 256])
+def test_one_publication_may_be_larger_than_a_step(rig, monkeypatch, step):
+    monkeypatch.setattr(index_writer, "STEP_MESSAGES", step)
+
+    async def case(bench):
+        await bench.add(*[keyed(b"%d" % n, "all", f"U{n}") for n in range(50)])
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_nothing_is_indexed_in_the_turn_of_a_publication(rig):
+    async def case(bench):
+        await bench.add(keyed(b"1", "k"))
+        assert rig.index() == {}
+        await until(rig.index)
+        await bench.query("k")
+
+    rig.run(case, **SMALL)
+
+
+def test_a_full_file_is_durable_and_the_checkpoint_says_so(rig):
+    async def case(bench):
+        await send(bench, 3)
+        assert checkpoint(rig).index_timestamp == 0 if (rig.root / "checkpoint").exists() else True
+        await bench.query("all")
+        (name, first), *_ = rig.index().items()
+        assert read_header(first).index_count == 8
+        assert checkpoint(rig).index_timestamp == read_header(first).end_timestamp == START_MS + 1400
+        assert first == rig.index_of_log(5, 8)[0]
+        assert len(name) == 17
+
+    rig.run(case, **SMALL)
+
+
+def test_names_grow_though_the_clock_stands(rig):
+    async def case(bench):
+        await bench.add(*[keyed(b"%d" % n, "all", f"U{n}") for n in range(12)])
+
+    rig.run(case, **SMALL)
+    first, *others = (int(name) for name in rig.index())
+    assert others == [first + 1, first + 2, first + 3]
+
+
+def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
+    async def case(bench):
+        await send(bench, 20)
+
+    rig.run(case, messageIndexEnable=False, **SMALL)
+    assert rig.index() == {}
+
+    async def later(bench):
+        monkeypatch.setattr(index_writer, "SOON_BYTES", 0)
+        assert "being caught up; ask again" in (await bench.query("k4"))[1]
+        monkeypatch.undo()
+        await caught_up(bench)
+        assert bodies((await bench.query("k4"))[0]) == [b"4"]
+        await send(bench, 2, 20)
+
+    rig.run(later, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+@pytest.mark.parametrize("chunk", [8, 100, 8192])
+def test_the_log_is_read_in_pieces_that_may_be_smaller_than_a_record(rig, monkeypatch, chunk):
+    monkeypatch.setattr(index_writer, "CHUNK_BYTES", chunk)
+
+    async def case(bench):
+        await send(bench, 10)
+        await bench.add(keyed(b"x" * 5000, "large"), keyed(b"y" * 4000, "next file"))
+
+    rig.run(case, messageIndexEnable=False, **SMALL)
+
+    async def later(bench):
+        await caught_up(bench)
+
+    rig.run(later, **SMALL)
+    assert len(list((rig.root / "commitlog").iterdir())) > 1
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_what_comes_while_it_is_caught_up_is_indexed_once(rig):
+    async def case(bench):
+        await send(bench, 12)
+
+    rig.run(case, messageIndexEnable=False, **SMALL)
+
+    async def later(bench):
+        for n in range(12, 16):
+            await send(bench, 1, n)
+            await asyncio.sleep(0)
+        await caught_up(bench)
+        await send(bench, 4, 16)
+
+    rig.run(later, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_what_a_stop_leaves_unread_is_read_by_the_next_start(rig):
+    async def case(bench):
+        await send(bench, 20)
+
+    rig.run(case, messageIndexEnable=False, **SMALL)
+
+    async def stopped_at_once(bench):
+        pass
+
+    rig.run(stopped_at_once, **SMALL)
+    rig.run(caught_up, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
+    monkeypatch.setattr(index_writer, "MOST_WAITING", 5)
+
+    async def case(bench):
+        await send(bench, 20)
+        assert bench.store._index.lag > 0
+        await caught_up(bench)
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+# --- a disk that fails ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["pwrite", "create", "truncate", "make_dirs"])
+def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, method):
+    monkeypatch.setattr(index_writer, "RETRY_S", 0.0)
+
+    async def case(bench):
+        await send(bench, 4)
+        if method != "make_dirs":
+            await bench.query("all")
+        rig.faults.only, rig.faults.failing = "index", {method: rig.NO_SPACE}
+        await send(bench, 8, 4)
+        problem = (await bench.query("k10"))[1]
+        assert "the index cannot be written" in problem
+        assert "No space left" in problem
+        assert len([said for said in rig.said if "No space left" in said]) == 1
+        assert bench.store.refusal() is None
+        rig.faults.failing = {}
+        await until(lambda: not bench.store._index.lag)
+        assert bodies((await bench.query("k10"))[0]) == [b"10"]
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(rig, monkeypatch):
+    monkeypatch.setattr(index_writer, "RETRY_S", 0.0)
+
+    async def case(bench):
+        rig.faults.only, rig.faults.failing = "index", {}
+        await bench.add(keyed(b"1", "a b c d", "U"))
+        await bench.query("a")
+        await bench.add(keyed(b"2", "a b c d e f", "U"))
+        rig.faults.failing = {"create": rig.NO_SPACE}
+        assert (await bench.query("f"))[1]
+        assert bench.store._index.place.keys == 2  # seven fit the first file
+        rig.faults.failing = {}
+        await until(lambda: not bench.store._index.lag)
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_a_full_file_that_cannot_be_made_durable_is_told_and_tried_again(rig):
+    async def case(bench):
+        rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
+        await send(bench, 4)
+        assert bodies((await bench.query("k1"))[0]) == [b"1"]
+        assert any("could not be made durable" in said for said in rig.said)
+        rig.faults.failing = {}
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+    assert not (rig.root / "abort").exists()
+    assert checkpoint(rig).index_timestamp == START_MS + 1400
+
+
+def test_a_stop_that_cannot_make_the_index_durable_leaves_abort(rig):
+    async def case(bench):
+        await send(bench, 3)
+        rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
+
+    rig.run(case, **SMALL)
+    assert (rig.root / "abort").exists()
+    rig.faults.failing = {}
+    rig.run(caught_up, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+# --- old files ------------------------------------------------------------------------------------------------------
+
+
+def test_files_below_the_log_are_removed_but_never_the_newest(rig):
+    async def case(bench):
+        await send(bench, 16)
+        await bench.query("all")
+        files = {name: read_header(data) for name, data in rig.index().items()}
+        assert len(files) == 6
+        second = list(files.values())[1]
+        assert bench.store.delete_index_before(second.end_offset) == 1
+        assert list(rig.index()) == list(files)[1:]
+        assert bench.store.delete_index_before(second.end_offset) == 0
+        assert bench.store.delete_index_before(1 << 62) == 4
+        assert list(rig.index()) == list(files)[-1:]
+        assert (await bench.query("k0"))[1]
+        assert bodies((await bench.query("k14"))[0]) == [b"14"]
+
+    rig.run(case, **SMALL)
+
+
+def test_a_file_that_a_query_reads_is_removed_afterwards(rig):
+    async def case(bench):
+        await send(bench, 16)
+        await bench.query("all")
+        bench.store._index.reading(1)
+        old = bench.store._index.files[0]
+        bench.store.delete_index_before(1 << 62)
+        assert old.entry(1).log_offset == 0
+        assert len(rig.index()) == 6
+        bench.store._index.reading(-1)
+        assert len(rig.index()) == 1
+
+    rig.run(case, **SMALL)
+
+
+# --- the note -------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_end_without_keys_is_not_read_again(rig, monkeypatch):
+    monkeypatch.setattr(index_writer, "NOTE_BYTES", 1000)
+
+    async def case(bench):
+        await send(bench, 3)
+        await bench.add(*[message(body=b"-" * 100) for _ in range(20)])
+
+    rig.run(case, **SMALL)
+    note = json.loads((rig.root / "indexPosition.json").read_text())
+    assert note["newest"] == max(rig.index())
+
+    async def later(bench):
+        assert bench.store._index.place.log_offset == note["offset"] == bench.store.state().max_log_offset
+        await send(bench, 3, 3)
+
+    rig.run(later, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+    async def after(bench):
+        assert bench.store._index.place.log_offset < bench.store.state().max_log_offset
+
+    rig.run(after, **SMALL)  # the newest file is another one now
+
+
+def test_a_note_counts_only_beside_the_file_it_names(rig, monkeypatch):
+    monkeypatch.setattr(index_writer, "NOTE_BYTES", 1000)
+
+    async def case(bench):
+        await send(bench, 3)
+        await bench.add(*[message(body=b"-" * 100) for _ in range(20)])
+
+    rig.run(case, **SMALL)
+    for path in (rig.root / "index").iterdir():
+        path.unlink()
+    rig.run(caught_up, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
