@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.model.ids import OffsetIds, UniqueIds, month_around, offset_id, parse_offset_id
+from gantrymq.model.hosts import pack_host
+from gantrymq.model.ids import (
+    OffsetIds,
+    UniqueIds,
+    is_offset_id,
+    month_around,
+    offset_id,
+    parse_offset_id,
+    parse_unique_id,
+)
 
 HOUR_MS = 3_600_000
 NOV_14 = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
@@ -55,3 +64,35 @@ def test_offset_ids_of_a_host_are_those_of_the_single_function():
     host = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
     assert OffsetIds(host).of(200) == offset_id(host, 200) == "7F00000100002A9F00000000000000C8"
     assert parse_offset_id(offset_id(host, 200)) == ("127.0.0.1", 10911, 200)
+
+
+@pytest.mark.parametrize(("address", "host"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1")])
+def test_an_offset_id_names_broker_and_place(address, host):
+    text = offset_id(pack_host(address, 10911), 1 << 40)
+    assert parse_offset_id(text) == (host, 10911, 1 << 40)
+    assert is_offset_id(text)
+
+
+def test_a_unique_id_is_no_offset_id():
+    assert not is_offset_id(UniqueIds(bytes([127, 0, 0, 1]), 1, 1, Clock(NOV_14)).next())
+    assert not is_offset_id("7F0000020000")
+    assert not is_offset_id("x" * 32)
+
+
+@pytest.mark.parametrize("address", [bytes([10, 0, 0, 7]), bytes(15) + b"\x01"])
+def test_the_parts_of_a_unique_id_are_read(address):
+    found = parse_unique_id(UniqueIds(address, 0x1234, 0xABCDEF01, Clock(NOV_14)).next())
+    assert found.host in ("10.0.0.7", "::1")
+    assert found[1:] == (0x1234, 0xABCDEF01, NOV_14 - NOV_1, 1)
+
+
+def test_an_id_that_is_none_is_refused():
+    for text in ("", "7F", "g" * 32):
+        with pytest.raises(ValueError, match=r"characters|hexadecimal"):
+            parse_unique_id(text)
+
+
+def test_a_unique_id_tells_when_it_was_made():
+    found = parse_unique_id(UniqueIds(bytes(4), 1, 1, Clock(NOV_14)).next())
+    assert found.time_ms(NOV_14 + 5, 0) == NOV_14
+    assert found.time_ms(NOV_1 + 5, 0) == NOV_14 - 31 * 24 * HOUR_MS  # then it was made in October

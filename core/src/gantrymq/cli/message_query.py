@@ -11,7 +11,7 @@ from gantrymq.cli.output import namesrv_option, output_option, print_json
 from gantrymq.cli.run import run
 from gantrymq.cli.topic import topic_option
 from gantrymq.client.admin_messages import FOREVER_MS, MessageAdmin
-from gantrymq.errors import ClientError
+from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.model.message import ReceivedMessage
 
@@ -51,7 +51,10 @@ def query(
             if unique is None:
                 return await admin.query_message(name, str(key), begin_ms or 0, end_ms, most)
             found = await admin.query_unique(name, unique, begin_ms)
-            return [each for each in found if each.store_timestamp <= end_ms][-most:]
+            before = [each for each in found if each.store_timestamp <= end_ms]
+            if not before:
+                raise NoMessageFound(f"every message of topic {name} with that unique key was stored after --end")
+            return before[-most:]
 
     for found in run(work()):
         show(found, output)

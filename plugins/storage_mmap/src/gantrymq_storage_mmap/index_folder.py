@@ -2,8 +2,8 @@
 
 Files are taken oldest first. From the first one on that cannot be right, all are set aside (see `set_aside`) and the
 background builds them again from the log: one of another length than the settings give, one whose header contradicts
-itself or the file before, one that knows messages behind the log's end, and after a crash one that ended later than the
-checkpoint says was durable. RocketMQ deletes the last kind and looks at none of the others.
+itself or the file before, one that knows messages behind the log's end, and after a crash one that was not full, or
+ended later than the checkpoint says was durable. RocketMQ deletes what ended later and looks at none of the others.
 
     <store>/indexPosition.json     {"offset": <log offset>, "newest": "<name of the newest file>"}
 
@@ -116,8 +116,11 @@ def _problem(
     header: IndexHeader, before: IndexHeader | None, layout: IndexLayout, log_end: int, trusted_ms: int | None
 ) -> str:
     """Why a file cannot be used; empty when it can."""
-    if trusted_ms is not None and header.end_timestamp > trusted_ms:
-        return "was being written when the broker ended"
+    if trusted_ms is not None and header.index_count > 1:
+        # The checkpoint's time may be that of the file before, when both end in the same millisecond.
+        ambiguous = before is not None and before.end_timestamp == header.end_timestamp
+        if header.end_timestamp > trusted_ms or header.index_count < layout.entries or ambiguous:
+            return "was being written when the broker ended"
     if header.index_count > layout.entries:
         return f"says it holds {header.index_count - 1} entries where {layout.entries - 1} fit"
     if header.index_count > 1 and header.end_offset >= log_end:

@@ -1,0 +1,159 @@
+"""Finding messages: what is asked of which broker, and what is made of the answers."""
+
+import pytest
+
+from gantrymq.client.admin_messages import MessageAdmin
+from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
+from gantrymq.model import properties
+from gantrymq.model.hosts import pack_host
+from gantrymq.model.ids import UniqueIds, offset_id, parse_unique_id
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+
+QUERY, VIEW = RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID
+NONE = Command(22, remark="no message of topic T with key k was found in that time")
+
+
+@pytest.fixture
+def ask(simulate, cluster):
+    """Run a function of a MessageAdmin and a cluster."""
+
+    def run(work, brokers="ab"):
+        async def outer(world):
+            async with cluster(world, brokers) as c, MessageAdmin(c.namesrv, world=world) as admin:
+                return await work(admin, c)
+
+        return simulate(outer)
+
+    return run
+
+
+@pytest.fixture
+def found(record):
+    """An answer with messages that have these KEYS, UNIQ_KEY and store time."""
+
+    def make(*messages):
+        return Command(
+            0,
+            body=b"".join(
+                record(
+                    topic=topic,
+                    body=body,
+                    properties=properties.encode({"KEYS": keys, "UNIQ_KEY": unique}),
+                    store_timestamp=stored,
+                )
+                for topic, body, keys, unique, stored in messages
+            ),
+        )
+
+    return make
+
+
+def test_every_broker_is_asked_and_answers_are_put_in_the_order_of_their_times(ask, found):
+    async def work(admin, c):
+        c.brokers["a"].answers[QUERY] = found(("T", b"1", "x k", "U1", 10), ("T", b"3", "k", "U3", 30))
+        c.brokers["b"].answers[QUERY] = found(("T", b"2", "k", "U2", 20))
+        messages = await admin.query_message("T", "k", 5, 50, 7)
+        assert [(m.body, m.broker_name) for m in messages] == [(b"1", "a"), (b"2", "b"), (b"3", "a")]
+        assert c.brokers["b"].of(QUERY)[0].ext == {
+            "topic": "T",
+            "key": "k",
+            "maxNum": "7",
+            "beginTimestamp": "5",
+            "endTimestamp": "50",
+            "_UNIQUE_KEY_QUERY": "false",
+        }
+
+    ask(work)
+
+
+def test_messages_that_only_share_the_hash_are_left_out(ask, found):
+    async def work(admin, c):
+        c.brokers["a"].answers[QUERY] = found(("T", b"1", "Aa", "U", 10), ("T", b"2", "BB", "V", 20))
+        assert [m.body for m in await admin.query_message("T", "BB")] == [b"2"]
+        c.brokers["a"].answers[QUERY] = found(("T", b"1", "Aa", "U", 10), ("Other", b"2", "BB", "V", 20))
+        with pytest.raises(NoMessageFound, match="a: 2 messages have the same hash and another key"):
+            await admin.query_message("T", "BB")
+
+    ask(work, "a")
+
+
+def test_what_nobody_has_is_said_with_each_brokers_reason(ask, found):
+    async def work(admin, c):
+        c.brokers["a"].answers[QUERY] = NONE
+        c.brokers["b"].answers[QUERY] = Command(22, remark="messageIndexEnable is false")
+        with pytest.raises(NoMessageFound, match="key k; a: no message of .* in that time; b: messageIndexEnable is"):
+            await admin.query_message("T", "k")
+        with pytest.raises(NoRoute):
+            await admin.query_message("Nope", "k")
+
+    ask(work)
+
+
+def test_a_broker_that_is_away_hides_no_message_of_another(ask, found):
+    async def work(admin, c):
+        await c.brokers["a"].stop()
+        c.brokers["b"].answers[QUERY] = found(("T", b"2", "k", "U2", 20))
+        assert [m.body for m in await admin.query_message("T", "k")] == [b"2"]
+        c.brokers["b"].answers[QUERY] = NONE
+        with pytest.raises(NoMessageFound, match="a:10911"):
+            await admin.query_message("T", "k")
+        await c.brokers["b"].stop()
+        with pytest.raises((ConnectFailed, ClientError)):
+            await admin.query_message("T", "k")
+
+    ask(work)
+
+
+def test_a_refusal_of_every_broker_is_raised(ask):
+    async def work(admin, c):
+        with pytest.raises(BrokerRefused) as refused:
+            await admin.query_message("T", "k")
+        assert refused.value.response_code == 3
+
+    ask(work, "a")
+
+
+def test_a_unique_key_is_asked_for_from_shortly_before_it_was_made(ask, found):
+    async def work(admin, c):
+        clock = admin._started().world.clock
+        await clock.sleep(600)
+        unique = UniqueIds(bytes([127, 0, 0, 1]), 1, 2, clock).next()
+        made = clock.now_ms()
+        await clock.sleep(60)
+        c.brokers["a"].answers[QUERY] = found(("T", b"1", "k", unique, 10), ("T", b"2", "k", "other", 20))
+        assert [m.body for m in await admin.query_unique("T", unique)] == [b"1"]
+        (asked,) = c.brokers["a"].of(QUERY)
+        assert asked.ext["_UNIQUE_KEY_QUERY"] == "true"
+        assert asked.ext["maxNum"] == "32"
+        assert int(asked.ext["beginTimestamp"]) == made - 13 * 3_600_000
+        with pytest.raises(NoMessageFound):
+            await admin.query_unique("T", "an id of another maker")
+        assert c.brokers["a"].of(QUERY)[1].ext["beginTimestamp"] == "0"
+
+    ask(work, "a")
+
+
+def test_a_message_is_viewed_at_the_broker_that_its_id_names(simulate, peer, record):
+    async def work(world):
+        broker = await peer(world, "10.0.0.9", 10911).start()
+        broker.answers[VIEW] = Command(0, body=record(body=b"here", log_offset=200))
+        async with MessageAdmin("ns:9876", world=world) as admin:
+            found = await admin.view_message(offset_id(pack_host("10.0.0.9", 10911), 200))
+            assert (found.body, found.log_offset) == (b"here", 200)
+            assert broker.of(VIEW)[0].ext["offset"] == "200"
+            broker.answers[VIEW] = Command(1, remark="no message starts at log offset 200")
+            with pytest.raises(BrokerRefused, match="no message starts"):
+                await admin.view_message(offset_id(pack_host("10.0.0.9", 10911), 200))
+            with pytest.raises(ClientError, match="3 characters"):
+                await admin.view_message("abc")
+        await broker.stop()
+
+    simulate(work)
+
+
+def test_ids_of_ipv6_clients_are_longer():
+    text = "FD00000000000000000000000000000271004E0E2F2A6B5B59DF0000"
+    found = parse_unique_id(text)
+    assert found[:3] == ("fd00::2", 0x7100, 0x4E0E2F2A)
+    assert (found.month_ms, found.counter) == (0x6B5B59DF, 0)
