@@ -183,6 +183,16 @@ class Rig:
         store = self.make(**settings)
 
         async def inside():
+            working = asyncio.current_task()
+
+            def ended(loop, context):
+                """Timers end the process too, but the event loop keeps what they raise to itself."""
+                if isinstance(context.get("exception"), Stopped):
+                    working.cancel()
+                else:
+                    loop.default_exception_handler(context)
+
+            asyncio.get_running_loop().set_exception_handler(ended)
             bench = StoreBench(lambda: store, self.clock)
             bench.report = await store.start()
             await case(bench)
@@ -191,7 +201,7 @@ class Rig:
         self.faults.stop_at = stop_at
         try:
             asyncio.run(inside())
-        except Stopped:
+        except (Stopped, asyncio.CancelledError):
             return True
         finally:
             self.faults.stop_at = 0

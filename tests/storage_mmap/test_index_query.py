@@ -127,3 +127,16 @@ def test_a_disk_that_cannot_be_read_is_an_error(rig):
         assert bench.store._index.queries == 0
 
     rig.run(case, **SMALL)
+
+
+def test_a_query_of_a_store_that_stopped_waits_for_nothing(rig):
+    async def case(bench):
+        await send(bench, 4)
+
+    rig.run(case, messageIndexEnable=False, **SMALL)
+
+    async def stopped(bench):
+        bench.store._index.halt()
+        assert "being caught up" in (await bench.query("all"))[1]
+
+    rig.run(stopped, **SMALL)

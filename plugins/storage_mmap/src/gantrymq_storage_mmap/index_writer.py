@@ -160,7 +160,7 @@ class IndexWriter:
 
     async def catch_up(self) -> bool:
         """Index what waits in memory, and wait for a log that is soon read; True when a query now sees everything."""
-        if self._behind and not self.failure and self.lag <= SOON_BYTES:
+        if self._running and self._behind and not self.failure and self.lag <= SOON_BYTES:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
