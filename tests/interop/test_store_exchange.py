@@ -160,32 +160,34 @@ def _read_and_add_with_java(
 def _look_up(scratch: Path, namesrv: str, broker: str, topic: str, sent: list[Event]) -> list[str]:
     """What the admin tool finds by keys, unique keys, places in the log, and in windows of time.
 
-    Every tenth message with an id is asked for; ids that name a place are made for *broker*, wherever it was stored.
+    The first message, one in the middle and the last are asked for; ids that name a place are made for *broker*,
+    wherever the messages were stored. The tool can look up one unique key in its life.
     """
-    chosen = [each for each in sent if each["msgId"] is not None][::10]
-    assert len(chosen) > 3
+    known = [each for each in sent if each["msgId"] is not None]
     here = pack_host(*parse_address(broker))
-    with MqAdmin(JAVA, scratch, namesrv) as tool:
+    answers = []
+    for number, each in enumerate((known[0], known[len(known) // 2], known[-1])):
+        with MqAdmin(JAVA, scratch / str(number), namesrv) as tool:
 
-        def run(command: str, *words: str) -> str:
-            text = tool.run(command, "-n", namesrv, "-t", topic, *words)
-            return "\n".join(line for line in text.splitlines() if not line.startswith(HERE_ONLY))
+            def run(command: str, *words: str, tool: MqAdmin = tool) -> str:
+                text = tool.run(command, "-n", namesrv, "-t", topic, *words)
+                return "\n".join(line for line in text.splitlines() if not line.startswith(HERE_ONLY))
 
-        answers = []
-        for each in chosen:
-            by_id = run("queryMsgByUniqueKey", "-i", each["msgId"])
-            assert f"Queue Offset:        {each['queueOffset']}" in by_id
-            place = int(next(line for line in by_id.splitlines() if line.startswith("CommitLog Offset:")).split()[-1])
-            answers += [by_id, run("queryMsgById", "-i", offset_id(here, place))]
-            stored = next(line for line in by_id.splitlines() if line.startswith("Store Timestamp:"))
-            at_ms = round(datetime.strptime(stored[21:], "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000)
+            by_unique_key = run("queryMsgByUniqueKey", "-i", each["msgId"])
+            values = dict(line.split(": ", 1) for line in by_unique_key.splitlines() if ": " in line)
+            assert (values["Topic"].strip(), int(values["Queue Offset"])) == (topic, each["queueOffset"])
+            by_place = run("queryMsgById", "-i", offset_id(here, int(values["CommitLog Offset"])))
+            assert each["msgId"] in by_place
+            answers += [by_unique_key, by_place]
+            stored = datetime.strptime(values["Store Timestamp"].strip(), "%Y-%m-%d %H:%M:%S,%f")
+            at_ms = round(stored.timestamp() * 1000)
             if each["keys"]:
                 found = run("queryMsgByKey", "-k", each["keys"])
                 assert each["msgId"] in found
                 answers.append(found)
                 for begin, end in ((at_ms - 2000, at_ms + 2000), (0, at_ms - 60_000), (at_ms + 60_000, 2 * at_ms)):
                     answers.append(run("queryMsgByKey", "-k", each["keys"], "-b", str(begin), "-e", str(end)))
-        answers.append(run("queryMsgByKey", "-k", "nobody-has-this-key"))
+            answers.append(run("queryMsgByKey", "-k", "nobody-has-this-key"))
     return answers
 
 

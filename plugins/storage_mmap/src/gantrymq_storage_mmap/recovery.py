@@ -61,13 +61,13 @@ class Recovery:
         tell_progress: Callable[[str], object],
     ) -> None:
         """*tell* is shown each note as it is made, *tell_progress* a line each second while a scan goes on."""
-        stamp_ms = clock.now_ms()  # names the folder of what is cut off
+        self.stamp_ms = clock.now_ms()  # names the folder of what is cut off
         self._files = files
         self._log = log
         self._queues = queues
         self._options = options
-        self._log_aside = SetAside(files, options.log_folder, stamp_ms)
-        self._queue_aside = SetAside(files, options.root / "consumequeue", stamp_ms)
+        self._log_aside = SetAside(files, options.log_folder, self.stamp_ms)
+        self._queue_aside = SetAside(files, options.root / "consumequeue", self.stamp_ms)
         self._tell = tell
         self._tell_progress = tell_progress
         self._clock = clock

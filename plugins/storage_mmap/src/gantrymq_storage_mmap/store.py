@@ -191,16 +191,16 @@ class MmapStore:
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp)
-        return report, *self._load_index(clean, recovery.checkpoint)
+        return report, *self._load_index(clean, recovery.checkpoint, recovery.stamp_ms)
 
-    def _load_index(self, clean: bool, checkpoint: Checkpoint) -> tuple[Checkpoint, LoadedIndex]:
+    def _load_index(self, clean: bool, checkpoint: Checkpoint, stamp_ms: int) -> tuple[Checkpoint, LoadedIndex]:
         index = load_index(
             self._files,
             self._root,
             self._options.index_layout,
             (self._log.min_offset, self._log.end),
             None if clean else checkpoint.index_timestamp,
-            self._clock.now_ms(),
+            stamp_ms,
             self._tell,
         )
         self._index.files = index.files
