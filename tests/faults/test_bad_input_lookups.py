@@ -7,7 +7,7 @@ from gantrymq.remoting.codes import RequestCode
 WINDOW = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 2**63 - 1}
 
 
-def test_bi104_a_key_with_the_hash_of_another(broker, row):
+def test_bi106_a_key_with_the_hash_of_another(broker, row):
     with broker.peer() as peer:
         assert peer.send("T", properties="KEYS\x01Aa\x02").code == 0
         assert peer.ask(RequestCode.QUERY_MESSAGE, {"topic": "T", "key": "Aa", **WINDOW}).code == 0
@@ -15,7 +15,7 @@ def test_bi104_a_key_with_the_hash_of_another(broker, row):
         row.check(answer.remark, answer.code, topic="T", key="BB", count=1)
 
 
-def test_bi105_a_place_in_the_log_where_no_message_starts(broker, row):
+def test_bi107_a_place_in_the_log_where_no_message_starts(broker, row):
     with broker.peer() as peer:
         assert peer.send("T").code == 0
         answer = peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": 1})
@@ -24,7 +24,7 @@ def test_bi105_a_place_in_the_log_where_no_message_starts(broker, row):
         row.check(answer.remark, answer.code, offset=1, first=0, end=end)
 
 
-def test_bi106_index_files_of_another_size(tmp_path, broker_with, logged, row):
+def test_bi108_index_files_of_another_size(tmp_path, broker_with, logged, row):
     store = tmp_path / "store"
     first = start_broker(store, maxHashSlotNum=10, maxIndexNum=20)
     with first.peer() as peer:

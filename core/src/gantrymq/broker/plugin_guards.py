@@ -58,7 +58,7 @@ class GuardedGate:
 def guarded_handler(code: int, inner: Handler, stats: Stats) -> Handler:
     """A handler of request *code*, which is its name."""
 
-    async def later(answer: Awaitable[Command]) -> Command:
+    async def later(answer: Awaitable[Command | None]) -> Command | None:
         try:
             return await answer
         except GantryError:
@@ -67,7 +67,7 @@ def guarded_handler(code: int, inner: Handler, stats: Stats) -> Handler:
             stats.plugin_failed("handler", request_name(code))
             raise
 
-    def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command] | None:
+    def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         try:
             answer = inner(asked, connection)
         except GantryError:
