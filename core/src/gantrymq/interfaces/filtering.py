@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from gantrymq.formats.ext_unit import ExtUnit
 from gantrymq.formats.record import RecordView
 from gantrymq.model.subscription import Subscription
 
-
-class ExtUnit(NamedTuple):
-    """What an ext file adds to a queue entry."""
-
-    tags_code: int
-    store_timestamp: int
-    bits: bytes
+__all__ = ["ExtUnit", "FilterType", "MessageFilter"]
 
 
 class MessageFilter(Protocol):
