@@ -1,29 +1,16 @@
 """One commit log file: a descriptor, a mapping while it is near the log's end, and its place in the log.
 
-File names are the place of the first byte in the whole log, in 20 decimal digits.
-
-Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java, common/.../UtilAll.java (offset2FileName).
+Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from gantrymq.formats.file_names import file_name, file_start
 from gantrymq.world import File, Mapping
 
-__all__ = ["NAME_DIGITS", "LogFile", "file_name", "file_start"]
-
-NAME_DIGITS = 20
-
-
-def file_name(start: int) -> str:
-    """The name of the file whose first byte is byte *start* of the whole."""
-    return str(start).zfill(NAME_DIGITS)
-
-
-def file_start(name: str) -> int | None:
-    """What `file_name` was made from, or None for a name of another kind."""
-    return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdecimal() else None
+__all__ = ["LogFile", "file_name", "file_start"]
 
 
 class LogFile:

@@ -1,0 +1,211 @@
+"""Checking a whole store, reading only: the log, then everything that is made from it against it.
+
+    report = check_store(files, root)
+    report.damaged, report.findings
+
+Memory is bounded: the log is read in ranges of 64 MB, whose entries are compared and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import StoreLayoutError
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
+from gantrymq.offline.batch_check import BatchCheck
+from gantrymq.offline.config_check import check_checkpoint, check_configs, read_checkpoint
+from gantrymq.offline.ext_check import check_ext
+from gantrymq.offline.findings import Finding, Progress, no_progress
+from gantrymq.offline.index_check import IndexCheck
+from gantrymq.offline.index_layout import find_index_layout, usual_layout
+from gantrymq.offline.layout import Layout, find_layout
+from gantrymq.offline.log_reader import LogReader
+from gantrymq.offline.open_files import OpenFiles
+from gantrymq.offline.queue_check import QueueCheck
+from gantrymq.offline.rebuild import RangePart, in_order, rebuild_range
+from gantrymq.offline.scan import LogDamage
+from gantrymq.offline.store_rules import known_topics, rules_of
+from gantrymq.offline.targets import Rules
+from gantrymq.world.files import Files
+
+__all__ = ["CheckReport", "check_store", "log_findings", "ranges"]
+
+RANGE_BYTES = 64 * 1024 * 1024
+FAR_FUTURE_MS = 1 << 62
+
+
+@attrs.define
+class CheckReport:
+    """What a check found."""
+
+    root: Path
+    findings: list[Finding] = attrs.field(factory=list)
+    records: int = 0
+    log_start: int = 0
+    log_end: int = 0  # behind the last record
+    queues: int = 0
+    queue_entries: int = 0
+    batch_queues: int = 0
+    batch_entries: int = 0
+    index_files: int = 0
+    index_entries: int = 0
+    clean_stop: bool = True  # no `abort` was there
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything is wrong."""
+        return any(finding.damage for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as a JSON document."""
+        members = {name: value for name, value in attrs.asdict(self, recurse=False).items() if name != "findings"}
+        return {
+            **members,
+            "root": str(self.root),
+            "damaged": self.damaged,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def check_store(
+    files: Files,
+    root: Path,
+    *,
+    log_folders: Sequence[Path] = (),
+    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    check_crc: bool = True,
+    progress: Progress = no_progress,
+) -> CheckReport:
+    """Examine everything below *root*. Nothing is written.
+
+    Args:
+        log_folders: see `find_layout`.
+        delay_levels: the broker's messageDelayLevel, on which tags codes of delayed messages depend.
+        check_crc: whether bodies are checked.
+
+    Raises:
+        StoreLayoutError: no store that can be read.
+        ConfigError: *delay_levels* is malformed.
+        OSError: a folder cannot be read.
+    """
+    layout = find_layout(files, root, log_folders)
+    report = CheckReport(root, list(layout.findings), clean_stop=not layout.abort)
+    open_files = OpenFiles(files)
+    reader = LogReader(files, layout.log)
+    try:
+        _check(files, layout, reader, open_files, report, delay_levels, check_crc, progress)
+    finally:
+        reader.close()
+        open_files.close()
+    return report
+
+
+def _check(
+    files: Files,
+    layout: Layout,
+    reader: LogReader,
+    open_files: OpenFiles,
+    report: CheckReport,
+    delay_levels: str,
+    check_crc: bool,
+    progress: Progress,
+) -> None:
+    rules = attrs.evolve(rules_of(files, layout, delay_levels), tag_keys=True)
+    index_layout = None
+    if layout.index:
+        index_layout = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)
+    vouched = read_checkpoint(files, layout).index_timestamp if layout.abort else FAR_FUTURE_MS
+    queues = QueueCheck(layout, open_files, known_topics(files, layout))
+    batches = BatchCheck(layout, open_files)
+    index = IndexCheck(layout, index_layout, open_files, vouched)
+    first_timestamp = last_timestamp = 0
+    progress.begin("log and queues", layout.log.end - layout.log.start)
+    damages = []
+    for part in ranges(reader, rules, check_crc=check_crc, progress=progress, index=bool(layout.index)):
+        damages += part.damages
+        queues.see(part)
+        batches.see(part)
+        index.see(part)
+        report.records += part.records
+        first_timestamp = first_timestamp or part.first_timestamp
+        last_timestamp = max(last_timestamp, part.last_timestamp)
+        report.log_end = part.zeros_from if part.zeros_from >= 0 else part.end
+    progress.end()
+    report.log_start = layout.log.start
+    report.findings += log_findings(layout, reader, damages)
+    report.findings += queues.finish() + batches.finish() + index.finish()
+    report.findings += check_ext(layout, open_files)
+    report.findings += check_checkpoint(files, layout, first_timestamp, last_timestamp)
+    report.findings += check_configs(files, layout)
+    if layout.abort:
+        text = "abort is there: the broker did not stop in good order, or it is running"
+        report.findings.append(Finding("store.abort", "abort", text, damage=False))
+    if not layout.index:
+        text = "there is no index; messages cannot be found by key (gantrymq store rebuild-index makes one)"
+        report.findings.append(Finding("index.absent", "index", text, damage=False))
+    report.queues, report.queue_entries = len(layout.queues), queues.entries
+    report.batch_queues, report.batch_entries = len(layout.batch), batches.entries
+    report.index_files, report.index_entries = len(layout.index), index.entries
+
+
+def ranges(
+    reader: LogReader,
+    rules: Rules,
+    *,
+    check_crc: bool = True,
+    queues: bool = True,
+    index: bool = True,
+    pure: bool = False,
+    progress: Progress = no_progress,
+) -> Iterator[RangePart]:
+    """The whole log in parts of 64 MB, one after the other, zeros between two of them told as damage.
+
+    Raises:
+        StoreLayoutError: the log holds bytes, and not one sound record.
+    """
+
+    def parts() -> Iterator[RangePart]:
+        start, end = reader.log.start, reader.log.end
+        records, damaged = 0, 0
+        while start < end:
+            part = rebuild_range(
+                reader,
+                start,
+                min(start + RANGE_BYTES, end),
+                rules,
+                check_crc=check_crc,
+                queues=queues,
+                index=index,
+                pure=pure,
+            )
+            progress.advance(part.end - start)
+            records += part.records
+            damaged += len(part.damages)
+            yield part
+            start = part.end
+        if damaged and not records:
+            raise StoreLayoutError(
+                f"{reader.log.files[0].path.parent} holds {damaged} stretches of bytes and not one sound record: this "
+                "is no commit log of RocketMQ's file store, or nothing of it is left"
+            )
+
+    return in_order(parts())
+
+
+def log_findings(layout: Layout, reader: LogReader, damages: Sequence[LogDamage]) -> list[Finding]:
+    """What a walk over the log found, as findings."""
+    found = []
+    for kind, log_offset, size, problem, _ in damages:
+        file = reader.file_at(log_offset)
+        path = layout.name(file.path) if file is not None else layout.name(layout.log.files[0].path.parent)
+        found.append(Finding(f"log.{kind}", path, problem, log_offset, size))
+    for log_offset, size, problem in reader.unreadable:
+        file = reader.file_at(log_offset)
+        path = layout.name(file.path) if file is not None else "commitlog"
+        text = f"{size} bytes at log offset {log_offset} cannot be read: {problem}"
+        found.append(Finding("log.unreadable", path, text, log_offset, size))
+    return found

@@ -1,0 +1,77 @@
+"""Reading the log's files by place, without mappings: a disk that fails gives an error, not the end of the process.
+
+What cannot be read counts as zeros, page by page, and is remembered; so is what a file that is too short lacks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from gantrymq.offline.layout import Series, StoreFile
+from gantrymq.world.files import File, Files
+
+__all__ = ["LogReader"]
+
+PAGE_BYTES = 4096
+
+
+class LogReader:
+    """Bytes of one log. One file is open at a time; call `close` at the end."""
+
+    def __init__(self, files: Files, log: Series) -> None:
+        """Opens nothing yet."""
+        self.log = log
+        self.unreadable: list[tuple[int, int, str]] = []  # log offset, bytes, why; each page once
+        self._files = files
+        self._starts = [file.start for file in log.files]
+        self._open: tuple[StoreFile, File] | None = None
+        self._failed: set[int] = set()
+
+    def file_at(self, log_offset: int) -> StoreFile | None:
+        """The file that holds *log_offset*, None where there is none."""
+        index = bisect_right(self._starts, log_offset) - 1
+        if index < 0 or log_offset >= self._starts[index] + self.log.file_bytes:
+            return None
+        return self.log.files[index]
+
+    def next_file(self, log_offset: int) -> StoreFile | None:
+        """The first file that starts at or behind *log_offset*."""
+        index = bisect_right(self._starts, log_offset - 1)
+        return self.log.files[index] if index < len(self._starts) else None
+
+    def read(self, file: StoreFile, log_offset: int, length: int) -> bytes:
+        """Exactly *length* bytes from *log_offset*, which lie within *file* as it should be."""
+        opened, position = self._opened(file), log_offset - file.start
+        try:
+            data = opened.pread(length, position)
+        except OSError as error:
+            data = self._by_pages(opened, log_offset, length, position, error)
+        return data if len(data) == length else data.ljust(length, b"\0")
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _opened(self, file: StoreFile) -> File:
+        if self._open is None or self._open[0] is not file:
+            self.close()
+            self._open = (file, self._files.open(file.path, read_only=True))
+        return self._open[1]
+
+    def _by_pages(self, opened: File, log_offset: int, length: int, position: int, error: OSError) -> bytes:
+        parts = []
+        at = position
+        while at < position + length:
+            step = min(PAGE_BYTES - at % PAGE_BYTES, position + length - at)
+            try:
+                parts.append(opened.pread(step, at).ljust(step, b"\0"))
+            except OSError as problem:
+                page = log_offset - position + at - at % PAGE_BYTES
+                if page not in self._failed:
+                    self._failed.add(page)
+                    self.unreadable.append((page, PAGE_BYTES, str(problem or error)))
+                parts.append(bytes(step))
+            at += step
+        return b"".join(parts)

@@ -1,0 +1,225 @@
+"""Consume queues against the log: every record has its entry, every entry its record.
+
+Parts of the log come in its order (`rebuild.RangePart`). A run of entries is compared with the queue's bytes at its
+place in one go; only where they differ is each entry looked at:
+
+    queue.missing     the log has the record, the queue has nothing, or a pre-blank entry, at its offset
+    queue.wrong       an entry that names another place or size
+    queue.code        place and size are right, the tags code is not
+    queue.double      two records of the log have one queue offset
+    queue.no_record   an entry for a place where no sound record stands: it is damaged, or the log ends before
+    queue.lost        a pre-blank entry between others, as repairs leave it for a record that is lost; no damage
+    queue.stray       bytes behind the queue's end
+
+Entries below the first record's may be pre-blank or name records that have left the log. A tags code that is an address
+is looked up in the ext files (ext.wrong: no whole unit, or another code or time).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
+from gantrymq.model.queue import Queue
+from gantrymq.offline.findings import Finding
+from gantrymq.offline.layout import Layout, Series
+from gantrymq.offline.open_files import OpenFiles
+from gantrymq.offline.rebuild import RangePart, Run
+
+__all__ = ["QueueCheck"]
+
+READ_ENTRIES = 4096
+_EMPTY = Series()
+_ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
+
+
+class _State:
+    """What the log said of one queue so far."""
+
+    __slots__ = ("end", "first")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.end = first
+
+
+class QueueCheck:
+    """Compare the ordinary queues of one store. `see` each part, then `finish`."""
+
+    def __init__(self, layout: Layout, open_files: OpenFiles, known_topics: frozenset[str] | None = None) -> None:
+        """*known_topics*: those of topics.json; another one without a queue is a deleted topic. None: nobody knows."""
+        self.findings: list[Finding] = []
+        self.entries = 0
+        self._known = known_topics
+        self._deleted: dict[str, int] = {}
+        self._layout = layout
+        self._open = open_files
+        self._states: dict[Queue, _State] = {}
+        self._last: tuple[str, str, int] | None = None  # kind and path of the newest finding, place behind it
+
+    def see(self, part: RangePart) -> None:
+        """Compare the entries of *part*."""
+        for queue, runs in part.queues.items():
+            series = self._layout.queues.get(queue, _EMPTY)
+            if series is _EMPTY and self._known is not None and queue.topic not in self._known:
+                self._deleted[queue.topic] = self._deleted.get(queue.topic, 0) + sum(
+                    run.end - run.start for run in runs
+                )
+                continue
+            for run in runs:
+                state = self._states.get(queue)
+                if state is None:
+                    state = self._states[queue] = _State(run.start)
+                if run.start > state.end:
+                    self._no_records(queue, series, state.end, run.start, gap=True)
+                elif run.start < state.end:
+                    self._again(queue, state, run)
+                self._compare(queue, series, run)
+                state.end = run.end
+
+    def finish(self) -> list[Finding]:
+        """Look at what lies before and behind the entries that were compared; returns all findings."""
+        for queue, series in sorted(self._layout.queues.items()):
+            if any(file.size != series.file_bytes for file in series.files) and series.file_bytes % ENTRY_BYTES:
+                continue  # a finding of the layout; entries cannot be told
+            state = self._states.get(queue)
+            first = series.start // ENTRY_BYTES
+            if state is None:
+                self._no_records(queue, series, first, series.end // ENTRY_BYTES, gap=False)
+                continue
+            if first < state.first:
+                self._no_records(queue, series, first, state.first, gap=True)
+            self._no_records(queue, series, state.end, series.end // ENTRY_BYTES, gap=False)
+        for topic, count in sorted(self._deleted.items()):
+            text = (
+                f"topic {topic} has {count} messages in the log, no queue and no entry in topics.json: it was deleted"
+            )
+            self.findings.append(Finding("queue.deleted", f"consumequeue/{topic}", text, damage=False))
+        return self.findings
+
+    def _again(self, queue: Queue, state: _State, run: Run) -> None:
+        """Offsets are used a second time: from 0 on the topic was deleted and made anew, otherwise a fault.
+
+        What was said of the first use does not count: the queue can only hold the second.
+        """
+        path = _path(queue)
+        self.findings = [each for each in self.findings if each.path != path or (each.place or 0) < run.start]
+        self._last = None
+        place, size, _ = ENTRY.unpack_from(run.entries)
+        sentence = f"queue {queue.topic}/{queue.queue_id}: the record at log offset {place} ({size} bytes)"
+        if run.start == 0:
+            text = f"{sentence} begins the queue anew; the topic was deleted and made again"
+            self.findings.append(Finding("queue.restarted", path, text, 0, damage=False))
+        else:
+            text = f"{sentence} has queue offset {run.start}, which another record before {state.end} had"
+            self.findings.append(Finding("queue.double", path, text, run.start, state.end - run.start))
+        state.first = min(state.first, run.start)
+
+    # --- where a record is ------------------------------------------------------------------------------------------
+
+    def _compare(self, queue: Queue, series: Series, run: Run) -> None:
+        self.entries += run.end - run.start
+        view = memoryview(run.entries)
+        for at in range(0, len(view), READ_ENTRIES * ENTRY_BYTES):
+            wanted = view[at : at + READ_ENTRIES * ENTRY_BYTES]
+            got = self._read(queue, series, run.start * ENTRY_BYTES + at, len(wanted))
+            if got != wanted:
+                self._compare_each(queue, run.start + at // ENTRY_BYTES, got, wanted)
+
+    def _compare_each(self, queue: Queue, queue_offset: int, got: bytes, wanted: memoryview) -> None:
+        for at in range(0, len(wanted), ENTRY_BYTES):
+            place, size, code = ENTRY.unpack_from(wanted, at)
+            got_place, got_size, got_code = ENTRY.unpack_from(got, at)
+            offset = queue_offset + at // ENTRY_BYTES
+            if got_size <= 0 or got_place < 0 or is_pre_blank(got_place, got_size):
+                self._add("missing", queue, offset, f"no entry for the record at log offset {place}")
+            elif (got_place, got_size) != (place, size):
+                text = f"the entry names {got_size} bytes at {got_place}, its record has {size} at {place}"
+                self._add("wrong", queue, offset, text)
+            elif is_ext_address(got_code):
+                self._check_unit(queue, offset, got_code, code)
+            elif got_code != code:
+                self._add("code", queue, offset, f"the tags code is {got_code}, the record's is {code}")
+
+    def _check_unit(self, queue: Queue, queue_offset: int, address: int, code: int) -> None:
+        series = self._layout.ext.get(queue, _EMPTY)
+        position = ext_position(address)
+        problem = "there is no such file"
+        unit: ExtUnit | None = None
+        if series.start <= position < series.end:
+            left = series.file_bytes - position % series.file_bytes
+            try:
+                unit = read_ext_unit(self._open.read_series(series, position, min(left, MAX_UNIT_BYTES)), 0)
+                problem = "no unit stands there" if unit is None else f"its tags code is {unit.tags_code}, not {code}"
+            except (FormatError, OSError) as error:
+                problem = str(error)
+        if unit is None or unit.tags_code != code:
+            self._add("wrong", queue, queue_offset, f"ext unit at position {position}: {problem}", part="ext")
+
+    # --- where none is ----------------------------------------------------------------------------------------------
+
+    def _no_records(self, queue: Queue, series: Series, start: int, end: int, *, gap: bool) -> None:
+        """Entries ``[start, end)`` have no record in the log; behind a queue's last one only zeros belong."""
+        log_start = self._layout.log.start
+        empty_at = -1
+        for first in range(max(start, series.start // ENTRY_BYTES), end, READ_ENTRIES):
+            data = self._read(queue, series, first * ENTRY_BYTES, min(READ_ENTRIES, end - first) * ENTRY_BYTES)
+            if data == _ZEROS[: len(data)]:
+                if not gap and empty_at < 0:
+                    empty_at = first
+                if gap:
+                    self._gap(queue, first, len(data) // ENTRY_BYTES, log_start)
+                continue
+            for at in range(0, len(data), ENTRY_BYTES):
+                place, size, _ = ENTRY.unpack_from(data, at)
+                offset = first + at // ENTRY_BYTES
+                if size <= 0 or place < 0:
+                    if gap:
+                        self._gap(queue, offset, 1, log_start)
+                    elif any(data[at : at + ENTRY_BYTES]):
+                        self._add("stray", queue, offset, "bytes behind the queue's end that are no entry")
+                    elif empty_at < 0:
+                        empty_at = offset
+                elif empty_at >= 0:
+                    text = f"an entry stands behind the queue's end at {empty_at}, where nothing belongs"
+                    self._add("stray", queue, offset, text)
+                elif is_pre_blank(place, size):
+                    state = self._states.get(queue)
+                    if state is not None and offset >= state.first:
+                        self._add("lost", queue, offset, "the entry is blank: its message is lost", damage=False)
+                elif place >= log_start:
+                    text = f"the entry names {size} bytes at log offset {place}, where no sound record of the queue is"
+                    self._add("no_record", queue, offset, text)
+
+    def _gap(self, queue: Queue, queue_offset: int, count: int, log_start: int) -> None:
+        state = self._states.get(queue)
+        if state is None or queue_offset >= state.first or log_start == 0:
+            for number in range(count):
+                self._add("missing", queue, queue_offset + number, "no entry, and the log has no record for it")
+
+    def _read(self, queue: Queue, series: Series, position: int, length: int) -> bytes:
+        try:
+            return self._open.read_series(series, position, length)
+        except OSError as error:
+            self._add("unreadable", queue, position // ENTRY_BYTES, str(error))
+            return bytes(length)
+
+    def _add(
+        self, kind: str, queue: Queue, queue_offset: int, text: str, *, part: str = "queue", damage: bool = True
+    ) -> None:
+        """Add a finding, or make the newest one reach one entry further."""
+        path = _path(queue)
+        name = f"{part}.{kind}"
+        if self._last == (name, path, queue_offset):
+            before = self.findings[-1]
+            self.findings[-1] = attrs.evolve(before, extent=(before.extent or 1) + 1)
+        else:
+            sentence = f"queue {queue.topic}/{queue.queue_id}, offset {queue_offset}: {text}"
+            self.findings.append(Finding(name, path, sentence, queue_offset, 1, damage))
+        self._last = (name, path, queue_offset + 1)
+
+
+def _path(queue: Queue) -> str:
+    return f"consumequeue/{queue.topic}/{queue.queue_id}"

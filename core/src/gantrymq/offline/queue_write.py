@@ -1,0 +1,126 @@
+"""Queue files from rebuilt parts, as a broker would have written them.
+
+The first record's queue offset is the queue's start: what lies before it in its file becomes pre-blank, as RocketMQ
+makes it. Offsets without a record in between (their records are damaged) become pre-blank too, so that the others keep
+their place. Where the log shows that a topic was deleted and made anew, the queue holds the new one.
+
+A queue that no record of the log belongs to keeps its entries for records that have left the log: its next offset
+depends on them. An entry whose tags code is the address of a sound ext unit keeps it.
+
+Source: apache/rocketmq store/.../ConsumeQueue.java (putMessagePositionInfo, fillPreBlank).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq.formats.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address
+from gantrymq.model.queue import Queue
+from gantrymq.offline.layout import Layout
+from gantrymq.offline.open_files import OpenFiles
+from gantrymq.offline.rebuild import RangePart, Run
+from gantrymq.offline.target_files import TargetFiles
+from gantrymq.world.files import Files
+
+__all__ = ["QueueWriter"]
+
+DEFAULT_ENTRIES = 300_000  # of a file, where the store has none to go by
+
+
+class QueueWriter:
+    """Writes the queues of one store into a folder. `add` each part in the log's order, then `finish`."""
+
+    def __init__(self, files: Files, layout: Layout, target: Path, open_files: OpenFiles) -> None:
+        """*target* gets ``consumequeue`` and ``batchconsumequeue``; *layout* is the store it is made for."""
+        self.entries = 0
+        self.batch_entries = 0
+        self.lost = 0  # queue offsets without a record
+        self.kept_queues = 0  # that no record belongs to
+        self._layout = layout
+        self._target = target
+        self._open = open_files
+        file_bytes = next((each.file_bytes for each in layout.queues.values()), DEFAULT_ENTRIES * ENTRY_BYTES)
+        self._queues = TargetFiles(files, file_bytes)
+        batch_bytes = next((each.file_bytes for each in layout.batch.values()), DEFAULT_ENTRIES * BATCH_ENTRY_BYTES)
+        self._batches = TargetFiles(files, batch_bytes)
+        self._ends: dict[Queue, int] = {}  # queue offset behind the last entry
+        self._batch_ends: dict[Queue, int] = {}  # position behind the last entry
+
+    def add(self, part: RangePart) -> None:
+        """Write the entries of *part*. Raises OSError."""
+        for queue, runs in part.queues.items():
+            for run in runs:
+                self._write(queue, run)
+        for queue, runs in part.batches.items():
+            position = self._batch_ends.get(queue, 0)
+            data = b"".join([run.entries for run in runs])
+            self._batches.write(self._target / "batchconsumequeue" / queue.topic / str(queue.queue_id), position, data)
+            self._batch_ends[queue] = position + len(data)
+            self.batch_entries += len(runs)
+
+    def finish(self) -> int:
+        """Keep what the log says nothing of, and make everything durable; returns how many files there are."""
+        for queue in sorted(self._layout.queues):
+            if queue not in self._ends:
+                self._keep(queue)
+        self._queues.close()
+        self._batches.close()
+        return self._queues.made + self._batches.made
+
+    def _folder(self, queue: Queue) -> Path:
+        return self._target / "consumequeue" / queue.topic / str(queue.queue_id)
+
+    def _write(self, queue: Queue, run: Run) -> None:
+        folder, end = self._folder(queue), self._ends.get(queue)
+        position, file_bytes = run.start * ENTRY_BYTES, self._queues.file_bytes
+        if end is None:
+            if before := position % file_bytes // ENTRY_BYTES:
+                self._queues.write(folder, position - before * ENTRY_BYTES, PRE_BLANK * before)
+        elif run.start > end:
+            self.lost += run.start - end
+            self._queues.write(folder, end * ENTRY_BYTES, PRE_BLANK * (run.start - end))
+        elif run.end < end:
+            self._queues.write(folder, run.end * ENTRY_BYTES, bytes((end - run.end) * ENTRY_BYTES))
+        self._queues.write(folder, position, self._with_addresses(queue, run))
+        self._ends[queue] = run.end
+        self.entries += run.end - run.start
+
+    def _with_addresses(self, queue: Queue, run: Run) -> bytearray:
+        """The run's entries, those with a sound ext unit with its address."""
+        ext, before = self._layout.ext.get(queue), self._layout.queues.get(queue)
+        if ext is None or before is None:
+            return run.entries
+        entries = bytearray(run.entries)
+        old = self._open.read_series(before, run.start * ENTRY_BYTES, len(entries))
+        for at in range(0, len(entries), ENTRY_BYTES):
+            address = ENTRY.unpack_from(old, at)[2]
+            if old[at : at + 12] != entries[at : at + 12] or not is_ext_address(address):
+                continue
+            place = ext_position(address)
+            length = min(ext.file_bytes - place % ext.file_bytes, MAX_UNIT_BYTES)
+            try:
+                unit = read_ext_unit(self._open.read_series(ext, place, length), 0)
+            except FormatError:
+                continue
+            if unit is not None and unit.tags_code == ENTRY.unpack_from(entries, at)[2]:
+                entries[at : at + ENTRY_BYTES] = old[at : at + ENTRY_BYTES]
+        return entries
+
+    def _keep(self, queue: Queue) -> None:
+        series, log_start = self._layout.queues[queue], self._layout.log.start
+        kept = False
+        for file in series.files:
+            data = self._open.read(file.path, 0, series.file_bytes)
+            end = 0
+            for at in range(0, len(data) - len(data) % ENTRY_BYTES, ENTRY_BYTES):
+                place, size, _ = ENTRY.unpack_from(data, at)
+                if size <= 0 or place < 0 or place >= log_start > 0 or (log_start == 0 and size != 0x7FFFFFFF):
+                    break
+                end = at + ENTRY_BYTES
+            if end:
+                self._queues.write(self._folder(queue), file.start, data[:end])
+                kept = True
+        self.kept_queues += kept

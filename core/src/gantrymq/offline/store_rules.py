@@ -1,0 +1,97 @@
+"""What a store's own files say of how its queues and its index were made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.config import TOPICS, TopicsFile, backup_of
+from gantrymq.formats.index import ENTRY, IndexLayout, read_header
+from gantrymq.formats.index_hash import index_hash
+from gantrymq.formats.record import read_record
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq.loose_json import loads
+from gantrymq.model.names import LMQ_PREFIX, SYSTEM_TOPICS
+from gantrymq.model.properties import TAGS
+from gantrymq.offline.layout import Layout
+from gantrymq.offline.log_reader import LogReader
+from gantrymq.offline.open_files import OpenFiles
+from gantrymq.offline.targets import Rules
+from gantrymq.world.files import Files
+
+__all__ = ["has_tag_keys", "known_topics", "rules_of", "topics_of"]
+
+DROPPED_TOPICS = "droppedTopics.json"
+LIGHT_OFFSETS = "lmqConsumerOffset.json"
+SAMPLE = 256
+
+
+def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEVELS) -> Rules:
+    """Rules for rebuilding, from topics.json, the queue folders and droppedTopics.json.
+
+    Raises:
+        ConfigError: *delay_levels* is malformed.
+    """
+    topics = topics_of(files, layout)
+    batch = {queue.topic for queue in layout.batch}
+    if topics is not None:
+        batch |= {name for name, topic in topics.topics.items() if topic.attributes.get("queue.type") == "BatchCQ"}
+    light = any(queue.topic.startswith(LMQ_PREFIX) for queue in layout.queues)
+    return Rules(
+        delay_levels_ms=parse_delay_levels(delay_levels),
+        batch_topics=frozenset(batch),
+        light_queues=light or files.stat(layout.root / "config" / LIGHT_OFFSETS) is not None,
+        dropped=_dropped(files, layout.root / DROPPED_TOPICS),
+    )
+
+
+def topics_of(files: Files, layout: Layout) -> TopicsFile | None:
+    """topics.json or else its backup; None when neither can be read."""
+    path = layout.root / "config" / TOPICS
+    for each in (path, backup_of(path)):
+        try:
+            value = loads(files.read(each))
+            if isinstance(value, dict):
+                return TopicsFile.from_json(value)
+        except (FormatError, OSError):
+            continue
+    return None
+
+
+def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:
+    """Names of all topics there are; None when no file says so."""
+    topics = topics_of(files, layout)
+    return None if topics is None else frozenset(topics.topics) | SYSTEM_TOPICS
+
+
+def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, open_files: OpenFiles) -> bool:
+    """Whether the index has entries for tags, as 5.5.0 writes them: the newest entries of its last file tell."""
+    for file in reversed(layout.index):
+        count = read_header(open_files.read(file.path, 0, 40).ljust(40, b"\0")).index_count
+        for number in range(max(1, count - SAMPLE), min(count, index_layout.entries)):
+            raw = open_files.read(file.path, index_layout.entry_at(number), ENTRY.size)
+            key_hash, log_offset, _, _ = ENTRY.unpack(raw.ljust(ENTRY.size, b"\0"))
+            at = reader.file_at(log_offset)
+            if at is None:
+                continue
+            left = at.start + reader.log.file_bytes - log_offset
+            size = int.from_bytes(reader.read(at, log_offset, min(4, left)), "big")
+            try:
+                record = read_record(reader.read(at, log_offset, min(size, left)))
+            except FormatError:
+                continue
+            tag = record.properties.get(TAGS)
+            if tag and index_hash(record.topic, f"T#{tag}") == key_hash:
+                return True
+        if count > 1:
+            return False
+    return False
+
+
+def _dropped(files: Files, path: Path) -> dict[str, int]:
+    """Log offsets below which records belong to a topic that was deleted; nothing where nobody noted any."""
+    try:
+        return {str(topic): int(offset) for topic, offset in json.loads(files.read(path)).items()}
+    except (OSError, ValueError, OverflowError, TypeError, AttributeError):
+        return {}
