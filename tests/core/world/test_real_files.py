@@ -10,6 +10,7 @@ import pytest
 
 from gantrymq.world.real import RealFiles
 from gantrymq.world.real import file as file_module
+from gantrymq.world.real.lock import held_elsewhere
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX record locks")
 
@@ -220,3 +221,21 @@ def test_a_disk_that_fails_is_not_taken_for_one_that_cannot_tell(tmp_path, monke
     with pytest.raises(OSError, match="Input/output"):
         opened.pread_cached(3, 0)
     opened.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only asked on Linux")
+def test_the_lock_of_another_process_is_noticed_without_taking_it(tmp_path):
+    path = tmp_path / "lock"
+    assert not held_elsewhere(path)
+    path.write_bytes(b"theirs")
+    with subprocess.Popen(
+        [sys.executable, "-c", TRY_LOCK, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline().strip() == "free"
+        assert held_elsewhere(path)
+        other.stdin.close()
+    assert not held_elsewhere(path)
+    lock = RealFiles().lock(path, b"ours")
+    assert not held_elsewhere(path)
+    assert ask_other_process(path) == "taken"
+    lock.release()

@@ -25,6 +25,7 @@ COMMANDS = {
     "topic": ("gantrymq.cli.topic:topic", "List, create, delete and look at topics."),
     "group": ("gantrymq.cli.group:group", "List, create, delete and look at consumer groups."),
     "message": ("gantrymq.cli.message:message", "Send, pull, follow and find messages."),
+    "store": ("gantrymq.cli.store:store", "Check, repair and read the files of a store, without a broker."),
     "plugins": ("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
     "config": ("gantrymq.cli.config:config", "Show settings, and explain one."),
 }

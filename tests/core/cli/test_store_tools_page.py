@@ -1,0 +1,50 @@
+"""docs/store-tools.md: every command and every kind of finding is on it, and its example of the library runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gantrymq import offline
+from gantrymq.cli.store import store
+from gantrymq.offline.layout import find_layout
+from gantrymq.world.real import RealFiles
+
+PAGE = (Path(__file__).parents[3] / "docs" / "store-tools.md").read_text()
+SOURCES = "\n".join(path.read_text() for path in sorted(Path(offline.__file__).parent.glob("*.py")))
+PARTS = "layout|log|queue|batch|ext|index|checkpoint|config|store"
+
+
+def test_every_command_is_on_the_page_and_no_other():
+    assert set(re.findall(r"`gantrymq store ([a-z-]+) DIR`", PAGE)) == set(store.commands)
+
+
+def kinds():
+    """Kinds that the sources name: in calls, and in the lists that modules begin with."""
+    named = re.findall(rf'"((?:{PARTS})\.[a-z_]+)"', SOURCES)
+    named += re.findall(rf"^    ((?:{PARTS})\.[a-z_]+) ", SOURCES, re.MULTILINE)
+    return sorted(name for name in set(named) if name != "queue.type" and not name.endswith(".json"))
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_every_kind_of_finding_is_on_the_page(kind):
+    assert f"`{kind}`" in PAGE
+
+
+def test_no_kind_is_on_the_page_that_is_not_found():
+    mentioned = set(re.findall(rf"`((?:{PARTS})\.[a-z_]+)`", PAGE))
+    written = {f"{part}.{word}" for part, word in re.findall(rf"`({PARTS})\.([a-z_]+)`", PAGE)}
+    assert mentioned == written
+    for kind in mentioned:
+        assert f'"{kind.partition(".")[2]}"' in SOURCES or f'"{kind}"' in SOURCES or f"{kind} " in SOURCES, kind
+
+
+def test_the_example_of_the_library_runs(tmp_path):
+    folder = tmp_path / "commitlog"
+    folder.mkdir()
+    (folder / f"{0:020d}").write_bytes(bytes(4096))
+    code = PAGE.partition("```python\n")[2].partition("```")[0]
+    names = {"files": RealFiles(), "root": tmp_path}
+    exec(code, names)
+    assert find_layout(names["files"], tmp_path) == names["layout"]
+    assert [part.records for part in names["parts"]] == [0]
