@@ -163,3 +163,36 @@ def test_large_damage_is_filled_by_several_records(tmp_path, monkeypatch):
     store.spoil_log(store.records[1][0] + 100, b"?")
     repaired(store, tmp_path)
     assert set(records(store, tmp_path / "copy")) == {place for place, size in store.records if size < 5000}
+
+
+@pytest.mark.parametrize("number", [0, 1, 20, 40])
+@pytest.mark.parametrize("stated", [0, 3, 1 << 56, -1])
+def test_a_wrong_queue_offset_in_a_record_is_corrected(small, tmp_path, number, stated):
+    place, _ = small.records[number]
+    path, position = small.log_file(place)
+    sound = path.read_bytes()
+    right = sound[position + 20 : position + 28]
+    data = stated.to_bytes(8, "big", signed=True)
+    if data == right:
+        return
+    small.spoil_log(place + 20, data)
+    repaired(small, tmp_path)
+    assert (tmp_path / "copy" / "commitlog" / path.name).read_bytes() == sound
+
+
+@pytest.mark.parametrize("stated", [0, 3, 11, 1 << 56, -1])
+def test_a_wrong_queue_offset_in_a_queue_s_last_record_leaves_a_sound_copy(small, tmp_path, stated):
+    small.spoil_log(small.records[59][0] + 20, stated.to_bytes(8, "big", signed=True))
+    repaired(small, tmp_path)
+
+
+def test_a_topic_that_leads_elsewhere_makes_no_folder(small, tmp_path):
+    from gantrymq.offline.rebuild_store import rebuild_queues
+
+    path, _ = small.log_file(small.records[0][0])
+    data = path.read_bytes().replace(b"\x05Bills", b"\x05../..", 1)
+    path.write_bytes(data)
+    report = rebuild_queues(small.files, small.root, tmp_path / "made")
+    assert [each.kind for each in report.findings if each.kind == "queue.unusable"] == ["queue.unusable"]
+    assert sorted(path.name for path in (tmp_path / "made" / "consumequeue").iterdir()) == ["Bills", "Orders"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "store"]

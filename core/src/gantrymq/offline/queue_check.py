@@ -6,6 +6,8 @@ place in one go; only where they differ is each entry looked at:
     queue.missing     the log has the record, the queue has nothing, or a pre-blank entry, at its offset
     queue.wrong       an entry that names another place or size
     queue.code        place and size are right, the tags code is not
+    queue.offset      a record whose queue offset breaks the row that the records around it make (`queue_order`)
+    queue.unusable    records whose topic or queue id can name no folder
     queue.double      two records of the log have one queue offset
     queue.no_record   an entry for a place where no sound record stands: it is damaged, or the log ends before
     queue.lost        a pre-blank entry between others, as repairs leave it for a record that is lost; no damage
@@ -26,6 +28,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.offline.findings import Finding
 from gantrymq.offline.layout import Layout, Series
 from gantrymq.offline.open_files import OpenFiles
+from gantrymq.offline.queue_order import InOrder, QueueOrder, name_problem
 from gantrymq.offline.rebuild import RangePart, Run
 
 __all__ = ["QueueCheck"]
@@ -33,16 +36,6 @@ __all__ = ["QueueCheck"]
 READ_ENTRIES = 4096
 _EMPTY = Series()
 _ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
-
-
-class _State:
-    """What the log said of one queue so far."""
-
-    __slots__ = ("end", "first")
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.end = first
 
 
 class QueueCheck:
@@ -56,7 +49,7 @@ class QueueCheck:
         self._deleted: dict[str, int] = {}
         self._layout = layout
         self._open = open_files
-        self._states: dict[Queue, _State] = {}
+        self._orders: dict[Queue, QueueOrder] = {}
         self._last: tuple[str, str, int] | None = None  # kind and path of the newest finding, place behind it
 
     def see(self, part: RangePart) -> None:
@@ -68,23 +61,27 @@ class QueueCheck:
                     run.end - run.start for run in runs
                 )
                 continue
+            order = self._orders.get(queue)
+            if order is None:
+                order = self._orders[queue] = QueueOrder()
+                if (problem := name_problem(queue)) is not None:
+                    self._add("unusable", queue, runs[0].start, f"records say they are of {problem}")
             for run in runs:
-                state = self._states.get(queue)
-                if state is None:
-                    state = self._states[queue] = _State(run.start)
-                if run.start > state.end:
-                    self._no_records(queue, series, state.end, run.start, gap=True)
-                elif run.start < state.end:
-                    self._again(queue, state, run)
-                self._compare(queue, series, run)
-                state.end = run.end
+                before = order.end
+                for settled in order.feed(run):
+                    self._settled(queue, series, settled, before)
+                    before = settled.run.end
 
     def finish(self) -> list[Finding]:
         """Look at what lies before and behind the entries that were compared; returns all findings."""
+        for queue, order in self._orders.items():
+            before = order.end
+            for settled in order.finish():
+                self._settled(queue, self._layout.queues.get(queue, _EMPTY), settled, before)
         for queue, series in sorted(self._layout.queues.items()):
             if any(file.size != series.file_bytes for file in series.files) and series.file_bytes % ENTRY_BYTES:
                 continue  # a finding of the layout; entries cannot be told
-            state = self._states.get(queue)
+            state = self._orders.get(queue)
             first = series.start // ENTRY_BYTES
             if state is None:
                 self._no_records(queue, series, first, series.end // ENTRY_BYTES, gap=False)
@@ -99,7 +96,19 @@ class QueueCheck:
             self.findings.append(Finding("queue.deleted", f"consumequeue/{topic}", text, damage=False))
         return self.findings
 
-    def _again(self, queue: Queue, state: _State, run: Run) -> None:
+    def _settled(self, queue: Queue, series: Series, settled: InOrder, end: int) -> None:
+        """Compare a run; *end* is where the one before it ended, -1 for the first."""
+        run = settled.run
+        if settled.stated != run.start:
+            place, _, _ = ENTRY.unpack_from(run.entries)
+            self._add("offset", queue, run.start, f"the record at log offset {place} says that it has {settled.stated}")
+        if 0 <= end < run.start:
+            self._no_records(queue, series, end, run.start, gap=True)
+        elif 0 <= run.start < end:
+            self._again(queue, end, run)
+        self._compare(queue, series, run)
+
+    def _again(self, queue: Queue, end: int, run: Run) -> None:
         """Offsets are used a second time: from 0 on the topic was deleted and made anew, otherwise a fault.
 
         What was said of the first use does not count: the queue can only hold the second.
@@ -113,9 +122,8 @@ class QueueCheck:
             text = f"{sentence} begins the queue anew; the topic was deleted and made again"
             self.findings.append(Finding("queue.restarted", path, text, 0, damage=False))
         else:
-            text = f"{sentence} has queue offset {run.start}, which another record before {state.end} had"
-            self.findings.append(Finding("queue.double", path, text, run.start, state.end - run.start))
-        state.first = min(state.first, run.start)
+            text = f"{sentence} has queue offset {run.start}, which another record before {end} had"
+            self.findings.append(Finding("queue.double", path, text, run.start, end - run.start))
 
     # --- where a record is ------------------------------------------------------------------------------------------
 
@@ -164,6 +172,9 @@ class QueueCheck:
         """Entries ``[start, end)`` have no record in the log; behind a queue's last one only zeros belong."""
         log_start = self._layout.log.start
         empty_at = -1
+        if gap and end > (there := max(start, series.end // ENTRY_BYTES)):  # no file reaches so far
+            self._gap(queue, there, end - there, log_start)
+            end = there
         for first in range(max(start, series.start // ENTRY_BYTES), end, READ_ENTRIES):
             data = self._read(queue, series, first * ENTRY_BYTES, min(READ_ENTRIES, end - first) * ENTRY_BYTES)
             if data == _ZEROS[: len(data)]:
@@ -186,7 +197,7 @@ class QueueCheck:
                     text = f"an entry stands behind the queue's end at {empty_at}, where nothing belongs"
                     self._add("stray", queue, offset, text)
                 elif is_pre_blank(place, size):
-                    state = self._states.get(queue)
+                    state = self._orders.get(queue)
                     if state is not None and offset >= state.first:
                         self._add("lost", queue, offset, "the entry is blank: its message is lost", damage=False)
                 elif place >= log_start:
@@ -194,10 +205,9 @@ class QueueCheck:
                     self._add("no_record", queue, offset, text)
 
     def _gap(self, queue: Queue, queue_offset: int, count: int, log_start: int) -> None:
-        state = self._states.get(queue)
+        state = self._orders.get(queue)
         if state is None or queue_offset >= state.first or log_start == 0:
-            for number in range(count):
-                self._add("missing", queue, queue_offset + number, "no entry, and the log has no record for it")
+            self._add("missing", queue, queue_offset, "no entry, and the log has no record for it", count=count)
 
     def _read(self, queue: Queue, series: Series, position: int, length: int) -> bytes:
         try:
@@ -207,18 +217,26 @@ class QueueCheck:
             return bytes(length)
 
     def _add(
-        self, kind: str, queue: Queue, queue_offset: int, text: str, *, part: str = "queue", damage: bool = True
+        self,
+        kind: str,
+        queue: Queue,
+        queue_offset: int,
+        text: str,
+        *,
+        part: str = "queue",
+        damage: bool = True,
+        count: int = 1,
     ) -> None:
-        """Add a finding, or make the newest one reach one entry further."""
+        """Add a finding of *count* entries, or make the newest one reach so far."""
         path = _path(queue)
         name = f"{part}.{kind}"
         if self._last == (name, path, queue_offset):
             before = self.findings[-1]
-            self.findings[-1] = attrs.evolve(before, extent=(before.extent or 1) + 1)
+            self.findings[-1] = attrs.evolve(before, extent=(before.extent or 0) + count)
         else:
             sentence = f"queue {queue.topic}/{queue.queue_id}, offset {queue_offset}: {text}"
-            self.findings.append(Finding(name, path, sentence, queue_offset, 1, damage))
-        self._last = (name, path, queue_offset + 1)
+            self.findings.append(Finding(name, path, sentence, queue_offset, count, damage))
+        self._last = (name, path, queue_offset + count)
 
 
 def _path(queue: Queue) -> str:

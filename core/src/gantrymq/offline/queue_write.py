@@ -2,7 +2,8 @@
 
 The first record's queue offset is the queue's start: what lies before it in its file becomes pre-blank, as RocketMQ
 makes it. Offsets without a record in between (their records are damaged) become pre-blank too, so that the others keep
-their place. Where the log shows that a topic was deleted and made anew, the queue holds the new one.
+their place; a single record whose queue offset breaks the row is put where the row has room for it (`queue_order`).
+Where the log shows that a topic was deleted and made anew, the queue holds the new one.
 
 A queue that no record of the log belongs to keeps its entries for records that have left the log: its next offset
 depends on them. An entry whose tags code is the address of a sound ext unit keeps it.
@@ -21,12 +22,14 @@ from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_a
 from gantrymq.model.queue import Queue
 from gantrymq.offline.layout import Layout
 from gantrymq.offline.open_files import OpenFiles
+from gantrymq.offline.queue_order import InOrder, QueueOrder, name_problem
 from gantrymq.offline.rebuild import RangePart, Run
 from gantrymq.offline.target_files import TargetFiles
 from gantrymq.world.files import Files
 
 __all__ = ["QueueWriter"]
 
+MOST_BLANKS = 16_000_000  # entries between two others
 DEFAULT_ENTRIES = 300_000  # of a file, where the store has none to go by
 
 
@@ -46,15 +49,26 @@ class QueueWriter:
         self._queues = TargetFiles(files, file_bytes)
         batch_bytes = next((each.file_bytes for each in layout.batch.values()), DEFAULT_ENTRIES * BATCH_ENTRY_BYTES)
         self._batches = TargetFiles(files, batch_bytes)
+        self.moved: list[tuple[Queue, int, int, int]] = []  # queue, log offset, stated and right queue offset
+        self.refused: dict[Queue, str] = {}  # queues that cannot have a folder, and why
+        self._orders: dict[Queue, QueueOrder] = {}
         self._ends: dict[Queue, int] = {}  # queue offset behind the last entry
         self._batch_ends: dict[Queue, int] = {}  # position behind the last entry
 
     def add(self, part: RangePart) -> None:
         """Write the entries of *part*. Raises OSError."""
         for queue, runs in part.queues.items():
+            if not self._usable(queue):
+                continue
+            order = self._orders.get(queue)
+            if order is None:
+                order = self._orders[queue] = QueueOrder()
             for run in runs:
-                self._write(queue, run)
+                for settled in order.feed(run):
+                    self._settled(queue, settled)
         for queue, runs in part.batches.items():
+            if not self._usable(queue):
+                continue
             position = self._batch_ends.get(queue, 0)
             data = b"".join([run.entries for run in runs])
             self._batches.write(self._target / "batchconsumequeue" / queue.topic / str(queue.queue_id), position, data)
@@ -63,12 +77,29 @@ class QueueWriter:
 
     def finish(self) -> int:
         """Keep what the log says nothing of, and make everything durable; returns how many files there are."""
+        for queue, order in self._orders.items():
+            for settled in order.finish():
+                self._settled(queue, settled)
         for queue in sorted(self._layout.queues):
             if queue not in self._ends:
                 self._keep(queue)
         self._queues.close()
         self._batches.close()
         return self._queues.made + self._batches.made
+
+    def _usable(self, queue: Queue) -> bool:
+        if queue in self._orders or queue in self._batch_ends:
+            return True
+        problem = name_problem(queue)
+        if problem is not None:
+            self.refused[queue] = problem
+        return problem is None
+
+    def _settled(self, queue: Queue, settled: InOrder) -> None:
+        run = settled.run
+        if settled.stated != run.start:
+            self.moved.append((queue, ENTRY.unpack_from(run.entries)[0], settled.stated, run.start))
+        self._write(queue, run)
 
     def _folder(self, queue: Queue) -> Path:
         return self._target / "consumequeue" / queue.topic / str(queue.queue_id)
@@ -81,9 +112,11 @@ class QueueWriter:
                 self._queues.write(folder, position - before * ENTRY_BYTES, PRE_BLANK * before)
         elif run.start > end:
             self.lost += run.start - end
-            self._queues.write(folder, end * ENTRY_BYTES, PRE_BLANK * (run.start - end))
+            first = max(end, run.start - MOST_BLANKS)  # offsets that far away no damage explains
+            self._queues.write(folder, first * ENTRY_BYTES, PRE_BLANK * (run.start - first))
         elif run.end < end:
-            self._queues.write(folder, run.end * ENTRY_BYTES, bytes((end - run.end) * ENTRY_BYTES))
+            last = min(end, run.end + MOST_BLANKS)
+            self._queues.write(folder, run.end * ENTRY_BYTES, bytes((last - run.end) * ENTRY_BYTES))
         self._queues.write(folder, position, self._with_addresses(queue, run))
         self._ends[queue] = run.end
         self.entries += run.end - run.start

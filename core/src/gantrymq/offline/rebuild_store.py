@@ -107,6 +107,12 @@ def rebuild_queues(
         for file in series.files
     )
     report.findings = log_findings(layout, reader, damages)
+    for queue, log_offset, stated, right in writer.moved:
+        text = f"the record at log offset {log_offset} says that it has queue offset {stated}; its entry is at {right}"
+        report.findings.append(Finding("queue.offset", f"consumequeue/{queue.topic}/{queue.queue_id}", text, right))
+    for problem in writer.refused.values():
+        text = f"records say they are of {problem}; they have no entry"
+        report.findings.append(Finding("queue.unusable", "consumequeue", text))
     return report
 
 

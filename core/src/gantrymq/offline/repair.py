@@ -20,6 +20,7 @@ import attrs
 from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import encode_checkpoint
 from gantrymq.formats.config import TOPICS, TopicsFile, backup_of, pretty
+from gantrymq.formats.file_names import file_name
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -40,6 +41,7 @@ from gantrymq.world.files import Files
 
 __all__ = ["RepairReport", "repair_store"]
 
+QUEUE_OFFSET_AT = 20  # in a record, see `formats.record`
 MADE_HERE = frozenset({"consumequeue", "batchconsumequeue", "index", "checkpoint", "config", "abort", "lock"})
 
 
@@ -149,6 +151,7 @@ def _make_from_log(
         queue_files, index_files = queues.finish(), index.finish()
         progress.end()
         report.done += mend_log(files, reader, damages, records_end, target / "commitlog", aside / "commitlog")
+        report.done += _correct_offsets(files, layout, queues, target / "commitlog")
     finally:
         reader.close()
         open_files.close()
@@ -165,6 +168,21 @@ def _make_from_log(
     )
     files.replace(target / "checkpoint", encode_checkpoint(checkpoint))
     return topics
+
+
+def _correct_offsets(files: Files, layout: Layout, queues: QueueWriter, target: Path) -> list[str]:
+    """Give records of the copied log the queue offset that their queue has room for."""
+    done = []
+    for queue, log_offset, stated, right in queues.moved:
+        start = log_offset - log_offset % layout.log.file_bytes
+        file = files.open(target / file_name(start))
+        try:
+            file.pwrite(right.to_bytes(8, "big"), log_offset - start + QUEUE_OFFSET_AT)
+            file.datasync()
+        finally:
+            file.close()
+        done.append(f"log offset {log_offset}: queue offset {stated} became {right}, its place in {queue.topic}")
+    return done
 
 
 def _without_damaged_ext(layout: Layout, report: RepairReport) -> Layout:
