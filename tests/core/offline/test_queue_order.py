@@ -9,7 +9,7 @@ from gantrymq.offline.rebuild import Run
 
 
 def placed(*runs, lost_bytes=0):
-    """Start, end and what was stated, of runs given as (start, end), *lost_bytes* between them; records of 100 bytes."""
+    """Start, end and what was stated, of runs given as (start, end) of 100-byte records, *lost_bytes* between them."""
     order, found, place = QueueOrder(), [], 0
     for start, end in runs:
         entries = bytearray()
