@@ -6,8 +6,8 @@ import pytest
 from golden_stores import SCENARIOS
 from mmap_stores import contents, read_queue, with_open_store
 
+from gantrymq.formats.filler import FILLER_TOPIC
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
-from gantrymq.model.names import SELF_TEST_TOPIC
 from gantrymq.offline.check import check_store
 from gantrymq.offline.rebuild_store import rebuild_index, rebuild_queues
 from gantrymq.offline.repair import repair_store
@@ -134,7 +134,7 @@ def test_our_broker_s_store_opens_a_repaired_copy_and_has_every_other_message(go
     assert opened.clean
     assert opened.cut_bytes == 0
     assert found == {place: raw for place, raw in records.items() if place not in lost}
-    assert SELF_TEST_TOPIC not in {path.name for path in (copy.store / "consumequeue").iterdir()}
+    assert FILLER_TOPIC not in {path.name for path in (copy.store / "consumequeue").iterdir()}
 
 
 def test_a_repaired_torn_store_has_what_java_s_recovery_found(golden, golden_copy, tmp_path):

@@ -8,6 +8,7 @@ from checks import assert_same_messages
 from click.testing import CliRunner
 from harness import Driver, JavaBroker, JavaNameServer
 from harness.java_servers import SMALL_STORE
+from harness.process import Event
 
 from gantrymq.cli import main
 from gantrymq.offline.layout import find_layout
@@ -31,8 +32,8 @@ def test_a_java_broker_opens_a_repaired_store(tmp_path: Path, topic: str, stop: 
         driver = Driver(JAVA, tmp_path / "first", namesrv.address)
         written = driver.produce(topic, 200, tags="TagA", keys_prefix="k", size=3_000, body_prefix="single")
         store = broker.store
-    lost = _spoil(store, topic, [LOG_FILE_BYTES + 100_000, 2 * LOG_FILE_BYTES + 5_000])
-    assert len(lost) == 2
+    lost = _spoil(store, topic, [100_000, LOG_FILE_BYTES + 100_000, 2 * LOG_FILE_BYTES + 5_000])
+    assert len(lost) == 3
 
     done = CliRunner().invoke(main, ["store", "repair", str(store), "--output", "json"])
     assert done.exit_code == 0, done.output
@@ -41,7 +42,7 @@ def test_a_java_broker_opens_a_repaired_store(tmp_path: Path, topic: str, stop: 
         (repaired / "abort").write_text("1")  # recovery has to walk over the fillers
 
     expected = [event for event in written if (event["queueId"], event["queueOffset"]) not in lost]
-    assert len(expected) == len(written) - 2
+    assert len(expected) == len(written) - 3
     with (
         JavaNameServer(JAVA, tmp_path / "namesrv2") as namesrv,
         JavaBroker(JAVA, tmp_path / "java2", namesrv.address, store=repaired, settings=SETTINGS),
@@ -53,9 +54,12 @@ def test_a_java_broker_opens_a_repaired_store(tmp_path: Path, topic: str, stop: 
     assert CliRunner().invoke(main, ["store", "check", str(repaired)]).exit_code == 0
 
 
-def _assert_there(driver: Driver, topic: str, expected: list) -> None:
-    events = driver.run("pull", topic=topic)
-    assert_same_messages(expected, [event for event in events if event["event"] == "received"])
+def _assert_there(driver: Driver, topic: str, expected: list[Event]) -> None:
+    """Every message is there; one beside a lost one may come twice, since the lost one's entry repeats it."""
+    received = [event for event in driver.run("pull", topic=topic) if event["event"] == "received"]
+    by_place = {(event["queueId"], event["queueOffset"]): event for event in received}
+    assert len(received) <= len(by_place) + 3
+    assert_same_messages(expected, by_place.values())
 
 
 def _spoil(store: Path, topic: str, places: list[int]) -> set[tuple[int, int]]:

@@ -6,8 +6,8 @@ from small_store import START_MS
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.formats.file_names import file_name
+from gantrymq.formats.filler import fillers
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
-from gantrymq.model.names import SELF_TEST_TOPIC
 from gantrymq.offline.check import check_store
 from gantrymq.world.real import RealFiles
 from gantrymq.world.recording import RecordingFiles
@@ -236,11 +236,21 @@ def test_progress_reaches_the_log_s_length(small):
 
 
 def test_a_filler_is_no_message(small):
-    from gantrymq.offline.log_repair import filler
-
     place, size = small.records[7]
-    small.spoil_log(place, filler(place, size, START_MS))
+    ((_, filler),) = fillers(place, size, START_MS, "note")
+    small.spoil_log(place, filler)
     report = checked(small)
-    assert report.records == 60
-    assert SELF_TEST_TOPIC not in str(report.findings)
+    assert report.records == 59
     assert {each.kind for each in report.findings} == {"queue.no_record", "index.no_record"}
+
+
+def test_an_entry_that_repeats_its_neighbour_stands_for_a_lost_record(small):
+    place, size = small.records[12]  # Bills/0, queue offset 2
+    ((_, filler),) = fillers(place, size, START_MS, "note")
+    small.spoil_log(place, filler)
+    queue = small.root / "consumequeue" / "Bills" / "0" / file_name(0)
+    content = queue.read_bytes()
+    for neighbour, kind in ((1, "queue.lost"), (3, "queue.lost"), (5, "queue.no_record")):
+        small.spoil(queue, 2 * 20, content[neighbour * 20 : neighbour * 20 + 20])
+        findings = [each for each in checked(small).findings if each.kind.startswith("queue.")]
+        assert [(each.kind, each.place, each.damage) for each in findings] == [(kind, 2, kind != "queue.lost")]

@@ -5,10 +5,9 @@ from small_store import LOG_FILE_BYTES, SmallStore
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.file_names import file_name
-from gantrymq.model.names import SELF_TEST_TOPIC
+from gantrymq.formats.filler import is_filler
 from gantrymq.offline.layout import find_layout
 from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.log_repair import filler
 from gantrymq.offline.repair import repair_store
 from gantrymq.offline.scan import scan
 
@@ -29,7 +28,7 @@ def records(small, root):
     """Log offset to bytes of the records that are messages."""
     layout = find_layout(small.files, root)
     found = scan(LogReader(small.files, layout.log))
-    return {each.log_offset: bytes(each.raw) for each in found if each.topic != SELF_TEST_TOPIC}
+    return {each.log_offset: bytes(each.raw) for each in found if not is_filler(each)}
 
 
 def expected(small, lost):
@@ -144,18 +143,10 @@ def test_a_copy_that_is_there_or_inside_the_store_is_refused(small, tmp_path):
         repair_store(small.files, small.root, small.root / "copy", 77, lambda time_ms: 0)
 
 
-@pytest.mark.parametrize("size", [92, 95, 106, 107, 5000])
-def test_fillers_have_any_size_from_92_on(size):
-    from gantrymq.formats.check import Found, check_place
-
-    found = check_place(memoryview(filler(4711, size, 5)), 0, 4711)
-    assert (found.found, found.size) == (Found.RECORD, size)
-
-
 def test_large_damage_is_filled_by_several_records(tmp_path, monkeypatch):
-    from gantrymq.offline import log_repair
+    from gantrymq.formats import filler
 
-    monkeypatch.setattr(log_repair, "FILLER_BYTES", 1000)
+    monkeypatch.setattr(filler, "MAX_FILLER_BYTES", 1000)
     store = SmallStore(tmp_path / "store")
     for body in (b"a", b"b" * 5000, b"c", b"d"):
         store.add("T", 0, body, "k")
@@ -196,3 +187,17 @@ def test_a_topic_that_leads_elsewhere_makes_no_folder(small, tmp_path):
     assert [each.kind for each in report.findings if each.kind == "queue.unusable"] == ["queue.unusable"]
     assert sorted(path.name for path in (tmp_path / "made" / "consumequeue").iterdir()) == ["Bills", "Orders"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "store"]
+
+
+def test_offsets_of_lost_records_stay_taken(small, tmp_path):
+    first, last = small.records[12][0], small.records[54][0]  # offset 2 of Bills/0, and 9, its last one
+    small.spoil_log(first + 100, b"?")
+    small.spoil_log(last + 100, b"?")
+    repaired(small, tmp_path)
+    queue = "consumequeue/Bills/0/" + file_name(0)
+    before, after = (root / queue for root in (small.root, tmp_path / "copy"))
+    old, new = ([path.read_bytes()[at : at + 20] for at in range(0, 220, 20)] for path in (before, after))
+    assert new[:2] + new[3:9] == old[:2] + old[3:9]
+    assert new[2] == old[3]
+    assert new[9] == old[8]
+    assert new[10] == bytes(20)

@@ -3,6 +3,7 @@
 import pytest
 from small_store import LOG_FILE_BYTES
 
+from gantrymq.formats.record import encode_record
 from gantrymq.offline.layout import find_layout
 from gantrymq.offline.log_reader import LogReader
 from gantrymq.offline.scan import LogDamage, align, scan
@@ -134,3 +135,44 @@ def test_pages_that_cannot_be_read_cost_their_records_only(small, monkeypatch):
     assert places == {place for place, _ in small.records} - lost
     assert lost
     assert [each[:2] for each in reader.unreadable] == [(LOG_FILE_BYTES + 4096, 4096)]
+
+
+def test_remains_of_an_older_log_are_told_and_not_walked(small):
+    at = small.records[-4][0]
+    path, position = small.log_file(at)
+    content = path.read_bytes()
+    older = small.records[-2][0]
+    new = encode_record(
+        topic="New",
+        queue_id=0,
+        body=b"x" * 60,
+        properties=b"",
+        log_offset=at,
+        store_timestamp=small.last_ms + 10_000,
+    )
+    small.spoil(path, position, new)  # a broker cut the log here and went on; two records would be enough to go by
+    second = encode_record(
+        topic="New",
+        queue_id=0,
+        body=b"",
+        properties=b"",
+        queue_offset=1,
+        log_offset=at + len(new),
+        store_timestamp=small.last_ms + 10_001,
+    )
+    small.spoil(path, position + len(new), second)
+    assert older > at + len(new) + len(second)
+    records, damages = walked(small)
+    end = at + len(new) + len(second)
+    assert records == [*(place for place, _ in small.records[:-4]), at, at + len(new)]
+    assert [damage[:3] for damage in damages] == [("remains", end, sum(small.records[-1]) - end)]
+    assert content != path.read_bytes()
+
+
+def test_one_record_with_a_store_time_of_the_future_does_not_hide_those_behind(small):
+    (before, _), (place, size) = small.records[6:8]
+    small.spoil_log(before + 56, (1 << 60).to_bytes(8, "big"))
+    small.spoil_log(place + 100, b"?")
+    records, damages = walked(small)
+    assert records == [each for each, _ in small.records if each != place]
+    assert [damage[:3] for damage in damages] == [("damaged", place, size)]

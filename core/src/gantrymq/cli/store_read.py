@@ -89,6 +89,7 @@ def extract(
         if target is not None:
             target.datasync()
             target.close()
+    damages = [damage for damage in damages if damage.kind != "remains"]
     for damage in damages:
         warn(f"{damage.size} bytes at log offset {damage.log_offset} could not be read: {damage.problem}")
     if target is not None:

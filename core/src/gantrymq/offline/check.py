@@ -202,7 +202,7 @@ def log_findings(layout: Layout, reader: LogReader, damages: Sequence[LogDamage]
     for kind, log_offset, size, problem, _ in damages:
         file = reader.file_at(log_offset)
         path = layout.name(file.path) if file is not None else layout.name(layout.log.files[0].path.parent)
-        found.append(Finding(f"log.{kind}", path, problem, log_offset, size))
+        found.append(Finding(f"log.{kind}", path, problem, log_offset, size, damage=kind != "remains"))
     for log_offset, size, problem in reader.unreadable:
         file = reader.file_at(log_offset)
         path = layout.name(file.path) if file is not None else "commitlog"

@@ -13,6 +13,7 @@ import attrs
 
 from gantrymq.errors import FormatError, InvalidParameter, QueryNotFound
 from gantrymq.formats.check import check_place
+from gantrymq.formats.filler import is_filler
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.model.hosts import host_text
 from gantrymq.model.ids import offset_id, parse_offset_id
@@ -89,7 +90,7 @@ def extract(
             told = walk.position
         if isinstance(found, LogDamage):
             damage(found)
-        elif wanted.test(found):
+        elif not is_filler(found) and wanted.test(found):
             yield found
     progress.end()
 

@@ -4,11 +4,9 @@
     behind the last record                         zeros: the log ends there
     up to the end of a file that others follow     a blank: readers go on in the next file
     a whole file is missing                        a file that is one blank
-    between two sound places of a file             a filler: a record of that length which readers pass over
+    between two sound places of a file             a filler of that length (`formats.filler`)
 
-A filler is a sound record of type "rolled back" in SELF_TEST_TOPIC, its body zeros: dispatch of any broker, Java's
-included, makes no queue entry and no index key of it. The bytes that stood there are kept beside the log, below
-``recovered``, under the log offset they had.
+The bytes that stood there are kept beside the log, below ``recovered``, under the log offset they had.
 
 Source: apache/rocketmq store/.../CommitLog.java (recoverNormally), DefaultMessageStore.java
 (CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex).
@@ -22,18 +20,15 @@ from pathlib import Path
 
 from gantrymq.formats.blank import BLANK_BYTES, encode_blank
 from gantrymq.formats.file_names import file_name
-from gantrymq.formats.record import MIN_RECORD_BYTES, encode_record
-from gantrymq.model.names import SELF_TEST_TOPIC
-from gantrymq.model.sys_flag import TRANSACTION_ROLLBACK
+from gantrymq.formats.filler import MIN_FILLER_BYTES, fillers
 from gantrymq.offline.layout import Layout
 from gantrymq.offline.log_reader import LogReader
 from gantrymq.offline.scan import LogDamage
 from gantrymq.offline.target_files import TargetFiles, copy_file
 from gantrymq.world.files import Files
 
-__all__ = ["copy_log", "filler", "mend_log"]
+__all__ = ["copy_log", "mend_log"]
 
-FILLER_BYTES = 4 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -87,29 +82,15 @@ def mend_log(
         if last and file_end - start >= BLANK_BYTES:
             copies.write(target, start, encode_blank(file_end - start))
             done.append(f"log offset {start}: a blank up to the end of its file{note}")
-        elif last or damage.size <= MIN_RECORD_BYTES:
+        elif last or damage.size < MIN_FILLER_BYTES:
             done.append(f"log offset {start}: {damage.size} bytes are too few for a filler; left as zeros{note}")
         else:
-            for place, record in _fillers(start, end, damage.timestamp):
+            text = f"kept as {aside.name}/{file_name(start)}"
+            for place, record in fillers(start, damage.size, max(damage.timestamp, 1), text):
                 copies.write(target, place, record)
             done.append(f"log offset {start}: a filler of {damage.size} bytes{note}")
     copies.close()
     return done
-
-
-def filler(log_offset: int, size: int, store_timestamp: int) -> bytes:
-    """A record of *size* bytes, at least 92, that no queue and no index takes up."""
-    topic = SELF_TEST_TOPIC[: max(1, min(len(SELF_TEST_TOPIC), size - MIN_RECORD_BYTES))]
-    return encode_record(
-        topic=topic,
-        queue_id=0,
-        body=bytes(size - MIN_RECORD_BYTES - len(topic)),
-        properties=b"",
-        log_offset=log_offset,
-        store_timestamp=store_timestamp,
-        born_timestamp=store_timestamp,
-        sys_flag=TRANSACTION_ROLLBACK,
-    )
 
 
 def _by_file(damage: LogDamage, file_bytes: int) -> Iterator[LogDamage]:
@@ -120,13 +101,6 @@ def _by_file(damage: LogDamage, file_bytes: int) -> Iterator[LogDamage]:
         yield damage._replace(log_offset=start, size=file_end - start)
         start = file_end
     yield damage._replace(log_offset=start, size=end - start)
-
-
-def _fillers(start: int, end: int, store_timestamp: int) -> Iterator[tuple[int, bytes]]:
-    while start < end:
-        size = end - start if end - start <= 2 * FILLER_BYTES else FILLER_BYTES
-        yield start, filler(start, size, max(store_timestamp, 1))
-        start += size
 
 
 def _sound_behind(reader: LogReader, place: int, file_end: int) -> bool:

@@ -10,7 +10,7 @@ place in one go; only where they differ is each entry looked at:
     queue.unusable    records whose topic or queue id can name no folder
     queue.double      two records of the log have one queue offset
     queue.no_record   an entry for a place where no sound record stands: it is damaged, or the log ends before
-    queue.lost        a pre-blank entry between others, as repairs leave it for a record that is lost; no damage
+    queue.lost        an entry that repeats its neighbour, or a blank one between others: a lost record's; no damage
     queue.stray       bytes behind the queue's end
 
 Entries below the first record's may be pre-blank or name records that have left the log. A tags code that is an address
@@ -50,6 +50,7 @@ class QueueCheck:
         self._layout = layout
         self._open = open_files
         self._orders: dict[Queue, QueueOrder] = {}
+        self._repeats: set[tuple[int, int]] = set()  # what entries for lost records may repeat
         self._last: tuple[str, str, int] | None = None  # kind and path of the newest finding, place behind it
 
     def see(self, part: RangePart) -> None:
@@ -67,21 +68,22 @@ class QueueCheck:
                 if (problem := name_problem(queue)) is not None:
                     self._add("unusable", queue, runs[0].start, f"records say they are of {problem}")
             for run in runs:
-                before = order.end
+                before, last = order.end, order.last
                 for settled in order.feed(run):
-                    self._settled(queue, series, settled, before)
-                    before = settled.run.end
+                    self._settled(queue, series, settled, before, last)
+                    before, last = settled.run.end, _last(settled.run)
 
     def finish(self) -> list[Finding]:
         """Look at what lies before and behind the entries that were compared; returns all findings."""
         for queue, order in self._orders.items():
-            before = order.end
+            before, last = order.end, order.last
             for settled in order.finish():
-                self._settled(queue, self._layout.queues.get(queue, _EMPTY), settled, before)
+                self._settled(queue, self._layout.queues.get(queue, _EMPTY), settled, before, last)
         for queue, series in sorted(self._layout.queues.items()):
             if any(file.size != series.file_bytes for file in series.files) and series.file_bytes % ENTRY_BYTES:
                 continue  # a finding of the layout; entries cannot be told
             state = self._orders.get(queue)
+            self._repeats = set() if state is None else {state.last}
             first = series.start // ENTRY_BYTES
             if state is None:
                 self._no_records(queue, series, first, series.end // ENTRY_BYTES, gap=False)
@@ -96,13 +98,14 @@ class QueueCheck:
             self.findings.append(Finding("queue.deleted", f"consumequeue/{topic}", text, damage=False))
         return self.findings
 
-    def _settled(self, queue: Queue, series: Series, settled: InOrder, end: int) -> None:
-        """Compare a run; *end* is where the one before it ended, -1 for the first."""
+    def _settled(self, queue: Queue, series: Series, settled: InOrder, end: int, last: tuple[int, int]) -> None:
+        """Compare a run; *end* is where the one before it ended, -1 for the first, *last* its last record."""
         run = settled.run
         if settled.stated != run.start:
             place, _, _ = ENTRY.unpack_from(run.entries)
             self._add("offset", queue, run.start, f"the record at log offset {place} says that it has {settled.stated}")
         if 0 <= end < run.start:
+            self._repeats = {last, ENTRY.unpack_from(run.entries)[:2]}
             self._no_records(queue, series, end, run.start, gap=True)
         elif 0 <= run.start < end:
             self._again(queue, end, run)
@@ -200,6 +203,8 @@ class QueueCheck:
                     state = self._orders.get(queue)
                     if state is not None and offset >= state.first:
                         self._add("lost", queue, offset, "the entry is blank: its message is lost", damage=False)
+                elif (place, size) in self._repeats:
+                    self._add("lost", queue, offset, "the entry repeats another: its message is lost", damage=False)
                 elif place >= log_start:
                     text = f"the entry names {size} bytes at log offset {place}, where no sound record of the queue is"
                     self._add("no_record", queue, offset, text)
@@ -237,6 +242,12 @@ class QueueCheck:
             sentence = f"queue {queue.topic}/{queue.queue_id}, offset {queue_offset}: {text}"
             self.findings.append(Finding(name, path, sentence, queue_offset, count, damage))
         self._last = (name, path, queue_offset + count)
+
+
+def _last(run: Run) -> tuple[int, int]:
+    """Log offset and size of a run's last record."""
+    place, size, _ = ENTRY.unpack_from(run.entries, len(run.entries) - ENTRY_BYTES)
+    return place, size
 
 
 def _path(queue: Queue) -> str:

@@ -36,12 +36,12 @@ class InOrder(NamedTuple):
 class QueueOrder:
     """The row of one queue. `feed` it runs in the log's order, then `finish`."""
 
-    __slots__ = ("_log_end", "_waiting", "end", "first")
+    __slots__ = ("_waiting", "end", "first", "last")
 
     def __init__(self) -> None:
         self.first = -1  # queue offset of the first entry, -1 before there is one
         self.end = -1  # behind the last one
-        self._log_end = 0  # log offset behind the last record
+        self.last = (0, 0)  # log offset and size of the last record
         self._waiting: Run | None = None
 
     def feed(self, run: Run) -> list[InOrder]:
@@ -85,14 +85,14 @@ class QueueOrder:
     def _room(self, run: Run) -> bool:
         """Whether the records that would be missing had room in the log."""
         place: int = ENTRY.unpack_from(run.entries)[0]
-        return 0 <= run.start - self.end <= (place - self._log_end) // MIN_RECORD_BYTES
+        return 0 <= run.start - self.end <= (place - sum(self.last)) // MIN_RECORD_BYTES
 
     def _place(self, run: Run, start: int) -> InOrder:
         placed = run if start == run.start else Run(start, run.entries, start + run.end - run.start)
         self.first = placed.start if self.first < 0 else min(self.first, placed.start)
         self.end = placed.end
         place, size, _ = ENTRY.unpack_from(run.entries, len(run.entries) - ENTRY_BYTES)
-        self._log_end = place + size
+        self.last = (place, size)
         return InOrder(placed, run.start)
 
 

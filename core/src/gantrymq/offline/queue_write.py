@@ -1,9 +1,12 @@
 """Queue files from rebuilt parts, as a broker would have written them.
 
 The first record's queue offset is the queue's start: what lies before it in its file becomes pre-blank, as RocketMQ
-makes it. Offsets without a record in between (their records are damaged) become pre-blank too, so that the others keep
-their place; a single record whose queue offset breaks the row is put where the row has room for it (`queue_order`).
-Where the log shows that a topic was deleted and made anew, the queue holds the new one.
+makes it. Where the log shows that a topic was deleted and made anew, the queue holds the new one. A single record whose
+queue offset breaks the row is put where the row has room for it (`queue_order`).
+
+Offsets whose records are lost stay taken, so that all others keep theirs. Their entry repeats the one behind it, or
+at the queue's end the one before: as recovery leaves them, because a Java broker that meets a blank entry passes over
+sound ones, and delivers a repeated one twice.
 
 A queue that no record of the log belongs to keeps its entries for records that have left the log: its next offset
 depends on them. An entry whose tags code is the address of a sound ext unit keeps it.
@@ -29,7 +32,7 @@ from gantrymq.world.files import Files
 
 __all__ = ["QueueWriter"]
 
-MOST_BLANKS = 16_000_000  # entries between two others
+MOST_LOST = 16_000_000  # entries between two others
 DEFAULT_ENTRIES = 300_000  # of a file, where the store has none to go by
 
 
@@ -52,11 +55,13 @@ class QueueWriter:
         self.moved: list[tuple[Queue, int, int, int]] = []  # queue, log offset, stated and right queue offset
         self.refused: dict[Queue, str] = {}  # queues that cannot have a folder, and why
         self._orders: dict[Queue, QueueOrder] = {}
+        self._records_end = 0  # log offset behind the last record
         self._ends: dict[Queue, int] = {}  # queue offset behind the last entry
         self._batch_ends: dict[Queue, int] = {}  # position behind the last entry
 
     def add(self, part: RangePart) -> None:
         """Write the entries of *part*. Raises OSError."""
+        self._records_end = max(self._records_end, part.records_end)
         for queue, runs in part.queues.items():
             if not self._usable(queue):
                 continue
@@ -81,7 +86,9 @@ class QueueWriter:
             for settled in order.finish():
                 self._settled(queue, settled)
         for queue in sorted(self._layout.queues):
-            if queue not in self._ends:
+            if queue in self._ends:
+                self._keep_taken(queue)
+            else:
                 self._keep(queue)
         self._queues.close()
         self._batches.close()
@@ -107,17 +114,18 @@ class QueueWriter:
     def _write(self, queue: Queue, run: Run) -> None:
         folder, end = self._folder(queue), self._ends.get(queue)
         position, file_bytes = run.start * ENTRY_BYTES, self._queues.file_bytes
+        entries = self._with_addresses(queue, run)
         if end is None:
             if before := position % file_bytes // ENTRY_BYTES:
                 self._queues.write(folder, position - before * ENTRY_BYTES, PRE_BLANK * before)
         elif run.start > end:
             self.lost += run.start - end
-            first = max(end, run.start - MOST_BLANKS)  # offsets that far away no damage explains
-            self._queues.write(folder, first * ENTRY_BYTES, PRE_BLANK * (run.start - first))
+            first = max(end, run.start - MOST_LOST)  # offsets that far away no damage explains
+            self._queues.write(folder, first * ENTRY_BYTES, bytes(entries[:ENTRY_BYTES]) * (run.start - first))
         elif run.end < end:
-            last = min(end, run.end + MOST_BLANKS)
+            last = min(end, run.end + MOST_LOST)
             self._queues.write(folder, run.end * ENTRY_BYTES, bytes((last - run.end) * ENTRY_BYTES))
-        self._queues.write(folder, position, self._with_addresses(queue, run))
+        self._queues.write(folder, position, entries)
         self._ends[queue] = run.end
         self.entries += run.end - run.start
 
@@ -141,6 +149,22 @@ class QueueWriter:
             if unit is not None and unit.tags_code == ENTRY.unpack_from(entries, at)[2]:
                 entries[at : at + ENTRY_BYTES] = old[at : at + ENTRY_BYTES]
         return entries
+
+    def _keep_taken(self, queue: Queue) -> None:
+        """Offsets behind the last record whose entries name lost records of the log stay taken."""
+        series, end = self._layout.queues[queue], self._ends[queue]
+        last = self._open.read_series(series, (end - 1) * ENTRY_BYTES, ENTRY_BYTES)
+        place, size = self._orders[queue].last
+        if ENTRY.unpack(last)[:2] != (place, size):
+            last = ENTRY.pack(place, size, 0)
+        while end * ENTRY_BYTES < series.end:
+            named, size, _ = ENTRY.unpack(self._open.read_series(series, end * ENTRY_BYTES, ENTRY_BYTES))
+            if size <= 0 or not self._layout.log.start <= named < self._records_end:
+                break
+            self._queues.write(self._folder(queue), end * ENTRY_BYTES, last)
+            self.lost += 1
+            end += 1
+        self._ends[queue] = end
 
     def _keep(self, queue: Queue) -> None:
         series, log_start = self._layout.queues[queue], self._layout.log.start

@@ -21,6 +21,7 @@ import attrs
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.batch_entry import read_batch_entry
+from gantrymq.formats.filler import is_filler
 from gantrymq.formats.index_hash import index_hashes, index_keys
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import RecordView
@@ -186,8 +187,8 @@ class _Keys:
 
 
 def see_record(part: RangePart, record: RecordView) -> None:
-    """Count *record*."""
-    part.records += 1
+    """Count *record*; a filler is none."""
+    part.records += not is_filler(record)
     part.record_bytes += record.total_size
     part.records_end = record.log_offset + record.total_size
     if not part.first_timestamp:
@@ -246,7 +247,7 @@ def in_order(parts: Iterable[RangePart]) -> Iterator[RangePart]:
                 f"ranges of the log do not fit: one ends at {before.end}, the next begins at {part.start}; read "
                 f"[{before.end}, {part.end}) again as one range"
             )
-        if zeros_from >= 0 and (part.records or part.damages):
+        if zeros_from >= 0 and (part.records or any(damage.kind != "remains" for damage in part.damages)):
             text = f"zeros from log offset {zeros_from}, but the log goes on at {part.start}"
             part.damages.insert(0, LogDamage("zeros", zeros_from, zeros_end - zeros_from, text))
             zeros_from = -1

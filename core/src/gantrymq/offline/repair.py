@@ -158,7 +158,7 @@ def _make_from_log(
     count([*layout.queues, *layout.batch])
     report.done.append(f"{records} records: {queue_files} queue files and {index_files} index files were made anew")
     if queues.lost:
-        report.done.append(f"{queues.lost} queue offsets stay empty: their messages are lost")
+        report.done.append(f"{queues.lost} queue offsets stay taken: their messages are lost")
     present = read_checkpoint(files, layout)
     checkpoint = present._replace(
         log_timestamp=last_timestamp,

@@ -6,6 +6,9 @@ A record belongs to the range in which it starts. Behind a place that cannot be 
 sound record or blank of the file, found by its magic and its own log offset; a record that stands inside the body of
 another one says another log offset and is not taken for one. So one damaged byte costs one record.
 
+A record behind damage that is older than those before it is no part of the log: a Java broker that cuts its log leaves
+what stood behind the cut, and newer records in front of it. Such remains are told, and not walked.
+
 Zeros are the log's end when nothing but zeros follows, also in later files. Zeros with something behind them are
 damage: pages that never reached the disk.
 """
@@ -37,7 +40,7 @@ _ZEROS = bytes(CHUNK_BYTES)
 class LogDamage(NamedTuple):
     """A stretch of the log without a sound record."""
 
-    kind: str  # torn, damaged, zeros, missing
+    kind: str  # torn, damaged, zeros, missing, remains
     log_offset: int
     size: int  # bytes up to where the walk went on, or to the last byte that is not zero
     problem: str
@@ -51,7 +54,8 @@ class LogWalk:
         """*start* is where a record, a blank or nothing starts (see `align`); *end* is the log's end when None."""
         self.position = start
         self.zeros_from = -1
-        self.last_timestamp = 0  # ms, of the newest record
+        self.last_timestamp = 0  # ms, of the record before
+        self._not_before = 0  # ms, the smaller store time of the two records before: one may be damaged
         self.read_bytes = 0
         self._reader = reader
         self._end = reader.log.end if end is None else end
@@ -102,6 +106,13 @@ class LogWalk:
                     self.position = file_end
                     continue
                 behind = self._resume(file, at, file_end)
+                if behind is not None and self._older(file, behind, file_end):
+                    behind = None
+                    yield from self._settle_zeros()
+                    text = f"behind log offset {at} stand remains of an older log that a broker cut off"
+                    yield LogDamage("remains", at, used - at, text, self.last_timestamp)
+                    self.position, self.zeros_from = file_end, used
+                    continue
                 yield from self._settle_zeros()
                 text = f"zeros at log offset {at} where a record belongs; more follows in {file.path.name}"
                 stop = used if behind is None else behind
@@ -110,15 +121,19 @@ class LogWalk:
                 yield from self._settle_zeros()
                 self.position = at + result.size
                 if result.record is not None:
+                    self._not_before = min(self.last_timestamp, result.record.store_timestamp)
                     self.last_timestamp = result.record.store_timestamp
                     yield result.record
                 continue
             else:
                 behind = self._resume(file, at, file_end)
                 stop = self._damage_end(file, at, file_end) if behind is None else behind
+                kind, problem = ("torn" if result.found is Found.TORN else "damaged"), result.problem
+                if behind is not None and self._older(file, behind, file_end):
+                    behind, stop, kind = None, self._last_used(file, at, file_end), "remains"
+                    problem = f"behind log offset {at} stand remains of an older log that a broker cut off"
                 yield from self._settle_zeros()
-                kind = "torn" if result.found is Found.TORN else "damaged"
-                yield LogDamage(kind, at, stop - at, result.problem, self.last_timestamp)
+                yield LogDamage(kind, at, stop - at, problem, self.last_timestamp)
             if behind is not None:
                 self.position = behind
             else:
@@ -179,6 +194,11 @@ class LogWalk:
     def _resume(self, file: StoreFile, at: int, file_end: int) -> int | None:
         """The next place behind *at* in this file where a sound record or a blank stands."""
         return _search(self, file, at + 1, file_end)
+
+    def _older(self, file: StoreFile, place: int, file_end: int) -> bool:
+        """Whether the record at *place* was stored before those that the walk came by."""
+        record = self._check(file, place, file_end).record
+        return record is not None and record.store_timestamp < self._not_before
 
     def _last_used(self, file: StoreFile, at: int, file_end: int) -> int:
         """Behind the last byte of ``[at, file_end)`` that is not zero; *at* when all are."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from gantrymq.formats.filler import is_filler
 from gantrymq.formats.index import HEADER_BYTES, read_header
 from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
@@ -54,6 +55,7 @@ class StoreStat:
     log_file_bytes: int = 0
     records: int = 0
     record_bytes: int = 0
+    fillers: int = 0  # records that stand for lost ones
     damaged_places: int = 0
     damaged_bytes: int = 0
     first_ms: int = 0
@@ -100,8 +102,12 @@ def stat_store(files: Files, layout: Layout, *, progress: Progress = no_progress
                 progress.advance(walk.position - told)
                 told = walk.position
             if isinstance(each, LogDamage):
-                found.damaged_places += 1
-                found.damaged_bytes += each.size
+                if each.kind != "remains":
+                    found.damaged_places += 1
+                    found.damaged_bytes += each.size
+                continue
+            if is_filler(each):
+                found.fillers += 1
                 continue
             found.records += 1
             found.record_bytes += each.total_size
