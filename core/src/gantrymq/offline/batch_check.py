@@ -82,8 +82,9 @@ class BatchCheck:
                 "missing", queue, wanted.base_offset, f"no entry for the record at log offset {wanted.log_offset}"
             )
             return
-        if entry[:6] != wanted[:6]:  # what compaction wrote is its own business
-            self._add("wrong", queue, wanted.base_offset, f"the entry says {entry[:6]}, the record {wanted[:6]}")
+        if entry != wanted:
+            text = f"the entry says {tuple(entry)}, the record {tuple(wanted)}"
+            self._add("wrong", queue, wanted.base_offset, text)
         cursor.advance()
 
     def _no_record(self, queue: Queue, entry: BatchQueueEntry) -> None:
