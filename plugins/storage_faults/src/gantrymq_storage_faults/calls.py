@@ -1,0 +1,181 @@
+"""The calls in their order: which of them fails, is late, or is the last one the process makes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import attrs
+
+from gantrymq.world.simulated import ProcessKilled
+from gantrymq_storage_faults.plan import Failure, Plan, Slowness
+
+__all__ = ["Calls", "Crashed"]
+
+KEPT = 400  # calls that the trace remembers
+
+T = TypeVar("T")
+
+
+class Crashed(ProcessKilled):
+    """The process ended at a call of `Files`, and every later call says so again. No ``except Exception`` holds it."""
+
+
+@attrs.define
+class _Call:
+    number: int
+    name: str
+    path: Path
+    position: int
+    length: int
+    outcome: str = ""
+
+    def __str__(self) -> str:
+        span = f" [{self.position}, {self.position + self.length})" if self.length else ""
+        return f"{self.number:>7} {self.name} {self.path}{span}" + (f": {self.outcome}" if self.outcome else "")
+
+
+class Calls:
+    """One counter, one trace and one lock for all files of a process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.number = 0  # calls so far
+        self.dead = False
+        self.lock = threading.RLock()
+        self.on_crash: Callable[[], None] = lambda: None
+        self.after: Callable[[], None] = lambda: None  # runs behind every call that succeeded
+        self.stall: Callable[[float], object] | None = None
+        self._trace: deque[_Call] = deque(maxlen=KEPT)
+        self._matched = [0] * len(plan.failures)
+        self._failed = [0] * len(plan.failures)
+        self._random = {use: random.Random(f"{plan.seed}/{use}") for use in ("crash", "failures", "slowness", "flips")}
+        self._late = threading.local()
+
+    def make(
+        self,
+        name: str,
+        path: Path,
+        do: Callable[[], T],
+        *,
+        position: int = 0,
+        length: int = 0,
+        part: Callable[[random.Random], object] | None = None,
+    ) -> T:
+        """Do one call, or what the plan makes of it.
+
+        Args:
+            name: of the method; "write" for a write into a mapping.
+            path: what it is about.
+            do: makes it.
+            position: bytes from the start of the file.
+            length: bytes.
+            part: what may have happened of it when the process ends in its middle.
+        """
+        with self.lock:
+            if self.dead:
+                raise Crashed(f"{name} {path}: the process ended at call {self.number}")
+            self.number += 1
+            call = _Call(self.number, name, path, position, length)
+            self._trace.append(call)
+            seconds = self._slow(name, path)
+            if self.number == self.plan.crash_at:
+                self._end(call, do, part)
+            self._fail(call)
+            try:
+                result = do()
+            except OSError as error:
+                call.outcome = errno.errorcode.get(error.errno or 0, str(error))
+                raise
+            self.after()
+        if seconds:
+            self._wait(seconds)
+        return result
+
+    def flips(self) -> random.Random | None:
+        """What the place of a wrong bit is drawn from, None when this read is right."""
+        rng = self._random["flips"]
+        return rng if self.plan.flip_share and rng.random() < self.plan.flip_share else None
+
+    def remark(self, outcome: str) -> None:
+        """Say in the trace what became of the newest call."""
+        self._trace[-1].outcome = outcome
+
+    def trace(self, last: int) -> str:
+        """The newest calls, one a line."""
+        with self.lock:
+            return "\n".join(map(str, list(self._trace)[-last:]))
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def begin_work(self) -> None:
+        """This thread does work off the loop: how late it is counts from here."""
+        self._late.seconds = 0.0
+
+    def end_work(self) -> float:
+        """Seconds that the calls since `begin_work` took."""
+        seconds: float = self._late.seconds
+        del self._late.seconds
+        return seconds
+
+    def _wait(self, seconds: float) -> None:
+        if hasattr(self._late, "seconds"):
+            self._late.seconds += seconds
+        elif self.stall is not None:
+            self.stall(seconds)
+
+    def _slow(self, name: str, path: Path) -> float:
+        return sum(self._seconds(slow, name, path) for slow in self.plan.slowness)
+
+    def _seconds(self, slow: Slowness, name: str, path: Path) -> float:
+        rng = self._random["slowness"]
+        if name not in slow.calls or slow.where not in str(path) or rng.random() >= slow.share:
+            return 0.0
+        return rng.uniform(*slow.seconds)
+
+    # --- failures and the end ---------------------------------------------------------------------------------------
+
+    def _fail(self, call: _Call) -> None:
+        for index, failure in enumerate(self.plan.failures):
+            if self._meets(index, failure, call):
+                self._failed[index] += 1
+                call.outcome = errno.errorcode.get(failure.number, str(failure.number))
+                raise OSError(failure.number, os.strerror(failure.number), str(call.path))
+
+    def _meets(self, index: int, failure: Failure, call: _Call) -> bool:
+        if call.name not in failure.calls or failure.where not in str(call.path):
+            return False
+        self._matched[index] += 1
+        if failure.at:
+            return self._matched[index] == failure.at
+        return self._failed[index] < failure.times and self._random["failures"].random() < failure.share
+
+    def _end(self, call: _Call, do: Callable[[], object], part: Callable[[random.Random], object] | None) -> None:
+        """End the process before the call, in its middle or behind it."""
+        rng = self._random["crash"]
+        moment = rng.choice(("before", "in", "behind"))
+        result: object = None
+        if moment == "in" and part is not None:
+            part(rng)
+        elif moment == "behind":
+            with suppress(Exception):  # what would have failed has no effect, and nobody is left to hear of it
+                result = do()
+        else:
+            moment = "before"
+        call.outcome = f"the process ends {moment} this call"
+        self.end()
+        for give_back in ("close", "release"):  # a file, a mapping or a lock that nobody got
+            getattr(result, give_back, lambda: None)()
+        raise Crashed(str(call))
+
+    def end(self) -> None:
+        """The process is gone."""
+        self.dead = True
+        self.on_crash()

@@ -1,0 +1,297 @@
+"""`Files` under the plan: every call is counted, may fail or end the process, and what it changes is remembered.
+
+The files underneath show what a process sees, page cache included; `Node` and `Names` know what of it is durable. A
+write notes the durable bytes first, a sync forgets them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import random
+from pathlib import Path
+
+from gantrymq.world import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world.simulated import BusError
+from gantrymq_storage_faults.calls import Calls
+from gantrymq_storage_faults.names import Names
+from gantrymq_storage_faults.pages import PAGE_BYTES, Node
+from gantrymq_storage_faults.room import Room
+
+__all__ = ["Layer"]
+
+Data = bytes | bytearray | memoryview
+
+
+class Layer:
+    """The whole disk."""
+
+    def __init__(self, inner: Files, calls: Calls, room: Room) -> None:
+        self.inner = inner
+        self.calls = calls
+        self.room = room
+        self.names = Names(inner)
+
+    def stat(self, path: Path) -> FileStat | None:
+        return self.calls.make("stat", path, lambda: self.inner.stat(path))
+
+    def list(self, path: Path) -> builtins.list[str]:
+        return self.calls.make("list", path, lambda: self.inner.list(path))
+
+    def disk_use(self, path: Path) -> DiskUse:
+        return self.calls.make("disk_use", path, lambda: self.room.use(self.inner.disk_use(path)))
+
+    def make_dirs(self, path: Path) -> None:
+        def do() -> None:
+            self.names.make_dirs(path)
+            self.inner.make_dirs(path)
+
+        self.calls.make("make_dirs", path, do)
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> _File:
+        new = create and self.inner.stat(path) is None
+
+        def do() -> _File:
+            opened = self.inner.open(path, create=create, read_only=read_only)
+            if new:
+                self.names.make(path)
+            return _File(opened, self.names.node(path), self)
+
+        return self.calls.make("create" if new else "open", path, do)
+
+    def read(self, path: Path) -> bytes:
+        def do() -> bytes:
+            data = self.inner.read(path)
+            return wrong(data, rng, self.calls) if (rng := self.calls.flips()) else data
+
+        return self.calls.make("read", path, do)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        def do() -> None:
+            there = self.inner.stat(path)
+            node = Node(path, 0)
+            self.room.take(node, 0, len(data))
+            self.inner.replace(path, data)
+            if there is not None:
+                self.room.cut(self.names.node(path), 0)
+            self.names.nodes[path] = node
+            self.names.synced(path.parent)
+
+        def part(rng: random.Random) -> None:
+            self._replace_in_part(path, data, rng)
+
+        self.calls.make("replace", path, do, length=len(data), part=part)
+
+    def _replace_in_part(self, path: Path, data: bytes, rng: random.Random) -> None:
+        """The temporary file is there, whole or not; or it was renamed, and its folder not synced."""
+        temporary = path.with_name(path.name + ".tmp")
+        if self.inner.stat(temporary) is None:
+            self.inner.open(temporary, create=True).close()
+            self.names.make(temporary)
+        file, node = self.inner.open(temporary), self.names.node(temporary)
+        whole = rng.random() < 0.5
+        try:
+            node.resize(file.size(), 0, file.pread)
+            file.truncate(0)
+            written = data if whole else data[: rng.randrange(len(data) + 1)]
+            node.touch(0, len(written), file.pread)
+            file.pwrite(written, 0)
+        finally:
+            file.close()
+        if whole:
+            node.synced()
+            self.names.move(temporary, path)
+            self.inner.rename(temporary, path)
+
+    def rename(self, old: Path, new: Path) -> None:
+        def do() -> None:
+            gone = self.names.move(old, new)
+            self.inner.rename(old, new)
+            if gone is not None:
+                self.room.cut(gone, 0)
+
+        self.calls.make("rename", old, do)
+
+    def remove(self, path: Path) -> None:
+        def do() -> None:
+            gone = self.names.remove(path)
+            self.inner.remove(path)
+            if gone is not None:
+                self.room.cut(gone, 0)
+
+        self.calls.make("remove", path, do)
+
+    def remove_dir(self, path: Path) -> None:
+        def do() -> None:
+            there = self.inner.stat(path) is not None
+            self.inner.remove_dir(path)
+            if there:
+                self.names.remove_dir(path)
+
+        self.calls.make("remove_dir", path, do)
+
+    def sync_dir(self, path: Path) -> None:
+        def do() -> None:
+            self.inner.sync_dir(path)
+            self.names.synced(path)
+
+        self.calls.make("sync_dir", path, do)
+
+    def lock(self, path: Path, content: bytes) -> Lock | None:
+        def do() -> Lock | None:
+            new = self.inner.stat(path) is None
+            lock = self.inner.lock(path, content)
+            if new and lock is not None:
+                self.names.make(path)
+            return lock
+
+        return self.calls.make("lock", path, do)
+
+
+class _File:
+    def __init__(self, inner: File, node: Node, layer: Layer) -> None:
+        self.path = inner.path
+        self._inner = inner
+        self._node = node
+        self._layer = layer
+        self._calls = layer.calls
+
+    def size(self) -> int:
+        return self._calls.make("size", self._node.path, self._inner.size)
+
+    def pread(self, length: int, position: int) -> bytes:
+        def do() -> bytes:
+            data = self._inner.pread(length, position)
+            return wrong(data, rng, self._calls) if (rng := self._calls.flips()) else data
+
+        return self._calls.make("pread", self._node.path, do, position=position, length=length)
+
+    def pwrite(self, data: Data, position: int) -> None:
+        self._calls.make(
+            "pwrite",
+            self._node.path,
+            lambda: self._write(data, position),
+            position=position,
+            length=len(data),
+            part=lambda rng: self._write(memoryview(data)[: rng.randrange(len(data) + 1)], position),
+        )
+
+    def _write(self, data: Data, position: int) -> None:
+        end = position + len(data)
+        size = self._inner.size()
+        taken = bytes(self._node.blocks)
+        self._layer.room.take(self._node, position, end)
+        try:
+            self._node.touch(position, end, self._inner.pread)
+            self._node.resize(size, max(size, end), self._inner.pread)
+            self._inner.pwrite(data, position)
+        except OSError:
+            self._give_back(taken)
+            raise
+
+    def _give_back(self, taken: bytes) -> None:
+        """Nothing was written: the room is as it was."""
+        room, node = self._layer.room, self._node
+        if room.left is not None:
+            room.left += (node.blocks.count(1) - taken.count(1)) * PAGE_BYTES
+        node.blocks[:] = taken
+
+    def truncate(self, length: int) -> None:
+        def do() -> None:
+            size = self._inner.size()
+            self._node.resize(size, length, self._inner.pread)
+            self._inner.truncate(length)
+            self._layer.room.cut(self._node, length)
+
+        self._calls.make("truncate", self._node.path, do, length=length)
+
+    def allocate(self, length: int) -> None:
+        def do() -> None:
+            size, taken = self._inner.size(), bytes(self._node.blocks)
+            self._layer.room.take(self._node, 0, length)
+            try:
+                self._node.resize(size, max(size, length), self._inner.pread)
+                self._inner.allocate(length)
+            except OSError:
+                self._give_back(taken)
+                raise
+
+        self._calls.make("allocate", self._node.path, do, length=length)
+
+    def map(self) -> Mapping:
+        def do() -> Mapping:
+            mapping = self._inner.map()
+            if rng := self._calls.flips():
+                position, bit = rng.randrange(mapping.size), rng.randrange(8)
+                # The page in the cache is wrong, for everybody who reads it.
+                file = self._layer.inner.open(self._node.path)
+                try:
+                    file.pwrite(bytes([mapping.view[position] ^ 1 << bit]), position)
+                finally:
+                    file.close()
+                self._calls.remark(f"bit {bit} of byte {position} is wrong")
+            return _Mapping(mapping, self._node, self._layer)
+
+        return self._calls.make("map", self._node.path, do)
+
+    def datasync(self) -> None:
+        def do() -> None:
+            self._inner.datasync()
+            self._node.synced()
+
+        self._calls.make("datasync", self._node.path, do)
+
+    def close(self) -> None:
+        if self._calls.dead:
+            self._inner.close()
+        else:
+            self._calls.make("close", self._node.path, self._inner.close)
+
+
+class _Mapping:
+    def __init__(self, inner: Mapping, node: Node, layer: Layer) -> None:
+        self.size = inner.size
+        self._inner = inner
+        self._node = node
+        self._layer = layer
+
+    @property
+    def view(self) -> memoryview:
+        return self._inner.view
+
+    def write(self, position: int, data: Data) -> None:
+        self._layer.calls.make(
+            "write",
+            self._node.path,
+            lambda: self._write(position, data),
+            position=position,
+            length=len(data),
+            part=lambda rng: self._write(position, memoryview(data)[: rng.randrange(len(data) + 1)]),
+        )
+
+    def _write(self, position: int, data: Data) -> None:
+        end = position + len(data)
+        if position >= 0 and end <= self.size:
+            try:
+                self._layer.room.take(self._node, position, end)
+            except OSError as error:
+                raise BusError(f"{self._node.path} at {position}: {error.strerror}") from error
+            self._node.touch(position, end, self._read)
+        self._inner.write(position, data)
+
+    def _read(self, length: int, position: int) -> bytes:
+        return bytes(self._inner.view[position : position + length])
+
+    def close(self) -> None:
+        if self._layer.calls.dead:
+            self._inner.close()
+        else:
+            self._layer.calls.make("unmap", self._node.path, self._inner.close)
+
+
+def wrong(data: bytes, rng: random.Random, calls: Calls) -> bytes:
+    """*data* with one bit changed; nothing to change where there is nothing."""
+    if not data:
+        return data
+    position, bit = rng.randrange(len(data)), rng.randrange(8)
+    calls.remark(f"bit {bit} of byte {position} of what was read is wrong")
+    return data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]

@@ -1,0 +1,180 @@
+"""Names that are not durable yet: what was made, moved and removed in folders that were not synced since.
+
+A name is durable once its folder was synced (``fsync`` of a file does not promise it), and only if the folder's own
+name is. A rename belongs to the folder it goes to, and happens whole or not at all. What a power cut takes is undone
+here, latest first; whatever builds on a name that is taken goes with it.
+
+Source: the POSIX description of fsync, and what the Linux manual pages fsync(2) and rename(2) do and do not promise.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import attrs
+
+from gantrymq.world import File, Files
+from gantrymq_storage_faults.pages import PAGE_BYTES, Node
+from gantrymq_storage_faults.plan import Plan
+
+__all__ = ["Names"]
+
+_ZEROS = bytes(PAGE_BYTES)
+
+
+@attrs.define
+class _Saved:
+    """A file that has no name any more."""
+
+    path: Path
+    size: int
+    pages: dict[int, bytes]  # those that are not zero
+    node: Node
+
+
+@attrs.define
+class _Step:
+    """One change of names."""
+
+    kind: str  # make, make_dir, remove, remove_dir or move
+    path: Path
+    folder: Path  # whose sync makes it durable
+    target: Path | None = None  # of a move
+    gone: _Saved | None = None  # what a removal or a move took away
+    synced: bool = False
+
+    def touches(self, other: _Step) -> bool:
+        """Whether one of the two builds on the other."""
+        return any(
+            mine == theirs or mine in theirs.parents or theirs in mine.parents
+            for mine in self._paths()
+            for theirs in other._paths()
+        )
+
+    def _paths(self) -> tuple[Path, ...]:
+        return (self.path,) if self.target is None else (self.path, self.target)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.path}" + (f" -> {self.target}" if self.target is not None else "")
+
+
+class Names:
+    """The files that were touched, by path, and the changes of names that may still be lost."""
+
+    def __init__(self, inner: Files) -> None:
+        self._inner = inner
+        self.nodes: dict[Path, Node] = {}
+        self._steps: list[_Step] = []
+
+    def node(self, path: Path) -> Node:
+        """The file at *path*, which exists."""
+        node = self.nodes.get(path)
+        if node is None:
+            stat = self._inner.stat(path)
+            node = self.nodes[path] = Node(path, stat.size if stat is not None else 0)
+        return node
+
+    def make(self, path: Path) -> None:
+        """A file was made."""
+        self.nodes.pop(path, None)
+        self._steps.append(_Step("make", path, path.parent))
+
+    def make_dirs(self, path: Path) -> None:
+        """A folder is about to be made, and those above it that are missing."""
+        missing = []
+        while self._inner.stat(path) is None and path != path.parent:
+            missing.append(path)
+            path = path.parent
+        self._steps += [_Step("make_dir", each, each.parent) for each in reversed(missing)]
+
+    def remove(self, path: Path) -> Node | None:
+        """A file is about to go; returns it if it is there."""
+        stat = self._inner.stat(path)
+        if stat is None or stat.is_dir:
+            return None
+        gone = self._save(path)
+        self.nodes.pop(path, None)
+        self._steps.append(_Step("remove", path, path.parent, gone=gone))
+        return gone.node
+
+    def remove_dir(self, path: Path) -> None:
+        """An empty folder was removed."""
+        self._steps.append(_Step("remove_dir", path, path.parent))
+
+    def move(self, old: Path, new: Path) -> Node | None:
+        """A rename is about to happen; returns the file that it takes away, if it does."""
+        stat, there = self._inner.stat(old), self._inner.stat(new)
+        if stat is None or old == new:
+            return None
+        gone = self._save(new) if there is not None and not there.is_dir and not stat.is_dir else None
+        self._steps.append(_Step("move", old, new.parent, new, gone))
+        self.nodes.pop(new, None)
+        self._renamed(old, new)
+        return gone.node if gone is not None else None
+
+    def synced(self, folder: Path) -> None:
+        """The names in *folder* are durable, as far as its own is."""
+        for step in self._steps:
+            step.synced = step.synced or step.folder == folder
+        left: list[_Step] = []
+        for step in self._steps:
+            if not step.synced or any(step.touches(other) for other in left):
+                left.append(step)
+        self._steps = left
+
+    def lose(self, plan: Plan, rng: random.Random) -> list[str]:
+        """Undo what a power cut takes; returns it in words."""
+        lost: list[_Step] = []
+        for step in self._steps:
+            falls = not step.synced and (bool(lost) if plan.names_in_order else False)
+            if falls or (not step.synced and rng.random() < plan.lose) or any(step.touches(other) for other in lost):
+                lost.append(step)
+        for step in reversed(lost):
+            self._undo(step)
+        self._steps = []
+        return [str(step) for step in lost]
+
+    def _undo(self, step: _Step) -> None:
+        if step.kind == "make":
+            self._inner.remove(step.path)
+            self.nodes.pop(step.path, None)
+        elif step.kind == "make_dir":
+            self._inner.remove_dir(step.path)
+        elif step.kind == "remove_dir":
+            self._inner.make_dirs(step.path)
+        elif step.target is not None:
+            self._inner.rename(step.target, step.path)
+            self._renamed(step.target, step.path)
+        if step.gone is not None:
+            self._restore(step.gone)
+
+    def _renamed(self, old: Path, new: Path) -> None:
+        for path in [path for path in self.nodes if path == old or old in path.parents]:
+            node = self.nodes.pop(path)
+            node.path = new / path.relative_to(old)
+            self.nodes[node.path] = node
+
+    def _save(self, path: Path) -> _Saved:
+        node = self.node(path)
+        file = self._inner.open(path, read_only=True)
+        try:
+            size, pages = file.size(), {}
+            for page in range(-(-size // PAGE_BYTES)):
+                data = file.pread(PAGE_BYTES, page * PAGE_BYTES)
+                if data != _ZEROS[: len(data)]:
+                    pages[page] = data
+        finally:
+            file.close()
+        return _Saved(path, size, pages, node)
+
+    def _restore(self, gone: _Saved) -> None:
+        file: File = self._inner.open(gone.path, create=True)
+        try:
+            file.truncate(gone.size)
+            for page, data in gone.pages.items():
+                file.pwrite(data, page * PAGE_BYTES)
+        finally:
+            file.close()
+        gone.node.path = gone.path
+        self.nodes[gone.path] = gone.node

@@ -1,0 +1,50 @@
+"""The fixture ``faulty_files``; pytest finds this module by itself (entry point group ``pytest11``).
+
+    def test_my_store_survives(faulty_files):
+        files = faulty_files(SimulatedFiles(lambda: 0), Plan(seed=7, crash_at=120))
+
+When the test fails, the report shows seed and newest calls of every such object. Nothing of GantryMQ is imported before
+the fixture is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from gantrymq.world import Files
+    from gantrymq_storage_faults.files import FaultyFiles
+    from gantrymq_storage_faults.plan import Plan
+
+MADE: pytest.StashKey[list[FaultyFiles]] = pytest.StashKey()
+
+
+@pytest.fixture
+def faulty_files(request: pytest.FixtureRequest) -> Iterator[Callable[..., FaultyFiles]]:
+    """Make `FaultyFiles`; those that still run when the test ends are crashed, so that nothing stays open or locked."""
+    from gantrymq_storage_faults.files import FaultyFiles
+
+    made: list[FaultyFiles] = []
+    request.node.stash[MADE] = made
+
+    def make(inner: Files, plan: Plan | None = None, **more: Any) -> FaultyFiles:
+        made.append(FaultyFiles(inner, plan, **more))
+        return made[-1]
+
+    yield make
+    for files in made:
+        files.crash()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Add the traces to the report of a test that failed."""
+    report = yield
+    if report.when == "call" and report.failed:
+        made = item.stash.get(MADE, [])
+        for number, files in enumerate(made, 1):
+            report.sections.append((f"faulty_files {number}", files.trace()))
+    return report
