@@ -1,0 +1,70 @@
+"""What was sent, acknowledged, read and committed: the truth that a store is held against after it was stopped."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import attrs
+
+from gantrymq.model.queue import Queue
+
+DIGITS = 8
+
+
+@attrs.define
+class Sent:
+    """One message on its way."""
+
+    queue: Queue
+    body: bytes
+    queue_offset: int | None = None  # once acknowledged
+    acknowledged_at: float = 0.0  # monotonic
+    deleted: bool = False  # its topic was deleted after it was sent
+
+
+@attrs.define
+class Ledger:
+    """One run."""
+
+    sent: list[Sent] = attrs.field(factory=list)
+    seen: dict[Queue, dict[int, bytes]] = attrs.field(factory=lambda: defaultdict(dict))  # by queue offset
+    committed: dict[Queue, int] = attrs.field(factory=dict)  # the highest offset ever committed
+    topics: set[str] = attrs.field(factory=set)  # acknowledged
+    deleting: str = ""  # a topic whose deletion was asked for and not answered
+
+    def write(self, queue: Queue, rng: random.Random) -> Sent:
+        """A new message."""
+        size = round(10 * 200 ** rng.random())
+        sent = Sent(queue, f"{len(self.sent):0{DIGITS}d}".encode() + rng.randbytes(size))
+        self.sent.append(sent)
+        return sent
+
+    def acknowledge(self, sent: Sent, queue_offset: int, now: float) -> None:
+        """*sent* was stored at *queue_offset*."""
+        sent.queue_offset, sent.acknowledged_at = queue_offset, now
+
+    def see(self, queue: Queue, queue_offset: int, body: bytes) -> None:
+        """A consumer was given a message."""
+        self.seen[queue][queue_offset] = body
+
+    def delete(self, topic: str) -> None:
+        """The deletion of *topic* was answered; what was sent to it must not come back."""
+        self.deleting = ""
+        for sent in self.sent:
+            if sent.queue.topic == topic:
+                sent.deleted = True
+        for table in (self.seen, self.committed):
+            for queue in [queue for queue in table if queue.topic == topic]:
+                del table[queue]
+
+    @property
+    def acknowledged(self) -> list[Sent]:
+        """Those that have to be there."""
+        return [sent for sent in self.sent if sent.queue_offset is not None and not sent.deleted]
+
+
+def number_of(body: bytes) -> int:
+    """The message's number, -1 where the body has none."""
+    head = bytes(body[:DIGITS])
+    return int(head) if len(head) == DIGITS and head.isdigit() else -1

@@ -1,0 +1,197 @@
+"""Holds a store that was started again against the ledger.
+
+    lost        acknowledged, and not at its place with its bytes
+    duplicated  there more than once
+    gaps        queue offsets with holes, or used twice
+    foreign     there, and never sent, or with other bytes, or to another queue
+    back        of a topic that was deleted
+    unseen      a consumer saw it, and it is gone
+    passed      a committed offset lies behind a message that its group never read
+    topics      an acknowledged topic is gone
+    base        what was in the store before the run is not what it was
+    rebuilt     queue files made anew from the log differ from those that lived on
+"""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+
+import attrs
+from crash_rig.ledger import Ledger, Sent, number_of
+from crash_rig.lives import Life
+from crash_rig.starts import ROOT, Start, copy_of
+from crash_rig.workload import GROUP
+
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import GetLimit, MessageStore
+from gantrymq.model.queue import Queue
+from gantrymq.world import World
+from gantrymq.world.simulated import SimulatedFiles
+
+Content = dict[Queue, dict[int, bytes]]  # bodies by queue offset
+
+
+@attrs.define
+class Findings:
+    """What one run shows."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    found: int = 0
+    lost: int = 0
+    lost_in_window: int = 0  # acknowledged in asynchronous mode so late that it may be lost
+    problems: list[str] = attrs.field(factory=list)
+
+    def wrong(self, kind: str, sentence: object) -> None:
+        """One problem more."""
+        self.problems.append(f"{kind}: {sentence}")
+
+
+async def content_of(store: MessageStore) -> Content:
+    """Every message of every queue, as consumers get them."""
+    found: Content = {}
+    for queue in store.queues():
+        bounds = store.bounds(queue)
+        messages = found[queue] = {}
+        at = bounds.min_offset
+        while at < bounds.max_offset:
+            result = store.get(queue, at, GetLimit(), None)
+            if isawaitable(result):
+                result = await result
+            for buffer in result.buffers:
+                for record in iter_records(buffer):
+                    assert record.queue_offset not in messages, f"{queue} has {record.queue_offset} twice"
+                    messages[record.queue_offset] = bytes(record.body)
+            assert result.next_offset > at, f"{queue} at {at} of {bounds}: {result.status}"
+            at = result.next_offset
+    return found
+
+
+async def judge(life: Life, ledger: Ledger, base: Content, *, lost_from: float | None = None) -> Findings:
+    """Look at a broker that has just started again.
+
+    Args:
+        life: of the broker.
+        ledger: of the run before.
+        base: what was there before the run.
+        lost_from: monotonic; what was acknowledged from then on may be lost (asynchronous flush and no power).
+            None: nothing may be.
+    """
+    findings = Findings(len(ledger.sent), len(ledger.acknowledged))
+    store = life.broker.store
+    content = await content_of(store)
+    for queue, messages in content.items():
+        bounds = store.bounds(queue)
+        if sorted(messages) != list(range(bounds.min_offset, bounds.max_offset)):
+            findings.wrong("gaps", f"{queue} is {bounds}, found {sorted(messages)}")
+    for queue, messages in base.items():
+        if messages != content.get(queue, {}):
+            findings.wrong("base", f"{queue} had {len(messages)} messages, now {len(content.get(queue, {}))}")
+    places = _places(content, base, ledger, findings)
+    findings.found = sum(map(len, places.values()))
+    half_deleted = [sent for sent in ledger.acknowledged if sent.queue.topic == ledger.deleting]
+    gone = [sent for sent in half_deleted if not _there(sent, content)]
+    if gone and len(gone) < len(half_deleted):
+        findings.wrong("lost", f"{len(gone)} of {len(half_deleted)} messages of {ledger.deleting}, half deleted")
+    for sent in ledger.acknowledged:
+        if sent.queue.topic == ledger.deleting or _there(sent, content):
+            continue
+        if lost_from is not None and sent.acknowledged_at >= lost_from:
+            findings.lost_in_window += 1
+            continue
+        findings.lost += 1
+        findings.wrong("lost", f"{sent.body[:8]!r} of {sent.queue} at {sent.queue_offset}")
+    _judge_topics(life, ledger, findings)
+    _judge_consumers(life, ledger, content, findings, may_lose=lost_from is not None)
+    return findings
+
+
+def _places(content: Content, base: Content, ledger: Ledger, findings: Findings) -> dict[int, list[tuple[Queue, int]]]:
+    places: dict[int, list[tuple[Queue, int]]] = {}
+    for queue, messages in content.items():
+        if queue in base:
+            continue
+        for queue_offset, body in messages.items():
+            number = number_of(body)
+            if not 0 <= number < len(ledger.sent) or ledger.sent[number].body != body:
+                findings.wrong("foreign", f"{body[:20]!r} in {queue} at {queue_offset}")
+                continue
+            sent = ledger.sent[number]
+            if sent.queue != queue:
+                findings.wrong("foreign", f"{body[:8]!r} of {sent.queue} is in {queue}")
+            if sent.deleted:
+                findings.wrong("back", f"{body[:8]!r} in {queue} at {queue_offset}")
+            places.setdefault(number, []).append((queue, queue_offset))
+    for number, found in places.items():
+        if len(found) > 1:
+            findings.wrong("duplicated", f"{number} is at {found}")
+    return places
+
+
+def _there(sent: Sent, content: Content) -> bool:
+    return content.get(sent.queue, {}).get(sent.queue_offset or 0) == sent.body
+
+
+def _judge_topics(life: Life, ledger: Ledger, findings: Findings) -> None:
+    there = set(life.broker.topics())
+    for topic in ledger.topics - there - {ledger.deleting}:
+        findings.wrong("topics", topic)
+
+
+def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Findings, *, may_lose: bool) -> None:
+    for queue, seen in ledger.seen.items():
+        if queue.topic == ledger.deleting:
+            continue
+        for queue_offset, body in seen.items():
+            if content.get(queue, {}).get(queue_offset) != body and not may_lose:
+                findings.wrong("unseen", f"{body[:8]!r} of {queue} at {queue_offset}")
+    for topic in life.broker.topics():
+        for queue in [Queue(topic, number) for number in range(8)]:
+            committed = life.broker.committed(GROUP, queue)
+            if committed is None or topic == ledger.deleting:
+                continue
+            if committed > ledger.committed.get(queue, 0):
+                findings.wrong("passed", f"{queue}: {committed}, the group committed {ledger.committed.get(queue, 0)}")
+            bounds = life.broker.bounds(queue)
+            if committed > bounds.max_offset:
+                findings.wrong("passed", f"{queue}: {committed} is behind the end, {bounds.max_offset}")
+            for queue_offset in range(bounds.min_offset, min(committed, bounds.max_offset)):
+                if ledger.seen[queue].get(queue_offset) != content[queue][queue_offset]:
+                    findings.wrong("passed", f"{queue}: {committed}, and {queue_offset} was never read")
+
+
+# --- queues from the log ------------------------------------------------------------------------------------------------
+
+
+async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findings: Findings) -> None:
+    """Make the queues of a cleanly stopped store anew and compare every entry with those that lived on."""
+    live = entries_of(disk)
+    again = Start(start.name, start.sizes, {p: d for p, d in copy_of(disk).items() if "consumequeue" not in p.parts})
+    bare = again.disk(world.clock.now_ms)
+    bare.open(ROOT / "abort", create=True).close()
+    bounds: dict[Queue, tuple[int, int]] = {}
+
+    async def look(life: Life) -> None:
+        bounds.update({queue: life.broker.bounds(queue) for queue in life.broker.store.queues()})
+
+    await Life(world, bare, again).run(look)
+    made = entries_of(bare)
+    for queue in live.keys() | made.keys():
+        if live.get(queue) != made.get(queue):
+            difference = live.get(queue, {}).items() ^ made.get(queue, {}).items()
+            findings.wrong("rebuilt", f"{queue}: {sorted(difference)[:4]}, bounds {bounds.get(queue)}")
+
+
+def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
+    """Packed entries by queue and offset, as the files hold them; those whose records have left the log are left out."""
+    log = [int(name) for name in disk.list(ROOT / "commitlog")]
+    found: dict[Queue, dict[int, bytes]] = {}
+    for path, data in copy_of(disk, ROOT / "consumequeue").items():
+        queue = Queue(path.parts[-3], int(path.parts[-2]))
+        for at in range(0, len(data), ENTRY_BYTES):
+            raw = data[at : at + ENTRY_BYTES]
+            log_offset, size, _ = ENTRY.unpack(raw)
+            if any(raw) and not is_pre_blank(log_offset, size) and log_offset >= min(log):
+                found.setdefault(queue, {})[(int(path.name) + at) // ENTRY_BYTES] = raw
+    return found
