@@ -30,6 +30,7 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
+from gantrymq.world.folders import make_durable_dirs
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class BrokerFacade:
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""
         folder = self._root / "plugins" / plugin
-        self.world.files.make_dirs(folder)
+        make_durable_dirs(self.world.files, folder)
         return folder
 
     def _published(self, entries: Sequence[DispatchEntry]) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 from gantrymq.errors import FormatError, RequestError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.world import World
+from gantrymq.world.folders import make_durable_dirs
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class KvConfig:
         self._table = table
 
     def _save(self, data: bytes) -> None:
-        self._world.files.make_dirs(self._path.parent)
+        make_durable_dirs(self._world.files, self._path.parent)
         self._world.files.replace(self._path, data)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from gantrymq.config import Settings, Value
 from gantrymq.errors import NoPermission, RequestError
 from gantrymq.world import World
+from gantrymq.world.folders import make_durable_dirs
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ async def update(world: World, settings: Settings, properties: dict[str, str]) -
 
 def _save(world: World, path: Path, data: bytes) -> None:
     files = world.files
-    files.make_dirs(path.parent)
+    make_durable_dirs(files, path.parent)
     if files.stat(path) is not None:
         files.replace(path.with_name(path.name + ".bak"), files.read(path))
     files.replace(path, data)

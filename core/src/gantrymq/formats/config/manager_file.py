@@ -18,6 +18,7 @@ from typing import Any
 from gantrymq.errors import FormatError
 from gantrymq.loose_json import loads
 from gantrymq.world.files import Files
+from gantrymq.world.folders import make_durable_dirs
 
 
 def backup_of(path: Path) -> Path:
@@ -64,7 +65,7 @@ def save(files: Files, path: Path, text: str) -> None:
     Raises:
         OSError: nothing is lost then, the backup holds the last text.
     """
-    files.make_dirs(path.parent)
+    make_durable_dirs(files, path.parent)
     there = files.stat(path)
     if there is not None and there.size > 0:
         files.rename(path, backup_of(path))

@@ -1,0 +1,27 @@
+"""Folders whose names are durable."""
+
+from pathlib import Path
+
+from gantrymq.world.folders import make_durable_dirs
+from gantrymq.world.recording import RecordingFiles
+from gantrymq.world.simulated import SimulatedFiles
+
+
+def test_the_name_of_each_folder_that_was_missing_is_synced():
+    files = RecordingFiles(SimulatedFiles(lambda: 0))
+    files.make_dirs(Path("/a"))
+    made = len(files.calls)
+    make_durable_dirs(files, Path("/a/b/c"))
+    assert [(call.name, str(call.path)) for call in files.calls[made:]] == [
+        ("make_dirs", "/a/b/c"),
+        ("sync_dir", "/a"),
+        ("sync_dir", "/a/b"),
+    ]
+
+
+def test_a_folder_that_is_there_costs_a_look():
+    files = RecordingFiles(SimulatedFiles(lambda: 0))
+    files.make_dirs(Path("/a"))
+    made = len(files.calls)
+    make_durable_dirs(files, Path("/a"))
+    assert files.calls[made:] == []
