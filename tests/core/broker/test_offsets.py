@@ -54,3 +54,17 @@ def test_what_is_loaded_is_a_copy(offsets, clock):
     offsets.load(loaded, offsets.version)
     offsets.commit("CG", Queue("T", 0), 5)
     assert loaded == {"T@CG": {0: 1}}
+
+
+def test_offsets_behind_the_end_of_their_queue_are_cut_back(offsets):
+    ends = {Queue("T", 0): 7, Queue("T", 1): 3}
+    for queue_id, at in ((0, 7), (1, 5), (2, 9)):
+        offsets.commit("CG", Queue("T", queue_id), at)
+    offsets.dirty = False
+    (said,) = offsets.cut_back(ends.get)
+    assert said == (
+        "group CG had committed 5 in queue T/1, which ends at 3 after the crash: 2 messages that it had read are gone, "
+        "it goes on at 3"
+    )
+    assert offsets.table == {"T@CG": {0: 7, 1: 3, 2: 9}}
+    assert offsets.dirty

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import attrs
 import pytest
 from broker_desk import START_MS, Desk, run_broker
 
@@ -9,7 +12,9 @@ from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError, StoreError
+from gantrymq.formats.config import save
 from gantrymq.interfaces import GetLimit, StoreMessage
+from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import Plugins
@@ -187,3 +192,27 @@ def test_interceptors_change_what_is_stored(plugins):
         assert facade.bounds(Queue("TBW102", 0)).max_offset == 1
 
     with_service(plugins, main, interceptors=(Moves(),))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_after_a_crash_no_committed_offset_is_left_behind_the_end_of_its_queue(plugins, caplog, clean):
+    class Crashed(plugins.stores["memory"]):
+        async def start(self):
+            return attrs.evolve(await super().start(), clean=clean)
+
+    async def main(world):
+        settings, loaded = settings_for(plugins), Plugins(stores={"memory": Crashed})
+        folder = Path("/store/config")
+        topics = {"T": TopicConfig("T").to_json(), "Batch": TopicConfig("Batch", attributes={"a": "b"}).to_json()}
+        save(world.files, folder / "topics.json", dumps({"topicConfigTable": topics}).decode())
+        table = {"T@CG": {"0": 4, "1": 0}, "Batch@CG": {"0": 4}, "%LMQ%light@CG": {"0": 4}}
+        save(world.files, folder / "consumerOffset.json", dumps({"offsetTable": table}).decode())
+        server = BrokerServer(world, settings, loaded)
+        await server.start()
+        kept = {each: server.tables.offsets.committed("CG", Queue(each, 0)) for each in ("T", "Batch", "%LMQ%light")}
+        await server.stop()
+        await world.workers.close()
+        return kept
+
+    assert simulate(1, main) == {"T": 4 if clean else 0, "Batch": 4, "%LMQ%light": 4}
+    assert ("4 messages that it had read are gone" in caplog.text) is not clean

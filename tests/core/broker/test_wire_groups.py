@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from broker_desk import body_of
 
-from gantrymq.loose_json import dumps
+from gantrymq.loose_json import dumps, loads
 
 
 def test_a_created_group_is_told_member_by_member(broker):
@@ -67,6 +67,9 @@ def test_a_deleted_group_keeps_its_offsets_unless_asked(broker, clean, left):
         assert (await desk.ask(207, {"groupName": "CG", "cleanOffset": clean})).code == 0
         assert (await desk.ask(352, {"group": "CG"})).code == 26
         assert body_of(await desk.ask(43))["offsetTable"] == left
+        if clean == "true":  # by the time of the answer
+            saved = desk.world.files.read(desk.server.root / "config" / "consumerOffset.json")
+            assert loads(saved)["offsetTable"] == left
 
     broker(main)
 

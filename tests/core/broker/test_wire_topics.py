@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from broker_desk import START_MS, body_of, pull_ext
 
-from gantrymq.loose_json import dumps
+from gantrymq.loose_json import dumps, loads
 from gantrymq.model import names
 
 
@@ -118,6 +118,8 @@ def test_a_deleted_topic_takes_its_messages_and_offsets_along(broker):
         assert (await desk.ask(351, {"topic": "T"})).code == 17
         assert (await desk.ask(30, {"topic": "T", "queueId": "0"})).ext == {"offset": "0"}
         assert body_of(await desk.ask(43))["offsetTable"] == {}
+        saved = desk.world.files.read(desk.server.root / "config" / "consumerOffset.json")
+        assert loads(saved)["offsetTable"] == {}  # by the time of the answer
         for protected in ("TBW102", " "):
             assert (await desk.ask(215, {"topic": protected})).code == 29
 

@@ -73,6 +73,31 @@ class ConsumerOffsets:
         """The offset that a pull must be told, once; None when there was no reset. Budget: 0.1 us."""
         return self._resets.pop((group, queue), None) if self._resets else None
 
+    def cut_back(self, end: Callable[[Queue], int | None]) -> list[str]:
+        """Set offsets behind the end of their queue to it, or new messages would be passed over unread.
+
+        A power cut may take messages of asynchronous flush that a group had read and committed.
+
+        Args:
+            end: of a queue; None for one that is not known.
+
+        Returns:
+            A sentence for each offset that was changed.
+        """
+        said: list[str] = []
+        for key, queues in self._table.items():
+            topic, _, group = key.partition(AT)
+            for queue_id, committed in queues.items():
+                last = end(Queue(topic, queue_id))
+                if last is not None and committed > last:
+                    queues[queue_id] = last
+                    self.dirty = True
+                    said.append(
+                        f"group {group} had committed {committed} in queue {topic}/{queue_id}, which ends at {last} "
+                        f"after the crash: {committed - last} messages that it had read are gone, it goes on at {last}"
+                    )
+        return said
+
     def copy(self, topic: str, source: str, target: str) -> None:
         """Give group *target* what *source* committed for *topic*; nothing happens when that is nothing."""
         queues = self._table.get(topic + AT + source)

@@ -107,7 +107,7 @@ class Rooms:
             ClientRequests(settings, clock, topics, groups, clients, self.filters, tables.locks),
             OffsetRequests(store, topics, groups, tables.offsets),
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
-            GroupRequests(groups, clients, tables.offsets, state.saved),
+            GroupRequests(groups, clients, tables.offsets, state.saved, state.offsets_due),
             RuntimeRequests(
                 world, state.root, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()
             ),
@@ -137,6 +137,7 @@ class Rooms:
         self._state.topics_changed(name)
         self._store.drop(name)
         self._tables.offsets.forget_topic(name)
+        self._state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
         self._tables.stats.forget(name)
         self.held.topic_changed(name)
         self.register_again()

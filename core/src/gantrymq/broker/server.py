@@ -26,6 +26,8 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError
 from gantrymq.interfaces import MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
+from gantrymq.model.names import LMQ_PREFIX
+from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.gate import gate_of
@@ -103,6 +105,9 @@ class BrokerServer:
         state = StateFiles(world, self.root / "config", tables.topics, tables.groups, tables.offsets)
         state.load()
         self._closing.append(state.close)
+        if not report.clean:
+            for sentence in tables.offsets.cut_back(self._queue_end):
+                log.warning(sentence)
         followers = Followers(self.store, [build(self._context) for build in self._plugins.dispatchers.values()])
         followers.catch_up()
         self._closing.append(followers.close)
@@ -143,6 +148,14 @@ class BrokerServer:
                 "off and kept, %d queue entries written",
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
+
+    def _queue_end(self, queue: Queue) -> int | None:
+        """Where a queue ends; None for one that this store may keep elsewhere or not know at all."""
+        end = self.store.bounds(queue).max_offset
+        topic = self.tables.topics.get(queue.topic)
+        if end == 0 and (topic is None or topic.attributes or queue.topic.startswith(LMQ_PREFIX)):
+            return None
+        return end
 
     async def _register(self, identity: Identity, rooms: Rooms) -> None:
         name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]

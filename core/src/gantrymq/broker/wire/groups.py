@@ -43,12 +43,14 @@ class GroupRequests:
         clients: ClientTable,
         offsets: ConsumerOffsets,
         saved: Callable[[], Awaitable[None]],
+        offsets_due: Callable[[], None],
     ) -> None:
-        """*saved* waits until changes are on disk."""
+        """*saved* waits until changes are on disk, *offsets_due* begins to write offsets now."""
         self._groups = groups
         self._clients = clients
         self._offsets = offsets
         self._saved = saved
+        self._offsets_due = offsets_due
 
     def handlers(self) -> dict[int, Handler]:
         """Request code to handler."""
@@ -114,6 +116,7 @@ class GroupRequests:
         self._groups.delete(header.group_name)
         if header.clean_offset:
             self._offsets.forget_group(header.group_name)
+            self._offsets_due()
         await self._saved()
         return ok(asked)
 
