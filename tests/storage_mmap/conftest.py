@@ -21,7 +21,11 @@ from gantrymq.world.real import RealFiles, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
-KEYS = (*SCHEMA, Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"))
+KEYS = (
+    *SCHEMA,
+    Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"),
+    Setting("flushDiskType", "text", "SYNC_FLUSH", "declared by the broker"),
+)
 
 
 class Stopped(BaseException):
@@ -35,13 +39,16 @@ class Faults:
         self.calls = Counter()
         self.failing = {}
         self.only = ""
-        self.once, self.once_number = "", 0  # a method that raises this error number at its next call only
+        self.once, self.once_number = "", 0  # a method that raises this error number at its next call only,
+        self.once_skips = 0  # or at a later one
         self.cached = False  # whether what is read counts as being in memory
         self.stop_at = 0  # number of the call before which the process ends, 0 for never
 
     def check(self, name, path):
         self.calls[name] += 1
-        if name == self.once:
+        if name == self.once and self.once_skips:
+            self.once_skips -= 1
+        elif name == self.once:
             self.once = ""
             raise OSError(self.once_number, os.strerror(self.once_number), str(path))
         if self.stop_at and self.calls.total() >= self.stop_at:

@@ -1,5 +1,8 @@
 from gantrymq.interfaces import PutStatus
 from gantrymq.testing.store_contract_bench import message
+from gantrymq.world.real import RealFiles
+from gantrymq.world.recording import RecordingFiles
+from gantrymq_storage_mmap.log_folder import create_log_file
 
 HALF = message(body=b"h" * 4100)
 
@@ -71,3 +74,11 @@ def test_a_file_made_and_not_used_is_taken_over_by_the_next_start(rig):
         assert result.log_offset == 8192
 
     rig.run(again)
+
+
+def test_the_length_of_a_log_file_is_durable_before_its_name(rig):
+    files = RecordingFiles(RealFiles())
+    rig.root.mkdir()
+    create_log_file(files, rig.root, 0, 8192).close()
+    calls = [call.name for call in files.calls]
+    assert calls.index("allocate") < calls.index("datasync.end") < calls.index("sync_dir")

@@ -207,6 +207,48 @@ def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
     rig.run(after)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_dropped_queue_that_a_power_cut_brought_back_goes_again(rig, clean):
+    async def case(bench):
+        await bench.add(message("Gone"), message("Stays"), message("Gone"))
+        kept = rig.queue("Gone").read_bytes()
+        bench.store.drop("Gone")
+        rig.queue("Gone").parent.mkdir(parents=True)
+        rig.queue("Gone").write_bytes(kept)
+
+    (rig.run if clean else rig.kill)(case)
+
+    async def after(bench):
+        assert bench.store.queues() == [Queue("Stays", 0)]
+        assert not rig.queue("Gone").exists()
+        (result,) = await bench.add(message("Gone", body=b"anew"))
+        assert result.queue_offset == 0
+        await bench.restart()
+        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+
+    rig.run(after)
+
+
+def test_a_topic_made_anew_is_not_taken_for_the_dropped_one_when_the_log_lost_its_end(rig):
+    async def case(bench):
+        await bench.add(message("Stays"))
+        results = await bench.add(*[message("Gone") for _ in range(5)])
+        bench.store.drop("Gone")
+        rig.patch(rig.log(), results[0].log_offset, bytes(2000))  # asynchronous flush, and the power went
+
+    rig.kill(case)
+
+    async def after(bench):
+        await bench.add(message("Gone", body=b"anew"))
+
+    rig.kill(after)
+
+    async def again(bench):
+        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+
+    rig.run(again)
+
+
 def test_remains_of_a_drop_go_at_the_next_start(rig):
     remains = rig.root / "dropped" / "T.0" / "0"
     remains.mkdir(parents=True)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.errors import StoreDamaged
+from gantrymq.errors import StoreDamaged, StoreError
 from gantrymq.formats.blank import encode_blank
 from gantrymq.formats.check import check_place
 from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -171,6 +171,27 @@ def test_a_damaged_message_at_the_end_of_its_queue_keeps_its_offset(rig):
         assert len(await bench.read_all(Queue("T", 1))) == 6
 
     recovered(rig, again)
+
+
+@pytest.mark.parametrize(("call", "skips"), [("remove", 0), ("rename", 0), ("rename", 1), ("rename", 2)])
+def test_a_start_that_ends_while_it_moves_files_away_leaves_no_gap(rig, call, skips):
+    fill(rig, 30)
+    for start in range(0, 8192 * 4, 8192):  # the fifth was made ahead and is empty
+        rig.patch(rig.log(start), 0, b"\xff" * 8192)
+
+    async def nothing(bench):
+        pass
+
+    rig.faults.once, rig.faults.once_number, rig.faults.once_skips = call, rig.BROKEN, skips
+    with pytest.raises(StoreError):
+        rig.run(nothing)
+    assert not rig.faults.once
+
+    async def check(bench):
+        await bench.add(message(body=b"new"))
+        assert bodies(await bench.read_all(T0)) == [b"new"]
+
+    recovered(rig, check)
 
 
 def append_behind(rig, place):

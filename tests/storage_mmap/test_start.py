@@ -172,3 +172,22 @@ def test_sparse_files_of_a_java_store_are_reserved_before_they_are_written(rig):
     filled(rig, 0)
     assert rig.faults.calls["allocate"] == before + 1
     assert rig.log().read_bytes() == data
+
+
+def test_after_a_crash_asynchronous_flush_says_what_may_be_missing(rig):
+    for keys, told in (({"flushDiskType": "ASYNC_FLUSH"}, 1), ({"flushDiskType": "SYNC_FLUSH"}, 0), ({}, 0)):
+        rig.root = rig.root.with_name(f"store{len(keys)}{told}")
+
+        async def case(bench):
+            await bench.add(message())
+
+        async def nothing(bench):
+            pass
+
+        rig.kill(case, **keys)
+        rig.run(nothing, **keys)
+        said = [line for line in rig.said if "acknowledged in the 10500 ms before may be gone" in line]
+        assert len(said) == told
+        rig.run(nothing, **keys)
+        assert len([line for line in rig.said if "10500 ms" in line]) == told
+        rig.said.clear()

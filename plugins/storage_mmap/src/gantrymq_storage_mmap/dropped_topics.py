@@ -48,8 +48,24 @@ class DroppedTopics:
     def add(self, topic: str, log_end: int) -> None:
         """Note that every record of *topic* before *log_end* is of a deleted one. Raises OSError."""
         self._before[topic] = log_end
-        self._files.replace(self._path, json.dumps(self._before, ensure_ascii=False, indent=0).encode("utf-8"))
+        self._save()
+
+    def cut(self, log_end: int) -> None:
+        """The log ends at *log_end*, before what was noted: a power cut took what was not synced. Raises OSError.
+
+        What comes to stand behind the end is of a topic that was made anew, not of the deleted one.
+        """
+        if any(offset > log_end for offset in self._before.values()):
+            self._before = {topic: min(offset, log_end) for topic, offset in self._before.items()}
+            self._save()
+
+    def before(self, topic: str) -> int:
+        """Every record of *topic* before this log offset is of a deleted one; 0 when none is."""
+        return self._before.get(topic, 0)
 
     def holds(self, topic: str, log_offset: int) -> bool:
         """Whether the record at *log_offset* is of a deleted topic."""
         return log_offset < self._before.get(topic, 0)
+
+    def _save(self) -> None:
+        self._files.replace(self._path, json.dumps(self._before, ensure_ascii=False, indent=0).encode("utf-8"))

@@ -55,6 +55,18 @@ class LogFlusher:
         self._timer: Timer | None = None
         self._thorough_at = 0.0
 
+    @property
+    def asynchronous(self) -> bool:
+        """Whether acknowledgements do not wait for the disk (flushDiskType=ASYNC_FLUSH)."""
+        settings = self._settings
+        return "flushDiskType" in settings.schema and settings.text("flushDiskType") == "ASYNC_FLUSH"
+
+    @property
+    def window_ms(self) -> int:
+        """How long an appended message waits for its background sync to begin, at most."""
+        number = self._settings.number
+        return number("flushCommitLogThoroughInterval") + number("flushIntervalCommitLog")
+
     def start(self, flushed_offset: int, flushed_timestamp: int) -> None:
         """Begin the background flush; everything before *flushed_offset* is durable."""
         self.flushed_offset, self.flushed_timestamp = flushed_offset, flushed_timestamp

@@ -69,7 +69,8 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
 def create_log_file(files: Files, folder: Path, start: int, file_bytes: int) -> LogFile:
     """Make the log file at *start*, its blocks reserved and its name durable, or take over one that is there.
 
-    The length is set before the blocks are reserved, so that a file of a wrong length is never left behind. May block;
+    The length is set before the blocks are reserved, so that a file of a wrong length is never left behind, and it is
+    durable before the file is used. May block;
     two threads doing it for the same file do no harm.
 
     Raises:
@@ -81,6 +82,7 @@ def create_log_file(files: Files, folder: Path, start: int, file_bytes: int) -> 
         if file.size() != file_bytes:
             file.truncate(file_bytes)
         file.allocate(file_bytes)
+        file.datasync()  # the length too: a file of length 0 between others would not be taken for part of a log
         files.sync_dir(folder)
     except BaseException:
         file.close()

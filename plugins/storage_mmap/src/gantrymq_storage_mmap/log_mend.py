@@ -37,28 +37,35 @@ class LogMend:
 
     def cut(self, end: ScanEnd) -> None:
         """Keep and zero what stands behind the last sound record."""
-        place, gap = end.log_offset, False
+        place = end.log_offset
         if end.problem:
             kind = "a write that did not finish" if end.found is Found.TORN else "damage"
             self._note(f"the log ends at {place} because of {kind}: {end.problem}")
         if end.zeros_behind:
             return
         for file in self._log.files:
-            if file.end <= place:
-                continue
-            file.unmap()
-            if file.start <= place:
+            if file.start <= place < file.end:
+                file.unmap()
                 cut = self._aside.cut(file.file, place - file.start, file.end - file.start, file.start)
                 if cut:
                     self._note(f"{cut} bytes behind the log's end at {place} were kept in {self._aside.kept[-1]}")
                 self.cut_bytes += cut
-            elif (used := nonzero_end(file.file, 0, file.end - file.start)) > 0:
-                self.cut_bytes += used
+        self._clear_behind(place)
+
+    def _clear_behind(self, place: int) -> None:
+        """Move the files behind the log's end away, the last one first: wherever this stops, it leaves no gap."""
+        behind = [file for file in self._log.files if file.start > place]
+        used = {file: nonzero_end(file.file, 0, file.end - file.start) for file in behind}
+        first = next((file.start for file in behind if used[file]), None)
+        for file in reversed(behind):
+            file.unmap()
+            if used[file]:
+                self.cut_bytes += used[file]
                 moved = self._aside.move(file.path)
                 self._note(f"log file {file_name(file.start)} lies behind the log's end and was kept as {moved}")
-                gap = True
-            elif gap:
+            elif first is not None and file.start > first:
                 self._files.remove(file.path)  # zeros only, and no longer next to the others
+                self._files.sync_dir(file.path.parent)
 
     def fill(self, holes: Sequence[Hole]) -> None:
         """Keep what stands in each hole and put fillers and blanks there."""

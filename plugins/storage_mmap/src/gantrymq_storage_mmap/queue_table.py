@@ -56,6 +56,10 @@ class QueueTable:
             for queue_id in self._files.list(self._folder / topic):
                 if queue_id.isdecimal():
                     self._load_queue(topic, int(queue_id))
+        for queue in [queue for queue in self.by_name.values() if self._is_of_dropped(queue)]:
+            self._move_aside(queue.folder, f"{queue.topic}.{queue.queue_id}")
+            del self.by_name[queue.topic, queue.queue_id]
+            self.queue_files.forget(queue.folder)
 
     def get(self, queue: tuple[str, int]) -> ConsumeQueue | None:
         """The queue, None when it never got a message."""
@@ -99,11 +103,7 @@ class QueueTable:
             self.tails.forget(queue)
             self.queue_files.forget(queue.folder)
         if self._files.stat(self._folder / topic) is not None:
-            aside = self._root / DROPPED_FOLDER
-            taken = set(self._files.list(aside))
-            number = next(n for n in range(len(taken) + 1) if f"{topic}.{n}" not in taken)
-            self._files.make_dirs(aside)
-            self._files.rename(self._folder / topic, aside / f"{topic}.{number}")
+            self._move_aside(self._folder / topic, topic)
             self.remove_dropped(workers, log)
 
     def remove_dropped(self, workers: Workers, log: Callable[[str], object]) -> None:
@@ -116,6 +116,22 @@ class QueueTable:
                     log(f"the queues of deleted topics in {aside} could not be removed: {error}")
 
             workers.submit(_remove_tree, self._files, aside, done=done)
+
+    def _is_of_dropped(self, queue: ConsumeQueue) -> bool:
+        """Whether every entry is of a deleted topic: the move was cut short, or a power cut undid it."""
+        before = self.dropped.before(queue.topic)
+        if not before or queue.max_offset == queue.min_offset:
+            return False
+        entry = queue.entry(queue.max_offset - 1)
+        return entry is not None and entry[0] < before
+
+    def _move_aside(self, folder: Path, name: str) -> None:
+        """Move *folder* out of the way, for `remove_dropped`. Not synced: the note of dropped topics is."""
+        aside = self._root / DROPPED_FOLDER
+        taken = set(self._files.list(aside))
+        number = next(n for n in range(len(taken) + 1) if f"{name}.{n}" not in taken)
+        self._files.make_dirs(aside)
+        self._files.rename(folder, aside / f"{name}.{number}")
 
     def _load_queue(self, topic: str, queue_id: int) -> None:
         queue = self.make(topic, queue_id)

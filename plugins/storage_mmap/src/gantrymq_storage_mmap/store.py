@@ -27,6 +27,7 @@ from gantrymq.interfaces import (
 )
 from gantrymq.model.queue import Queue
 from gantrymq.world import Lock
+from gantrymq.world.folders import make_durable_dirs
 from gantrymq_storage_mmap.appender import Appender, refused
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.flush import LogFlusher
@@ -123,6 +124,11 @@ class MmapStore:
         self._queue_flusher.start(checkpoint)
         self._index.start(index, self._publisher.published_offset)
         self._refusal = None
+        if self._flusher.asynchronous and not report.clean and report.log_end:
+            self._tell(
+                f"flushDiskType=ASYNC_FLUSH: if the power failed, messages acknowledged in the "
+                f"{self._flusher.window_ms} ms before may be gone; SYNC_FLUSH keeps every one"
+            )
         self._queues.remove_dropped(self._workers, self._tell)
         return report
 
@@ -156,8 +162,9 @@ class MmapStore:
 
     def _take_lock(self) -> None:
         try:
-            self._files.make_dirs(self._root)
-            self._files.make_dirs(self._options.log_folder)
+            make_durable_dirs(self._files, self._root)
+            make_durable_dirs(self._files, self._options.log_folder)
+            self._files.sync_dir(self._root)  # names in it that a killed process made
             lock = self._files.lock(self._root / "lock", b"lock")
         except OSError as error:
             raise StoreReadOnly(
@@ -187,6 +194,7 @@ class MmapStore:
             )
         short = short_queues(files, self._root, self._queues, recovery.note)
         report = recovery.run(clean, decode_checkpoint(data), short)
+        self._queues.dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
