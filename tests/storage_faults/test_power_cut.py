@@ -172,6 +172,20 @@ def test_a_file_goes_with_a_folder_whose_own_name_was_not_synced(disk):
     assert inner.read(folder / "a" / "b" / "f") == b"durable"
 
 
+@pytest.mark.parametrize("synced", ["one", "other"])
+def test_a_rename_between_folders_is_durable_with_either(disk, synced):
+    inner, folder = disk
+    files = FaultyFiles(inner, ALL)
+    for name in ("one", "other"):
+        files.make_dirs(folder / name)
+    files.sync_dir(folder)
+    made(files, folder / "one" / "f", b"moved")
+    files.rename(folder / "one" / "f", folder / "other" / "g")
+    files.sync_dir(folder / synced)
+    files.power_cut()
+    assert (inner.list(folder / "one"), inner.list(folder / "other")) == ([], ["g"])
+
+
 def test_a_rename_that_is_lost_brings_back_what_it_replaced(disk):
     inner, folder = disk
     files = FaultyFiles(inner, ALL)
@@ -207,6 +221,34 @@ def test_an_emptied_folder_comes_back(disk):
     assert inner.read(folder / "a" / "f") == b"durable"
 
 
+def test_a_removed_folder_is_durable_with_all_that_emptied_it(disk):
+    inner, folder = disk
+    files = FaultyFiles(inner, ALL)
+    files.make_dirs(folder / "a" / "b")
+    files.sync_dir(folder / "a")
+    files.sync_dir(folder)
+    made(files, folder / "a" / "b" / "f", b"durable")
+    files.remove(folder / "a" / "b" / "f")
+    files.remove_dir(folder / "a" / "b")
+    files.remove_dir(folder / "a")
+    files.sync_dir(folder)
+    assert files.power_cut().names_lost == ()
+    assert inner.list(folder) == []
+
+
+def test_a_folder_may_be_synced_under_a_new_name(disk):
+    inner, folder = disk
+    files = FaultyFiles(inner, ALL)
+    files.make_dirs(folder / "a")
+    files.sync_dir(folder)
+    files.open(folder / "a" / "f", create=True)
+    files.rename(folder / "a", folder / "b")
+    files.sync_dir(folder / "b")
+    files.sync_dir(folder)
+    files.power_cut()
+    assert inner.list(folder / "b") == ["f"]
+
+
 def test_a_replacement_that_returned_is_durable(disk):
     inner, folder = disk
     files = FaultyFiles(inner, ALL)
@@ -214,6 +256,15 @@ def test_a_replacement_that_returned_is_durable(disk):
     files.replace(folder / "f", b"two")
     assert files.power_cut().names_lost == ()
     assert inner.read(folder / "f") == b"two"
+
+
+def test_a_replacement_goes_with_a_folder_whose_own_name_was_not_synced(disk):
+    inner, folder = disk
+    files = FaultyFiles(inner, ALL)
+    files.make_dirs(folder / "a")
+    files.replace(folder / "a" / "f", b"one")
+    files.power_cut()
+    assert inner.list(folder) == []
 
 
 def test_a_journal_keeps_no_name_without_the_earlier_ones(disk):

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 import attrs
-from crash_rig.starts import ROOT, Start
 
+from crash_rig.starts import ROOT, Start
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings

@@ -1,15 +1,15 @@
 """Holds a store that was started again against the ledger.
 
-    lost        acknowledged, and not at its place with its bytes
-    duplicated  there more than once
-    gaps        queue offsets with holes, or used twice
-    foreign     there, and never sent, or with other bytes, or to another queue
-    back        of a topic that was deleted
-    unseen      a consumer saw it, and it is gone
-    passed      a committed offset lies behind a message that its group never read
-    topics      an acknowledged topic is gone
-    base        what was in the store before the run is not what it was
-    rebuilt     queue files made anew from the log differ from those that lived on
+lost        acknowledged, and not at its place with its bytes
+duplicated  there more than once
+gaps        queue offsets with holes, or used twice
+foreign     there, and never sent, or with other bytes, or to another queue
+back        of a topic that was deleted
+unseen      a consumer saw it, and it is gone
+passed      a committed offset lies behind a message that its group never read
+topics      an acknowledged topic is gone
+base        what was in the store before the run is not what it was
+rebuilt     queue files made anew from the log differ from those that lived on
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from __future__ import annotations
 from inspect import isawaitable
 
 import attrs
+
 from crash_rig.ledger import Ledger, Sent, number_of
 from crash_rig.lives import Life
 from crash_rig.starts import ROOT, Start, copy_of
 from crash_rig.workload import GROUP
-
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, MessageStore
@@ -161,7 +161,7 @@ def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Fin
                     findings.wrong("passed", f"{queue}: {committed}, and {queue_offset} was never read")
 
 
-# --- queues from the log ------------------------------------------------------------------------------------------------
+# --- queues from the log ----------------------------------------------------------------------------------------------
 
 
 async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findings: Findings) -> None:
@@ -184,7 +184,7 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
 
 
 def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
-    """Packed entries by queue and offset, as the files hold them; those whose records have left the log are left out."""
+    """Packed entries by queue and offset, as the files hold them, without those whose records have left the log."""
     log = [int(name) for name in disk.list(ROOT / "commitlog")]
     found: dict[Queue, dict[int, bytes]] = {}
     for path, data in copy_of(disk, ROOT / "consumequeue").items():

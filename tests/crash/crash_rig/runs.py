@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 import attrs
+
 from crash_rig.ledger import Ledger
 from crash_rig.lives import QUICK, Life
 from crash_rig.oracle import Content, Findings, content_of, judge, judge_rebuilt
 from crash_rig.starts import Start
 from crash_rig.workload import OPERATIONS, Day
-
 from gantrymq.world import World
 from gantrymq.world.simulated import simulate
 from gantrymq_storage_faults import Plan, PowerCut
@@ -84,7 +84,7 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
         await Day(life, ledger, run.seed, operations=run.operations).run()
 
     outcome.ended = not await life.run(day)
-    outcome.calls, outcome.trace = life.files.calls, life.files.trace()
+    outcome.calls, outcome.trace = life.files.calls, life.files.trace(int(__import__("os").environ.get("TR", "40")))
     asynchronous = run.settings.get("flushDiskType") == "ASYNC_FLUSH" and run.power and outcome.ended
     lost_from = life.ended_at - WINDOW_S if asynchronous else None
     for plan in run.plans[1:]:
@@ -97,7 +97,7 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
             outcome.findings.wrong("start", repr(error))
             return outcome
         outcome.starts_ended += not through
-        outcome.trace += "\n" + life.files.trace()
+        outcome.trace += "\n" + life.files.trace(int(__import__("os").environ.get("TR", "40")))
         if through:
             break
     if run.power:
@@ -147,4 +147,3 @@ async def _look(
             return
     if run.rebuild and not outcome.findings.problems:
         await judge_rebuilt(world, disk, run.start, outcome.findings)
-

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 
 from crash_rig.ledger import Ledger, Sent
 from crash_rig.lives import Life
-
 from gantrymq.client.calls import Calls
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, StoreMessage

@@ -73,6 +73,8 @@ class Layer:
             self.inner.replace(path, data)
             if there is not None:
                 self.room.cut(self.names.node(path), 0)
+            else:
+                self.names.make(path)  # in a folder whose own name may be lost
             self.names.nodes[path] = node
             self.names.synced(path.parent)
 

@@ -1,8 +1,8 @@
 """Names that are not durable yet: what was made, moved and removed in folders that were not synced since.
 
 A name is durable once its folder was synced (``fsync`` of a file does not promise it), and only if the folder's own
-name is. A rename belongs to the folder it goes to, and happens whole or not at all. What a power cut takes is undone
-here, latest first; whatever builds on a name that is taken goes with it.
+name is. A rename happens whole or not at all, so the sync of either folder makes it durable. What a power cut takes is
+undone here, latest first; whatever builds on a name that is taken goes with it.
 
 Source: the POSIX description of fsync, and what the Linux manual pages fsync(2) and rename(2) do and do not promise.
 """
@@ -39,18 +39,14 @@ class _Step:
 
     kind: str  # make, make_dir, remove, remove_dir or move
     path: Path
-    folder: Path  # whose sync makes it durable
+    folders: tuple[Path, ...]  # the sync of any makes it durable
     target: Path | None = None  # of a move
     gone: _Saved | None = None  # what a removal or a move took away
     synced: bool = False
 
     def touches(self, other: _Step) -> bool:
         """Whether one of the two builds on the other."""
-        return any(
-            mine == theirs or mine in theirs.parents or theirs in mine.parents
-            for mine in self._paths()
-            for theirs in other._paths()
-        )
+        return any(_is_in(mine, theirs) or _is_in(theirs, mine) for mine in self._paths() for theirs in other._paths())
 
     def _paths(self) -> tuple[Path, ...]:
         return (self.path,) if self.target is None else (self.path, self.target)
@@ -78,7 +74,7 @@ class Names:
     def make(self, path: Path) -> None:
         """A file was made."""
         self.nodes.pop(path, None)
-        self._steps.append(_Step("make", path, path.parent))
+        self._steps.append(_Step("make", path, (path.parent,)))
 
     def make_dirs(self, path: Path) -> None:
         """A folder is about to be made, and those above it that are missing."""
@@ -86,7 +82,7 @@ class Names:
         while self._inner.stat(path) is None and path != path.parent:
             missing.append(path)
             path = path.parent
-        self._steps += [_Step("make_dir", each, each.parent) for each in reversed(missing)]
+        self._steps += [_Step("make_dir", each, (each.parent,)) for each in reversed(missing)]
 
     def remove(self, path: Path) -> Node | None:
         """A file is about to go; returns it if it is there."""
@@ -95,12 +91,12 @@ class Names:
             return None
         gone = self._save(path)
         self.nodes.pop(path, None)
-        self._steps.append(_Step("remove", path, path.parent, gone=gone))
+        self._steps.append(_Step("remove", path, (path.parent,), gone=gone))
         return gone.node
 
     def remove_dir(self, path: Path) -> None:
         """An empty folder was removed."""
-        self._steps.append(_Step("remove_dir", path, path.parent))
+        self._steps.append(_Step("remove_dir", path, (path.parent,)))
 
     def move(self, old: Path, new: Path) -> Node | None:
         """A rename is about to happen; returns the file that it takes away, if it does."""
@@ -108,15 +104,21 @@ class Names:
         if stat is None or old == new:
             return None
         gone = self._save(new) if there is not None and not there.is_dir and not stat.is_dir else None
-        self._steps.append(_Step("move", old, new.parent, new, gone))
+        self._steps.append(_Step("move", old, (old.parent, new.parent), new, gone))
         self.nodes.pop(new, None)
         self._renamed(old, new)
+        for step in self._steps[:-1]:  # the sync of a folder is that of its entries, whatever its name is now
+            step.folders = tuple(new / each.relative_to(old) if _is_in(each, old) else each for each in step.folders)
         return gone.node if gone is not None else None
 
     def synced(self, folder: Path) -> None:
         """The names in *folder* are durable, as far as its own is."""
         for step in self._steps:
-            step.synced = step.synced or step.folder == folder
+            step.synced = step.synced or folder in step.folders
+        for number, step in enumerate(self._steps):
+            if step.kind == "remove_dir" and step.synced:  # so it was empty, and what emptied it is durable too
+                for before in self._steps[:number]:
+                    before.synced = before.synced or any(_is_in(each, step.path) for each in before.folders)
         left: list[_Step] = []
         for step in self._steps:
             if not step.synced or any(step.touches(other) for other in left):
@@ -150,7 +152,7 @@ class Names:
             self._restore(step.gone)
 
     def _renamed(self, old: Path, new: Path) -> None:
-        for path in [path for path in self.nodes if path == old or old in path.parents]:
+        for path in [path for path in self.nodes if _is_in(path, old)]:
             node = self.nodes.pop(path)
             node.path = new / path.relative_to(old)
             self.nodes[node.path] = node
@@ -178,3 +180,7 @@ class Names:
             file.close()
         gone.node.path = gone.path
         self.nodes[gone.path] = gone.node
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
