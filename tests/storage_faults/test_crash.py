@@ -34,7 +34,8 @@ def test_calls_are_counted_and_the_plan_meets_each(disk):
     inner, folder = disk
     files = FaultyFiles(inner, Plan(**QUIET))
     work(files, folder)
-    assert files.calls == CALLS
+    assert files.calls == files.counts.total() == CALLS
+    assert (files.counts["pwrite"], files.counts["write"], files.counts["create"]) == (1, 1, 1)
     for number in range(1, CALLS + 1):
         place = folder / str(number)
         inner.make_dirs(place)

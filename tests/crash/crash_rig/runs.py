@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -10,14 +11,13 @@ import attrs
 from crash_rig.ledger import Ledger
 from crash_rig.lives import QUICK, Life
 from crash_rig.oracle import Content, Findings, content_of, judge, judge_rebuilt
-from crash_rig.starts import Start
+from crash_rig.starts import ROOT, Start
 from crash_rig.workload import OPERATIONS, Day
 from gantrymq.world import World
 from gantrymq.world.simulated import simulate
 from gantrymq_storage_faults import Plan, PowerCut
 
 START_MS = 1_797_000_000_000  # later than any golden store was written
-RESTARTS = 6
 
 # In asynchronous mode: a background flush that waits for pages no longer, the pause between two looks, and the time in
 # which the flush before it may still be under way.
@@ -36,6 +36,10 @@ class Outcome:
     cut_bytes: int = 0  # that recovery cut off
     notes: list[str] = attrs.field(factory=list)
     trace: str = ""
+    day: Counter[str] = attrs.field(factory=Counter)  # calls of the first life, by name
+    log_files: int = 0
+    committed: int = 0
+    deleted: int = 0
 
     def explain(self) -> str:
         """Everything a reader wants when it went wrong."""
@@ -85,6 +89,9 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
 
     outcome.ended = not await life.run(day)
     outcome.calls, outcome.trace = life.files.calls, life.files.trace(int(__import__("os").environ.get("TR", "40")))
+    outcome.day = life.files.counts
+    outcome.log_files, outcome.deleted = len(disk.list(ROOT / "commitlog")), sum(sent.deleted for sent in ledger.sent)
+    outcome.committed = len(ledger.committed)
     asynchronous = run.settings.get("flushDiskType") == "ASYNC_FLUSH" and run.power and outcome.ended
     lost_from = life.ended_at - WINDOW_S if asynchronous else None
     for plan in run.plans[1:]:

@@ -6,7 +6,7 @@ import errno
 import os
 import random
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +48,7 @@ class Calls:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.number = 0  # calls so far
+        self.counts: Counter[str] = Counter()  # the same by name
         self.dead = False
         self.lock = threading.RLock()
         self.on_crash: Callable[[], None] = lambda: None
@@ -83,6 +84,7 @@ class Calls:
             if self.dead:
                 raise Crashed(f"{name} {path}: the process ended at call {self.number}")
             self.number += 1
+            self.counts[name] += 1
             call = _Call(self.number, name, path, position, length)
             self._trace.append(call)
             seconds = self._slow(name, path)

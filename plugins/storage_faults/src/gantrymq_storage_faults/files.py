@@ -16,6 +16,7 @@ removed is kept in memory until its folder is synced, so stores of small files a
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,11 @@ class FaultyFiles(ProcessFiles):
     def calls(self) -> int:
         """How many calls were made; one more than the last number that ``crash_at`` can meet is never met."""
         return self._calls.number
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many calls were made, by name."""
+        return self._calls.counts.copy()
 
     @property
     def crashed(self) -> bool:

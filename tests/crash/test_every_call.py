@@ -1,0 +1,75 @@
+"""The process ends at the first, the second, ... the last call of `Files` that a day's work makes, clean stop included.
+
+The page cache survives, as it does a kill: every acknowledged message is there, once, in its place, and so is all that
+a consumer has seen; queues made anew from the log are those that lived on. The default run takes every 40th call, ``-m
+long`` every one, both from an empty store and from one that a Java broker left.
+
+    GANTRYMQ_CRASH_CALL=361 python -m pytest tests/crash/test_every_call.py -k some -s     one call, with its trace
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from crash_rig.runs import Run, base_of, perform
+from crash_rig.starts import GOLDEN, NEW, Start, Starts
+from crash_rig.tally import Tally
+
+from gantrymq_storage_faults import Plan
+
+STEP = 40
+ONE = os.environ.get("GANTRYMQ_CRASH_CALL", "")
+
+
+@pytest.mark.parametrize("origin", ["new", "golden"])
+@pytest.mark.parametrize(
+    ("first", "step"), [pytest.param(17, STEP, id="some"), pytest.param(1, 1, id="all", marks=pytest.mark.long)]
+)
+def test_a_process_that_ends_at_any_call_leaves_a_sound_store(
+    origin: str, first: int, step: int, starts: Starts, record_property: Callable[[str, object], None]
+) -> None:
+    tally, bases = Tally(), {}
+    number, turn = int(ONE or first), 0
+    while True:
+        start = starts.get(NEW if origin == "new" else GOLDEN[turn % len(GOLDEN)])
+        if start.name not in bases:
+            bases[start.name] = base_of(start)
+        outcome = perform(Run(start, (Plan(seed=number, crash_at=number),)), bases[start.name])
+        tally.add(f"GANTRYMQ_CRASH_CALL={number} from {start.name}", start.name, outcome)
+        if ONE:
+            print(outcome.explain())
+        if not outcome.ended or ONE:
+            break
+        number, turn = number + step, turn + 1
+    print(tally)
+    record_property("tally", str(tally))
+    assert not tally.failed, "\n".join(tally.failed[:3])
+    assert ONE or tally.runs > 1000 / step
+
+
+def test_the_day_has_everything_in_it(starts: Starts) -> None:
+    """A run that nobody ends: what the other tests rely on happens in it."""
+    start: Start = starts.get(NEW)
+    outcome = perform(Run(start, (Plan(),)), {})
+    assert not outcome.findings.problems
+    assert not outcome.ended
+    assert outcome.calls > 1000
+    assert outcome.findings.acknowledged > 200
+    for call in (
+        "pwrite",
+        "datasync",
+        "allocate",
+        "replace",
+        "rename",
+        "remove",
+        "remove_dir",
+        "sync_dir",
+        "map",
+        "lock",
+    ):
+        assert outcome.day[call], call
+    assert outcome.log_files >= 4  # rolled over
+    assert outcome.committed >= 3
+    assert outcome.deleted >= 1
