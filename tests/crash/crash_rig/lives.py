@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any
@@ -19,6 +20,7 @@ from gantrymq.world import Files, World
 from gantrymq.world.simulated import SimulatedLoop, SimulatedProcess
 from gantrymq_storage_faults import FaultyFiles, LateWorkers, Plan
 
+LOG = logging.getLogger("gantrymq.broker.server")
 HOST = "10.0.0.1"
 # Every timer comes round several times in a run, and the two ends of the checkpoint differ from run to run.
 QUICK = {
@@ -34,6 +36,17 @@ QUICK = {
 def plugins() -> Plugins:
     """The store alone."""
     return load_plugins("storage_mmap", reserved=SCHEMA)
+
+
+class _Listener(logging.Handler):
+    """Keeps what the broker tells its operator."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
 
 
 class Watcher:
@@ -74,6 +87,7 @@ class Life:
         self.server: BrokerServer | None = None
         self.ended_at = 0.0  # monotonic
         self.problems: list[str] = []
+        self.said: list[str] = []  # what the operator was told
 
     @property
     def broker(self) -> Broker:
@@ -84,8 +98,13 @@ class Life:
     async def run(self, work: Callable[[Life], Awaitable[object]]) -> bool:
         """Start, do *work*, stop in order; False when the process ended on the way."""
         self._loop.set_exception_handler(self._on_exception)
-        task = self._process.run(self._main(work))
-        await asyncio.wait([task])
+        listener = _Listener(self.said)
+        LOG.addHandler(listener)
+        try:
+            task = self._process.run(self._main(work))
+            await asyncio.wait([task])
+        finally:
+            LOG.removeHandler(listener)
         if self.files.crashed:
             return False
         self._process.kill()

@@ -104,6 +104,7 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
             outcome.findings.wrong("start", repr(error))
             return outcome
         outcome.starts_ended += not through
+        outcome.notes += life.said
         outcome.trace += "\n" + life.files.trace(int(__import__("os").environ.get("TR", "40")))
         if through:
             break
@@ -121,9 +122,9 @@ async def _look(
 
     async def first(life: Life) -> None:
         assert life.report is not None
-        outcome.notes += life.report.notes
+        outcome.notes += life.said
         outcome.cut_bytes += life.report.cut_bytes
-        outcome.findings = await judge(life, ledger, base, lost_from=lost_from)
+        outcome.findings = await judge(life, ledger, base, outcome.notes, lost_from=lost_from)
         if not outcome.findings.problems:
             await go_on(life)
         before.update(await content_of(life.broker.store))
