@@ -6,7 +6,7 @@ Some rounds kill a start as well. Afterwards every acknowledged message has to b
 was acknowledged, with its body; queue offsets have neither holes nor repetitions; every acknowledged topic is there;
 what a consumer has seen has not gone.
 
-    GANTRYMQ_KILLS      rounds; 3 by default, 20 with -m long
+    GANTRYMQ_KILLS      rounds; 3 by default, 200 with -m long
     GANTRYMQ_KILL_SEED  what every choice is made from
 
 The kernel keeps what a killed process has written, so this shows that recovery is right and not that syncs are:
@@ -28,7 +28,7 @@ from durability_rig.ledger import Findings, Ledger, summary
 from durability_rig.load import TOPICS, Load, make_load_topics, read_everything
 
 SEED = os.environ.get("GANTRYMQ_KILL_SEED", "31337")
-SOME, MANY = 3, 20
+SOME, MANY = 3, 200
 ACKNOWLEDGED = (60, 800)  # requests acknowledged before the kill
 LATER_S = 0.03  # at most, from the last of them to the kill
 START_KILLED = 0.3  # share of rounds in which a start is killed too

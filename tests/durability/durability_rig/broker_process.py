@@ -69,6 +69,14 @@ class BrokerProcess:
             return False
         return True
 
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._child.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""
         self._child.send_signal(signal.SIGKILL)

@@ -1,0 +1,125 @@
+"""A small file system that fills and is freed, and one that is read-only. Both are a tmpfs, mounted for the test."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from durability_rig.broker_process import BrokerProcess
+from durability_rig.ledger import Ledger
+from durability_rig.load import make_load_topics, read_everything
+
+from gantrymq.client import Producer
+from gantrymq.errors import GantryError
+
+MOUNT_BYTES = 24 * 1024 * 1024
+BALLAST_BYTES = 14 * 1024 * 1024
+RESUME_S = 10.0
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
+
+
+def mount(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = ["mount", "-t", "tmpfs", "-o", ",".join((f"size={MOUNT_BYTES}", *options)), "none", str(folder)]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a file system of its own."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    try:
+        done = mount(folder)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"no right to mount a tmpfs: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once_there_is_room(
+    small: Path, tmp_path: Path
+) -> None:
+    ledger, rng = Ledger(), random.Random(1)
+    ballast = small / "ballast"
+    ballast.write_bytes(bytes(BALLAST_BYTES))
+    refusals: list[str] = []
+
+    async def send(producer: Producer) -> bool:
+        number, message = ledger.write("LoadA", rng, size=rng.randint(1000, 20_000))
+        try:
+            result = await producer.send(message)
+        except GantryError as error:
+            if "no answer" in str(error):  # a busy machine; stored or not, nobody was told
+                return True
+            refusals.append(str(error))
+            return False
+        ledger.acknowledge("one", [number], result)
+        return True
+
+    async def work(broker: BrokerProcess) -> int:
+        namesrv = broker.namesrv()
+        await make_load_topics(namesrv, ledger)
+        async with Producer("small", namesrv, retries=0) as producer:
+            while await send(producer):
+                assert len(ledger.messages) < 20_000, "the disk did not fill"
+            for _ in range(5):
+                await send(producer)
+            full = ledger.acknowledged
+            ballast.unlink()
+            deadline = asyncio.get_running_loop().time() + RESUME_S
+            while not await send(producer):
+                assert asyncio.get_running_loop().time() < deadline, refusals[-1]
+                await asyncio.sleep(0.1)
+            for _ in range(100):
+                assert await send(producer), refusals[-1]
+            return full
+
+    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+        full = asyncio.run(work(broker))
+        broker.kill()
+    assert len(refusals) >= 6
+    assert all("No space left" in refusal or "full" in refusal or "free" in refusal for refusal in refusals), refusals
+    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+        findings = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
+        print(f"{full} acknowledged until the disk was full, {len(refusals)} refused; {findings}")
+        assert findings.problems == 0, f"{findings}\n{broker.errors}"
+        assert findings.acknowledged > full + 50
+        assert broker.terminate() == 0, broker.errors
+
+
+def test_a_store_on_a_read_only_file_system_is_refused_and_stays_as_it_is(small: Path, tmp_path: Path) -> None:
+    ledger = Ledger()
+
+    async def work(namesrv: str) -> None:
+        await make_load_topics(namesrv, ledger)
+        async with Producer("small", namesrv, retries=0) as producer:
+            number, message = ledger.write("LoadA", random.Random(1))
+            ledger.acknowledge("one", [number], await producer.send(message))
+
+    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+        asyncio.run(work(broker.namesrv()))
+        assert broker.terminate() == 0
+    before = contents(small)
+    subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True, capture_output=True)
+    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+        assert broker.exit_code() == 1
+        assert f"the store's folder {small / 'store'} cannot be written" in broker.errors
+        assert "Traceback" not in broker.errors
+    assert contents(small) == before
+    subprocess.run(["mount", "-o", "remount,rw", str(small)], check=True, capture_output=True)
+    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+        findings = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
+        assert (findings.problems, findings.found) == (0, 1), f"{findings}\n{broker.errors}"
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below *folder*."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
