@@ -72,6 +72,8 @@ def test_the_disk_runs_full_and_room_comes_back(disk):
         second.pwrite(b"x" * 2 * PAGE_BYTES, 0)
     assert failed.value.errno == errno.ENOSPC
     assert (second.size(), files.room_bytes, files.disk_use(folder).usable) == (0, PAGE_BYTES, PAGE_BYTES)
+    used, under = files.disk_use(folder), inner.disk_use(folder)
+    assert abs((used.total - used.free) - (under.total - under.free)) < 1 << 30  # the same but for what others write
     with pytest.raises(OSError, match="f") as failed:
         files.replace(folder / "f", b"x" * 2 * PAGE_BYTES)
     assert failed.value.errno == errno.ENOSPC

@@ -207,6 +207,22 @@ def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
     rig.run(after)
 
 
+def test_a_queue_file_that_lost_its_length_is_made_again(rig):
+    async def case(bench):
+        await bench.add(*[message() for _ in range(50)])
+
+    rig.kill(case)
+    whole = rig.queue(start=400).read_bytes()
+    rig.queue(start=400).write_bytes(b"")
+
+    async def after(bench):
+        assert bench.report.entries_rebuilt >= 20
+        assert rig.queue(start=400).read_bytes() == whole
+        assert len(await bench.read_all(Queue("T", 0))) == 50
+
+    rig.run(after)
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_dropped_queue_that_a_power_cut_brought_back_goes_again(rig, clean):
     async def case(bench):

@@ -44,5 +44,5 @@ class Room:
         del node.blocks[kept:]
 
     def use(self, inner: DiskUse) -> DiskUse:
-        """What a look at the disk tells."""
-        return inner if self.left is None else DiskUse(inner.total, self.left, self.left)
+        """What a look at the disk tells: what is used stays, and the disk is only so much larger as there is room."""
+        return inner if self.left is None else DiskUse(inner.total - inner.free + self.left, self.left, self.left)

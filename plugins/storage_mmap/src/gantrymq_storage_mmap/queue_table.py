@@ -139,13 +139,12 @@ class QueueTable:
             raise StoreLayoutError(f"{self._folder / topic / str(queue_id)}: {queue}")
         file_bytes = self.queue_files.file_bytes
         starts: list[int] = []
-        names = self._files.list(queue.folder)
-        for name in names:
+        for name in self._files.list(queue.folder):
             start = file_start(name)
             stat = self._files.stat(queue.folder / name)
             if start is None or stat is None or stat.is_dir:
                 continue
-            if stat.size == 0 and name == names[-1]:
+            if stat.size == 0:  # its length was not durable, so its entries are younger than the checkpoint: rebuilt
                 self._files.remove(queue.folder / name)
                 continue
             if stat.size != file_bytes or start % file_bytes:

@@ -1,4 +1,8 @@
-"""A small file system that fills and is freed, and one that is read-only. Both are a tmpfs, mounted for the test."""
+"""A broker that stands still, a file system that fills and is freed, and one that is read-only.
+
+SIGSTOP comes under load and SIGCONT later: what had no answer by then is stored once or not at all, and everything goes
+on. The file systems are a tmpfs, mounted for the test; without the right to mount they are skipped.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,63 @@ from pathlib import Path
 import pytest
 from durability_rig.broker_process import BrokerProcess
 from durability_rig.ledger import Ledger
-from durability_rig.load import make_load_topics, read_everything
+from durability_rig.load import Load, make_load_topics, read_everything
 
 from gantrymq.client import Producer
 from gantrymq.errors import GantryError
 
+REQUESTS = 150
+LOAD_S = 120.0
 MOUNT_BYTES = 24 * 1024 * 1024
 BALLAST_BYTES = 14 * 1024 * 1024
 RESUME_S = 10.0
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals of POSIX, and mounts")
+
+
+@pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.long)])
+def test_a_broker_that_stood_still_loses_and_repeats_nothing(tmp_path: Path, seconds: float) -> None:
+    ledger = Ledger()
+
+    async def work(broker: BrokerProcess) -> None:
+        namesrv = broker.namesrv()
+        await make_load_topics(namesrv, ledger)
+        for number, pauses in enumerate((True, False)):
+            load = await loaded(broker, namesrv, number, pauses=pauses)
+            if pauses:
+                await asyncio.sleep(seconds)
+                broker.resume()
+            await asyncio.wait_for(load, LOAD_S)
+
+    async def loaded(broker: BrokerProcess, namesrv: str, number: int, *, pauses: bool) -> asyncio.Task[None]:
+        reached, answers = asyncio.Event(), 0
+
+        def acknowledged() -> None:
+            nonlocal answers
+            answers += 1
+            if answers == REQUESTS:
+                load.stop()
+                if pauses:
+                    broker.pause()  # what is under way gets its answer late, or never
+                reached.set()
+
+        load = Load(ledger, namesrv, f"standstill/{number}", on_acknowledged=acknowledged)
+        task = asyncio.create_task(load.run())
+        await asyncio.wait_for(reached.wait(), LOAD_S)
+        return task
+
+    with BrokerProcess(tmp_path / "store", tmp_path / "processes") as broker:
+        asyncio.run(work(broker))
+        assert not ledger.refusals, f"{ledger.refusals}\n{broker.errors}"
+        before = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
+        assert before.problems == 0, f"{before}\n{broker.errors}"
+        broker.kill()
+    with BrokerProcess(tmp_path / "store", tmp_path / "processes") as broker:
+        findings = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
+        print(findings)
+        assert findings.problems == 0, f"{findings}\n{broker.errors}"
+        assert findings.acknowledged >= 2 * REQUESTS
+        assert broker.terminate() == 0
 
 
 def mount(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

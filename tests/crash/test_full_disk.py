@@ -1,0 +1,66 @@
+"""A disk that runs full under a broker, gets room again, and a broker that is killed after it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from crash_rig.ledger import Ledger
+from crash_rig.lives import Life
+from crash_rig.oracle import judge
+from crash_rig.runs import START_MS
+from crash_rig.starts import NEW, Starts
+from crash_rig.workload import Day
+
+from gantrymq.errors import GantryError
+from gantrymq.model.queue import Queue
+from gantrymq.world import World
+from gantrymq.world.simulated import simulate
+from gantrymq_storage_faults import Plan
+
+ROOM_BYTES = 20 * 4096
+SENDS = 400
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "without power"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_acknowledged_before_between_and_after_is_there(starts: Starts, seed: int, power: bool) -> None:
+    ledger, start = Ledger(), starts.get(NEW)
+    refusals: list[str] = []
+
+    async def main(world: World) -> None:
+        disk = start.disk(world.clock.now_ms)
+        life = Life(world, disk, start, Plan(seed=seed, room_bytes=ROOM_BYTES))
+
+        async def fill(life: Life) -> None:
+            day, rng = Day(life, ledger, seed), random.Random(seed)
+            await day.make_topic("CrashA")
+            for number in range(SENDS):
+                sent = ledger.write(Queue("CrashA", rng.randrange(3)), rng)
+                try:
+                    await day.put(sent)
+                except GantryError as error:
+                    refusals.append(str(error))
+                    if len(refusals) == 20:
+                        life.files.room_bytes = 1 << 30
+                        freed = number
+                    await world.clock.sleep(0.05)
+            assert len(refusals) < 40, refusals[-1]  # it takes messages again within a second
+            assert number - freed > 100
+            life.kill()
+
+        assert not await life.run(fill)
+        if power:
+            life.files.power_cut()
+        after = Life(world, disk, start)
+
+        async def look(life: Life) -> None:
+            findings = await judge(life, ledger, {}, after.said)
+            assert not findings.problems, findings.problems
+
+        assert await after.run(look)
+
+    simulate(seed, main, start_ms=START_MS)
+    assert len(refusals) >= 20
+    assert all("No space left on device" in refusal for refusal in refusals), refusals[0]
+    assert len(ledger.acknowledged) > SENDS - 40
