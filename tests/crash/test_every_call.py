@@ -5,14 +5,15 @@ a consumer has seen; queues made anew from the log are those that lived on. The 
 long`` every one, both from an empty store and from one that a Java broker left.
 
     GANTRYMQ_CRASH_CALL=361 python -m pytest tests/crash/test_every_call.py -k some -s     one call, with its trace
+    GANTRYMQ_CRASH_CALL=1-300 python -m pytest tests/crash/test_every_call.py -m long -s   a piece of all
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
+from crash_rig.replay import numbers
 from crash_rig.runs import Run, base_of, perform
 from crash_rig.starts import GOLDEN, NEW, Start, Starts
 from crash_rig.tally import Tally
@@ -20,7 +21,7 @@ from crash_rig.tally import Tally
 from gantrymq_storage_faults import Plan
 
 STEP = 40
-ONE = os.environ.get("GANTRYMQ_CRASH_CALL", "")
+LAST = 100_000  # far behind the last call of any run
 
 
 @pytest.mark.parametrize("origin", ["new", "golden"])
@@ -31,22 +32,21 @@ def test_a_process_that_ends_at_any_call_leaves_a_sound_store(
     origin: str, first: int, step: int, starts: Starts, record_property: Callable[[str, object], None]
 ) -> None:
     tally, bases = Tally(), {}
-    number, turn = int(ONE or first), 0
-    while True:
-        start = starts.get(NEW if origin == "new" else GOLDEN[turn % len(GOLDEN)])
+    wanted, one = numbers("GANTRYMQ_CRASH_CALL", range(first, LAST, step))
+    for number in wanted:
+        start = starts.get(NEW if origin == "new" else GOLDEN[number // step % len(GOLDEN)])
         if start.name not in bases:
             bases[start.name] = base_of(start)
         outcome = perform(Run(start, (Plan(seed=number, crash_at=number),)), bases[start.name])
         tally.add(f"GANTRYMQ_CRASH_CALL={number} from {start.name}", start.name, outcome)
-        if ONE:
+        if one:
             print(outcome.explain())
-        if not outcome.ended or ONE:
+        if not outcome.ended:
             break
-        number, turn = number + step, turn + 1
     print(tally)
     record_property("tally", str(tally))
     assert not tally.failed, "\n".join(tally.failed[:3])
-    assert ONE or tally.runs > 1000 / step
+    assert wanted != range(first, LAST, step) or tally.runs > 1000 / step
 
 
 def test_the_day_has_everything_in_it(starts: Starts) -> None:
