@@ -7,9 +7,10 @@
     back        of a topic that was deleted
     unseen      a consumer saw it, and it is gone
     passed      a committed offset lies behind a message that its group never read
+    index       a message is not found by its key, or something else is; only in a store that keeps an index
     topics      an acknowledged topic is gone
     base        what was in the store before the run is not what it was
-    rebuilt     queue files made anew from the log differ from those that lived on
+    rebuilt     queue files (and index files, see index) made anew from the log differ from those that lived on
 
 Where a power cut took pages from the middle of what was not synced, recovery gives up those messages, acknowledged by
 asynchronous flush or by nobody, and tells how many of each queue (docs/recovery.md, section 3). Their offsets are holes
@@ -25,9 +26,9 @@ from inspect import isawaitable
 
 import attrs
 
-from crash_rig.ledger import Ledger, Sent, number_of
+from crash_rig.ledger import DIGITS, Ledger, Sent, number_of
 from crash_rig.lives import Life
-from crash_rig.starts import ROOT, Start, copy_of
+from crash_rig.starts import NEW, ROOT, Start, copy_of
 from crash_rig.workload import GROUP
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 from gantrymq.formats.record import iter_records
@@ -132,6 +133,7 @@ async def judge(
         findings.lost += 1
         findings.wrong("lost", f"{sent.body[:8]!r} of {sent.queue} at {sent.queue_offset}")
     _judge_topics(life, ledger, findings)
+    await _judge_index(store, ledger, content, findings)
     _judge_consumers(life, ledger, content, findings, may_lose=lost_from is not None)
     return findings
 
@@ -168,6 +170,22 @@ def _judge_topics(life: Life, ledger: Ledger, findings: Findings) -> None:
         findings.wrong("topics", topic)
 
 
+async def _judge_index(store: MessageStore, ledger: Ledger, content: Content, findings: Findings) -> None:
+    """Every message that is there is found by its key, and by that alone."""
+    for number, sent in enumerate(ledger.sent):
+        found = store.query(sent.queue.topic, sent.body[:DIGITS].decode(), 0, 1 << 50, 8)
+        if isawaitable(found):
+            found = await found
+        if "which this version does not build" in found.problem:
+            return
+        bodies = [bytes(record.body) for raw in found.records for record in iter_records(raw)]
+        there = [sent.body] if sent.body in content.get(sent.queue, {}).values() else []
+        if bodies != there and not sent.deleted and sent.queue.topic != ledger.deleting:
+            findings.wrong(
+                "index", f"{number} of {sent.queue}: {len(bodies)} found, {len(there)} there; {found.problem}"
+            )
+
+
 def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Findings, *, may_lose: bool) -> None:
     for queue, seen in ledger.seen.items():
         if queue.topic == ledger.deleting:
@@ -195,16 +213,20 @@ def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Fin
 
 async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findings: Findings) -> None:
     """Make the queues of a cleanly stopped store anew and compare every entry with those that lived on."""
-    live = entries_of(disk)
-    again = Start(start.name, start.sizes, {p: d for p, d in copy_of(disk).items() if "consumequeue" not in p.parts})
+    live, index = entries_of(disk), index_of(disk)
+    kept = {path: data for path, data in copy_of(disk).items() if not {"consumequeue", "index"} & set(path.parts)}
+    again = Start(start.name, start.sizes, kept)
     bare = again.disk(world.clock.now_ms)
     bare.open(ROOT / "abort", create=True).close()
     bounds: dict[Queue, tuple[int, int]] = {}
 
     async def look(life: Life) -> None:
         bounds.update({queue: life.broker.bounds(queue) for queue in life.broker.store.queues()})
+        await life.world.clock.sleep(30)  # an index is caught up beside the work
 
     await Life(world, bare, again).run(look)
+    if start.name == NEW and index_of(bare) != index:  # Java's files begin where Java began them
+        findings.wrong("index", f"{len(index)} files, made anew {len(index_of(bare))}, and they differ")
     made = entries_of(bare)
     for queue in live.keys() | made.keys():
         ours, theirs = live.get(queue, {}), made.get(queue, {})
@@ -227,6 +249,11 @@ def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
             if any(raw) and not is_pre_blank(log_offset, size) and log_offset >= min(log):
                 found.setdefault(queue, {})[(int(path.name) + at) // ENTRY_BYTES] = raw
     return found
+
+
+def index_of(disk: SimulatedFiles) -> list[bytes]:
+    """The index files, oldest first; their names tell when they were made."""
+    return [data for _, data in sorted(copy_of(disk, ROOT / "index").items())]
 
 
 def _repeated(entries: dict[int, bytes]) -> set[int]:

@@ -18,6 +18,7 @@ GOLDEN = (
     *("orderly", "pop", "retry", "timer", "transaction", "v497", "v550"),
 )
 SIZES = {"mappedFileSizeCommitLog": 16 * 1024, "mappedFileSizeConsumeQueue": 400}
+INDEX_SIZES = {"maxHashSlotNum": 20, "maxIndexNum": 60}  # several index files a day, in a store that has an index
 
 
 @attrs.frozen
@@ -51,7 +52,7 @@ class Starts:
     def get(self, name: str) -> Start:
         """NEW, or one of GOLDEN."""
         if name not in self._made:
-            self._made[name] = Start(NEW, SIZES, {}) if name == NEW else self._golden(name)
+            self._made[name] = Start(NEW, SIZES | INDEX_SIZES, {}) if name == NEW else self._golden(name)
         return self._made[name]
 
     def turn(self, number: int) -> Start:
@@ -65,7 +66,9 @@ class Starts:
             for path in sorted(scenario.store.rglob("*"))
             if path.is_file()
         }
-        return Start(name, {key: scenario.size(key) for key in SIZES}, content)
+        sizes = {key: scenario.size(key) for key in SIZES}
+        index = {key: int(scenario.conf[key]) for key in INDEX_SIZES if key in scenario.conf}
+        return Start(name, sizes | index, content)
 
 
 def copy_of(files: SimulatedFiles, folder: Path = ROOT) -> dict[Path, bytes]:
