@@ -7,8 +7,6 @@ import pytest
 from gantrymq.world.real import RealFiles
 from gantrymq.world.simulated import SimulatedFiles
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture(params=["real", "simulated"])
 def disk(request, tmp_path):

@@ -211,7 +211,9 @@ def test_a_queue_file_that_lost_its_length_is_made_again(rig):
     async def case(bench):
         await bench.add(*[message() for _ in range(50)])
 
-    rig.kill(case)
+    rig.run(case)
+    (rig.root / "abort").touch()
+    (rig.root / "checkpoint").unlink()
     whole = rig.queue(start=400).read_bytes()
     rig.queue(start=400).write_bytes(b"")
 
@@ -227,6 +229,7 @@ def test_a_queue_file_that_lost_its_length_is_made_again(rig):
 def test_a_dropped_queue_that_a_power_cut_brought_back_goes_again(rig, clean):
     async def case(bench):
         await bench.add(message("Gone"), message("Stays"), message("Gone"))
+        await bench.restart()  # entries are in memory only before
         kept = rig.queue("Gone").read_bytes()
         bench.store.drop("Gone")
         rig.queue("Gone").parent.mkdir(parents=True)

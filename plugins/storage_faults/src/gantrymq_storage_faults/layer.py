@@ -167,6 +167,15 @@ class _File:
 
         return self._calls.make("pread", self._node.path, do, position=position, length=length)
 
+    def pread_cached(self, length: int, position: int) -> bytes | None:
+        return self._calls.make(
+            "pread_cached",
+            self._node.path,
+            lambda: self._inner.pread_cached(length, position),
+            position=position,
+            length=length,
+        )
+
     def pwrite(self, data: Data, position: int) -> None:
         self._calls.make(
             "pwrite",
