@@ -196,3 +196,21 @@ def test_the_index_is_what_the_log_says_wherever_the_process_ends(tmp_path, rig)
 
 async def asked(bench):
     await bench.query("all")
+
+
+def test_messages_behind_the_damage_that_the_newest_full_file_ends_in_are_found(rig):
+    places = []
+
+    async def case(bench):
+        await send(bench)
+        places.extend(entry.log_offset for entry in bench.store.scan(0, 1 << 60))
+
+    rig.kill(case, **SMALL)
+    assert read_header(list(rig.index().values())[2]).end_offset == places[6]
+    for place in places[5:7]:
+        rig.patch(rig.log(), place + 4, b"\xff" * 8)
+
+    async def after(bench):
+        assert bodies((await bench.query("all"))[0]) == [b"%d" % n for n in range(9) if n not in (5, 6)]
+
+    rig.run(after, **SMALL)

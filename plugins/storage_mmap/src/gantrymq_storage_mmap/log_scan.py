@@ -17,7 +17,7 @@ from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.resync import look_behind
 
-__all__ = ["Hole", "LogScan", "ScanEnd", "dispatch_entries", "first_record", "read_at"]
+__all__ = ["Hole", "LogScan", "ScanEnd", "dispatch_entries", "first_record", "place_from", "read_at"]
 
 
 PROGRESS_RECORDS = 1024
@@ -183,6 +183,21 @@ def dispatch_entries(log: CommitLog, start: int, end: int, delay_levels_ms: tupl
             bytes(record.properties_bytes),
         )
         position += record.total_size
+
+
+def place_from(log: CommitLog, log_offset: int) -> int:
+    """*log_offset* where a record or a blank stands there, else where the next record does, or the log's end.
+
+    For those who noted a place before a crash: recovery may have put a filler over it.
+    """
+    file = log.find(log_offset)
+    if file is None or log_offset >= log.end:
+        return log_offset
+    found = check_place(file.mapping().view, log_offset - file.start, log_offset, check_crc=False).found
+    if found in (Found.RECORD, Found.BLANK):
+        return log_offset
+    behind = look_behind(log.files, log_offset, 0, check_crc=True).log_offset
+    return behind if log_offset < behind < log.end else log.end
 
 
 def read_at(log: CommitLog, log_offset: int) -> RecordView | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Sequence
 
+import attrs
+
 from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
 from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.formats.record import RecordView
@@ -32,12 +34,12 @@ from gantrymq_storage_mmap.appender import Appender, refused
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.flush import LogFlusher
 from gantrymq_storage_mmap.get import Reader
-from gantrymq_storage_mmap.index_folder import LoadedIndex, load_index
+from gantrymq_storage_mmap.index_folder import IndexPlace, LoadedIndex, load_index
 from gantrymq_storage_mmap.index_query import IndexReader, read_cold
 from gantrymq_storage_mmap.index_writer import IndexWriter
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.log_folder import load_log_files
-from gantrymq_storage_mmap.log_scan import dispatch_entries, read_at
+from gantrymq_storage_mmap.log_scan import dispatch_entries, place_from, read_at
 from gantrymq_storage_mmap.options import read_options
 from gantrymq_storage_mmap.preallocation import Preallocation
 from gantrymq_storage_mmap.publisher import Publisher
@@ -212,6 +214,9 @@ class MmapStore:
             self._tell,
         )
         self._index.files = index.files
+        place = place_from(self._log, index.place.log_offset)
+        if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
+            index = attrs.evolve(index, place=IndexPlace(place))
         if index.set_aside and index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
             checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
             self._files.replace(self._root / "checkpoint", encode_checkpoint(checkpoint))
