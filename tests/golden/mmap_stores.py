@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,21 +48,23 @@ def schema() -> list[Setting]:
     return [*found.values(), *BROKER_KEYS]
 
 
-def make_store(scenario: Scenario, world: Any) -> MessageStore:
-    """The store of *scenario*, with the settings its broker had."""
+def make_store(scenario: Scenario, world: Any, more: Mapping[str, Any]) -> MessageStore:
+    """The store of *scenario*, with the settings its broker had and *more*."""
     stores = _Found()
     plugin.gantry_register_stores(stores)
-    settings = Settings(schema(), {key: scenario.conf[key] for key in TAKEN_OVER if key in scenario.conf})
+    settings = Settings(schema(), {key: scenario.conf[key] for key in TAKEN_OVER if key in scenario.conf} | dict(more))
     store: MessageStore = stores["mmap"](StoreContext(world, scenario.store, settings))
     return store
 
 
-def with_open_store(scenario: Scenario, look: Callable[[MessageStore, RecoveryReport], Awaitable[T]]) -> T:
+def with_open_store(
+    scenario: Scenario, look: Callable[[MessageStore, RecoveryReport], Awaitable[T]], **settings: Any
+) -> T:
     """Start the store, await ``look(store, report)``, stop it, and return what *look* did."""
 
     async def run() -> T:
         world = real_world()
-        store = make_store(scenario, world)
+        store = make_store(scenario, world, settings)
         try:
             report = await store.start()
             try:

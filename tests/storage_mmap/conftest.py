@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sys
 from collections import Counter
+from pathlib import Path
 
 import attrs
 import pytest
+
+# Makes `import retention_rig` work whatever import mode pytest runs in.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
 
 from gantrymq.config import Setting, Settings
 from gantrymq.formats.check import check_place

@@ -24,6 +24,8 @@ from gantrymq.interfaces.registries import (
 )
 from gantrymq.interfaces.store import (
     Bounds,
+    Cleaning,
+    CleanReport,
     Edge,
     GetLimit,
     GetResult,
@@ -43,6 +45,8 @@ __all__ = [
     "AllocationStrategy",
     "Bounds",
     "Broker",
+    "CleanReport",
+    "Cleaning",
     "CommandRegistry",
     "ConfigRegistry",
     "Connection",

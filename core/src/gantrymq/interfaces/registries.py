@@ -30,6 +30,7 @@ class StoreContext:
     settings: Settings
     log: Callable[[str], Any] = lambda sentence: None  # one sentence for the operator
     progress: Callable[[str], Any] = lambda sentence: None  # the same for what goes on; at most one a second
+    reserve_ms: Callable[[str], int] = lambda topic: -1  # how long a topic keeps messages, -1 for as long as the log
 
 
 class StoreRegistry(Protocol):

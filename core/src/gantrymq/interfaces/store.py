@@ -167,6 +167,23 @@ class RecoveryReport:
     notes: tuple[str, ...] = ()  # one sentence each; the store told each to ``StoreContext.log`` as it was made
 
 
+class Cleaning(enum.Enum):
+    """What can be cleaned on demand."""
+
+    EXPIRED_LOG = "expired log files"  # older than fileReservedTime, at any hour
+    EXPIRED_QUEUES = "expired queues"  # whose messages have all left the log
+    RESERVE_TIMES = "reserve times"  # messages older than their topic's reserve.time are hidden
+
+
+@attrs.frozen
+class CleanReport:
+    """What a cleaning found to do; 0 where it does not apply."""
+
+    log_files: int = 0  # are being deleted, in the background
+    log_bytes: int = 0
+    queues: int = 0  # were removed, or begin later now
+
+
 @attrs.frozen
 class StoreState:
     """Watermarks, and whether writes are refused and why."""
@@ -176,6 +193,7 @@ class StoreState:
     flushed_offset: int
     published_offset: int
     refusal: str | None = None  # a sentence, None while writes are taken
+    refusal_cause: str = ""  # a short name for the cause; empty while writes are taken
     details: dict[str, str] = attrs.field(factory=dict)  # runtime figures under RocketMQ's names
     syncs: int = 0  # how often the log was made durable since the start
     sync_s: float = 0.0  # seconds that took in all
@@ -233,6 +251,9 @@ class MessageStore(Protocol):
 
     def drop(self, topic: str) -> None:
         """Forget the queues of a deleted topic."""
+
+    async def clean(self, what: Cleaning) -> CleanReport:
+        """Clean now, as far as the store has such a thing. Raises StoreError."""
 
     def state(self) -> StoreState:
         """Watermarks and refusals."""

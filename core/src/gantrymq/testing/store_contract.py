@@ -22,7 +22,7 @@ import attrs
 import pytest
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, RecordView, body_crc, read_record
-from gantrymq.interfaces import Bounds, Edge, GetLimit, GetStatus, MessageStore, PutStatus
+from gantrymq.interfaces import Bounds, Cleaning, CleanReport, Edge, GetLimit, GetStatus, MessageStore, PutStatus
 from gantrymq.model import sys_flag
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.queue import Queue
@@ -490,6 +490,23 @@ class StoreContract:
         assert (await bench.query("k"))[0] == []
         await bench.publish(results)
         assert bodies((await bench.query("k"))[0]) == [b"1"]
+
+    # --- cleaning ---------------------------------------------------------------------------------------------------
+
+    @with_store()
+    async def test_cleaning_leaves_alone_what_has_not_expired(self, bench: StoreBench) -> None:
+        await bench.add(message("A", body=b"1"), message("B", body=b"2"))
+        for what in Cleaning:
+            assert await bench.store.clean(what) == CleanReport()
+        assert bodies(await bench.read_all(Queue("A", 0))) == [b"1"]
+        assert sorted(bench.store.queues()) == [Queue("A", 0), Queue("B", 0)]
+
+    @with_store()
+    async def test_a_refusal_has_a_cause(self, bench: StoreBench) -> None:
+        assert (bench.store.state().refusal, bench.store.state().refusal_cause) == (None, "")
+        await bench.store.stop()
+        assert bench.store.state().refusal
+        assert bench.store.state().refusal_cause == "not_running"
 
     @with_store()
     async def test_a_query_that_finds_nothing_says_why(self, bench: StoreBench) -> None:

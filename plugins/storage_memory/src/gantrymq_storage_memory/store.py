@@ -15,6 +15,8 @@ from gantrymq.formats.index_hash import index_keys
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import (
     Bounds,
+    Cleaning,
+    CleanReport,
     DispatchEntry,
     Edge,
     GetLimit,
@@ -174,9 +176,14 @@ class MemoryStore:
             del self._next[queue]
             self._queues.pop(queue, None)
 
+    async def clean(self, what: Cleaning) -> CleanReport:
+        """Nothing to do: there are no files, and everything is gone with the process."""
+        return CleanReport()
+
     def state(self) -> StoreState:
         """Watermarks and refusals."""
-        return StoreState(0, self._end(), self._end(), self._published_offset(), self._refusal)
+        cause = "" if self._refusal is None else "not_running"
+        return StoreState(0, self._end(), self._end(), self._published_offset(), self._refusal, cause)
 
     def _put(self, message: StoreMessage) -> PutResult:
         if self._refusal is not None:

@@ -24,6 +24,7 @@ from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.publisher import Publisher
 from gantrymq_storage_mmap.queue_table import QueueTable
+from gantrymq_storage_mmap.retention_rules import is_full, no_room
 
 __all__ = ["Appender", "refused"]
 
@@ -45,6 +46,7 @@ class Appender:
     ) -> None:
         """*max_body_bytes* gives ``maxMessageSize`` as it is now; it is asked once a batch."""
         self.refusal: str | None = None  # a sentence once a write into the log has failed
+        self.torn_bytes = 0  # behind the log's end, of a write that found no room: to be zeroed before the next
         self._log = log
         self._queues = queues
         self._publisher = publisher
@@ -180,14 +182,23 @@ class Appender:
         try:
             file.write(start, b"".join(batch.parts))
         except OSError as error:
-            self.refusal = f"the commit log cannot be written: {error}; restart the broker once the disk is well"
+            if is_full(error):  # a file system that does not keep what it reserved
+                self.refusal = no_room(file.path.parent, "a write into the commit log", error)
+                self.torn_bytes = end - start
+            else:
+                self.failed(error)
             for entry, queue in zip(reversed(batch.entries), reversed(batch.targets), strict=True):
                 if queue is not None:
                     queue.next_offset = entry.queue_offset
-            return self.refusal
+            return str(self.refusal)
         self._publisher.add(batch.entries, batch.targets, batch.packed)
         self._log.advance(end, now)
         return None
+
+    def failed(self, error: BaseException) -> None:
+        """The log cannot be written, and that does not pass by itself."""
+        self.refusal = f"the commit log cannot be written: {error}; restart the broker once the disk is well"
+        self.torn_bytes = 0
 
     def _illegal(self, message: StoreMessage, queue: ConsumeQueue | str) -> str | None:
         """Why *message* cannot be stored; None when it can."""

@@ -30,6 +30,7 @@ class CommitLog:
         self.last_timestamp = 0  # ms, store time of the newest record; new ones never get an earlier one
         self.current: LogFile | None = None  # the file that takes the next record, None before the first
         self._starts = [file.start for file in loaded]
+        self._table = (self._starts, self.files)  # for `find`, which threads use: replaced as one
         self._hot_window_bytes = hot_window_bytes
         self._hot_floor = 0
         self.ahead = ahead
@@ -64,11 +65,12 @@ class CommitLog:
                 file.unmap()
 
     def find(self, log_offset: int) -> LogFile | None:
-        """The file that holds byte *log_offset*, None outside the log's files."""
-        index = bisect_right(self._starts, log_offset) - 1
+        """The file that holds byte *log_offset*, None outside the log's files. For any thread."""
+        starts, files = self._table
+        index = bisect_right(starts, log_offset) - 1
         if index < 0:
             return None
-        file = self.files[index]
+        file = files[index]
         return file if log_offset < file.end else None
 
     def between(self, start: int, end: int) -> list[LogFile]:
@@ -93,7 +95,7 @@ class CommitLog:
         new.mapping()
         if old is not None:
             old.write(offset, encode_blank(old.end - offset))
-        self.files.append(new)
+        self.files.append(new)  # before its start, by which threads find it
         self._starts.append(start)
         self.end = start
         self.current = new
@@ -109,6 +111,12 @@ class CommitLog:
         current = self.current
         if current is not None and 2 * (end - current.start) >= self.file_bytes:
             self.ahead.prepare(current.end)
+
+    def drop_first(self) -> None:
+        """Forget the oldest file, whose name is gone; slices and threads that still read it keep its bytes."""
+        old, self.files, self._starts = self.files[0], self.files[1:], self._starts[1:]
+        self._table = (self._starts, self.files)
+        old.close()
 
     def slice(self, start: int, end: int) -> memoryview:
         """Bytes of ``[start, end)``, which lie in one file, through the mapping.

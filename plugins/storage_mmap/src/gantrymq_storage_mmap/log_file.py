@@ -6,6 +6,7 @@ Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java.
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 
 from gantrymq.formats.file_names import file_name, file_start
 from gantrymq.world import File, Mapping
@@ -16,7 +17,7 @@ __all__ = ["LogFile", "file_name", "file_start"]
 class LogFile:
     """Bytes ``[start, end)`` of the log."""
 
-    __slots__ = ("_mapping", "end", "file", "path", "start")
+    __slots__ = ("_closed", "_guard", "_mapping", "_readers", "end", "file", "path", "start")
 
     def __init__(self, path: Path, start: int, size: int, file: File) -> None:
         """Take ownership of *file*, which is *size* bytes long."""
@@ -25,6 +26,9 @@ class LogFile:
         self.end = start + size
         self.file = file
         self._mapping: Mapping | None = None
+        self._guard = Lock()  # of the next two
+        self._readers = 0  # reads that are under way
+        self._closed = False
 
     def mapping(self) -> Mapping:
         """The mapping of the whole file, made at the first call."""
@@ -54,8 +58,22 @@ class LogFile:
         return mapping.view[start - self.start : end - self.start]
 
     def pread(self, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)`` of the log, copied through the descriptor; may block on the disk."""
-        return self.file.pread(end - start, start - self.start)
+        """Bytes ``[start, end)`` of the log, copied through the descriptor; may block on the disk.
+
+        For any thread: the file is not closed under its feet, and one that is closed already reads as nothing.
+        """
+        with self._guard:
+            if self._closed:
+                return b""
+            self._readers += 1
+        try:
+            return self.file.pread(end - start, start - self.start)
+        finally:
+            with self._guard:
+                self._readers -= 1
+                last = self._closed and not self._readers
+            if last:
+                self.file.close()
 
     def pread_cached(self, start: int, end: int) -> bytes | None:
         """Bytes ``[start, end)`` of the log, if they are in memory; never waits for the disk."""
@@ -68,6 +86,10 @@ class LogFile:
             self._mapping = None
 
     def close(self) -> None:
-        """Drop mapping and descriptor."""
+        """Drop mapping and descriptor; the descriptor once the last thread that reads is done."""
         self.unmap()
-        self.file.close()
+        with self._guard:
+            self._closed = True
+            idle = not self._readers
+        if idle:
+            self.file.close()

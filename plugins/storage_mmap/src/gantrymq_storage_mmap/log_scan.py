@@ -151,9 +151,10 @@ def dispatch_entries(log: CommitLog, start: int, end: int, delay_levels_ms: tupl
     position = max(start, log.min_offset)
     before: LogFile | None = None
     while position < end:
-        file = log.find(position)
+        file = log.find(max(position, log.min_offset))  # it may have begun later meanwhile
         if file is None:
             return
+        position = max(position, file.start)
         if before is not None and before is not file and before.end <= log.hot_offset:
             before.unmap()
         before = file

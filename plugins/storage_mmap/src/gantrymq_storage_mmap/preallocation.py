@@ -2,19 +2,23 @@
 
 A log file's blocks are reserved when it is made, so a full disk shows here as an error and never as a SIGBUS at a write
 into the mapping. When a file is needed sooner than the thread is done, it is made on the spot: both do the same to the
-same path, and the one that comes second is dropped.
+same path, and the one that comes second is dropped. One that found no room is tried again in a thread (`retry`), not by
+every message that needs it.
 
 Source of the idea: apache/rocketmq store/.../AllocateMappedFileService.java.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from gantrymq.world import Files, Workers
 from gantrymq_storage_mmap.log_file import LogFile, file_name
 from gantrymq_storage_mmap.log_folder import create_log_file
+from gantrymq_storage_mmap.retention_rules import is_full, no_room
 
 __all__ = ["Preallocation"]
 
@@ -34,7 +38,9 @@ class Preallocation:
         self._ready: LogFile | None = None
         self._making = -1  # start of the file a thread is making, -1 for none
         self._in_use = -1  # start of the newest file that was handed out
-        self._failed = -1  # start of a file that could not be made beforehand; it is not tried again
+        self._failed = -1  # start of a file that could not be made beforehand; only `retry` tries it again
+        self._told = -1  # start of the file whose failure was told
+        self.refusal: str | None = None  # a sentence while the file that is needed now finds no room
         self._closed = False
 
     @property
@@ -71,14 +77,26 @@ class Preallocation:
         if ready is None or ready.start != start:
             if ready is not None:
                 ready.close()
+            if self.refusal is not None and self._failed == start:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder / file_name(start)))
             try:
                 ready = create_log_file(self._files, self._folder, start, self._file_bytes)
-            except OSError:
+            except OSError as error:
                 if self._making != start:
                     self._files.remove(self._folder / file_name(start))
+                if is_full(error):
+                    self._failed = start
+                    self.refusal = no_room(self._folder, f"the next commit log file of {self._file_bytes} bytes", error)
                 raise
         self._in_use = start
+        self._failed, self.refusal = -1, None
         return ready
+
+    def retry(self) -> None:
+        """Try the file again that could not be made; `refusal` is None when that succeeded."""
+        if self._failed >= 0:
+            start, self._failed = self._failed, -1
+            self.prepare(start)
 
     def close(self) -> None:
         """Let go of a file that was made and not used; it stays, of full length and zeros, for the next start."""
@@ -94,7 +112,10 @@ class Preallocation:
                 made.close()
             else:
                 self._ready = made
+                self.refusal = None
         elif self._in_use < start:
             self._failed = start
-            self._log(f"the next commit log file {file_name(start)} could not be made beforehand: {error}")
+            if self._told != start:
+                self._told = start
+                self._log(f"the next commit log file {file_name(start)} could not be made beforehand: {error}")
             self._files.remove(self._folder / file_name(start))

@@ -10,13 +10,13 @@ that were deleted since do not count. RocketMQ keeps no such note, ignores the f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from gantrymq.world import Files
 from gantrymq_storage_mmap.queue_table import QueueTable
 
-__all__ = ["save_queue_ends", "short_queues"]
+__all__ = ["forget_queue_ends", "save_queue_ends", "short_queues"]
 
 FILE_NAME = "queueEnds.json"
 
@@ -31,6 +31,23 @@ def save_queue_ends(files: Files, root: Path, queues: QueueTable) -> None:
     path = root / FILE_NAME
     if files.stat(path) is None or files.read(path) != text:
         files.replace(path, text)
+
+
+def forget_queue_ends(files: Files, root: Path, gone: Collection[tuple[str, int]]) -> None:
+    """Take the queues *gone*, by topic and id, off the note before they are removed. Raises OSError.
+
+    A note that cannot be read is left for `short_queues` to tell of.
+    """
+    path = root / FILE_NAME
+    if not gone or files.stat(path) is None:
+        return
+    try:
+        ends = json.loads(files.read(path))
+        for topic, queue_id in gone:
+            ends.get(topic, {}).pop(str(queue_id), None)
+    except (ValueError, TypeError, AttributeError):
+        return
+    files.replace(path, json.dumps(ends, ensure_ascii=False, indent=0).encode("utf-8"))
 
 
 def short_queues(files: Files, root: Path, queues: QueueTable, tell: Callable[[str], object]) -> list[str]:

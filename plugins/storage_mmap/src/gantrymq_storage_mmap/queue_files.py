@@ -69,6 +69,12 @@ class QueueFiles:
         for key in [key for key in self._open if key[0] == folder]:
             self._open.pop(key).close()
 
+    def forget_file(self, folder: Path, start: int) -> None:
+        """Close one file, which is about to be deleted."""
+        file = self._open.pop((folder, start), None)
+        if file is not None:
+            file.close()
+
     def close(self) -> None:
         """Close everything."""
         while self._open:

@@ -58,6 +58,8 @@ class QueueFlusher:
         self._slice_timer: Timer | None = None  # set while queues are being written slice by slice
         self._due = -1  # ticks up to this one are to be written
         self._thorough: int | None = None  # of a thorough flush that waits for the writes: published up to here, ms
+        self._thorough_offset = 0  # and the log offset behind that
+        self.durable_offset = 0  # the entries of every record before this log offset are durable
         self._thorough_at = 0.0
         self._busy = False
         self._saved = Checkpoint()
@@ -65,6 +67,7 @@ class QueueFlusher:
     def start(self, checkpoint: Checkpoint) -> None:
         """Begin the background flush; *checkpoint* is what the file says."""
         self.checkpoint = self._saved = checkpoint
+        self.durable_offset = self._publisher.published_offset
         self._thorough_at = self._clock.monotonic()
         self._arm()
 
@@ -105,13 +108,25 @@ class QueueFlusher:
         tick = self._queues.tails.tick()
         now = self._clock.monotonic()
         if self._thorough is None and now - self._thorough_at >= self._options.queue_flush_thorough_ms / 1000:
-            self._thorough_at = now
-            self._thorough = self._publisher.published_timestamp
-            self._due = tick
+            self._begin_thorough(tick)
         self._due = max(self._due, tick - AGE_TICKS)
         if self._slice_timer is None:
             self._write_slice()
         self._arm()
+
+    def hasten(self) -> None:
+        """Begin a thorough flush now, unless one is under way: somebody waits for `durable_offset`."""
+        if self._timer is not None and self._thorough is None and not self._busy:
+            self._begin_thorough(self._queues.tails.tick())
+            if self._slice_timer is None:
+                self._write_slice()
+
+    def _begin_thorough(self, tick: int) -> None:
+        """Everything that is visible now, and came in *tick* or before, gets durable."""
+        self._thorough_at = self._clock.monotonic()
+        self._thorough = self._publisher.published_timestamp
+        self._thorough_offset = self._publisher.published_offset
+        self._due = tick
 
     def _write_slice(self) -> None:
         """Write some of the queues that are due; after the last of them, sync."""
@@ -136,7 +151,7 @@ class QueueFlusher:
             self._flush(dirty, thorough)
 
     def _flush(self, dirty: list[ConsumeQueue], thorough: int | None) -> None:
-        starts = [queue.dirty_from for queue in dirty]
+        starts, offset = [queue.dirty_from for queue in dirty], self._thorough_offset
         work, folders = self._collect(dirty)
         self._busy = True
 
@@ -149,6 +164,7 @@ class QueueFlusher:
                 self._queues.queue_files.new_folders = {**folders, **self._queues.queue_files.new_folders}
                 self._log(f"the consume queues could not be made durable, a crash would have them rebuilt: {error}")
             elif thorough is not None:
+                self.durable_offset = offset
                 self._move_checkpoint(thorough)
                 if self.checkpoint != self._saved:
                     self._busy = True

@@ -97,14 +97,26 @@ class QueueTable:
             return
         self.dropped.add(topic, log_end)
         for name in [name for name in self.by_name if name[0] == topic]:
-            queue = self.by_name.pop(name)
-            queue.dropped = True
-            queue.dirty_from = -1
-            self.tails.forget(queue)
-            self.queue_files.forget(queue.folder)
+            self._forget(self.by_name[name])
         if self._files.stat(self._folder / topic) is not None:
             self._move_aside(self._folder / topic, topic)
             self.remove_dropped(workers, log)
+
+    def remove(self, queue: ConsumeQueue, workers: Workers, log: Callable[[str], object]) -> None:
+        """Forget one queue that has no record in the log and nothing that waits; as `drop`. Raises OSError."""
+        self._forget(queue)
+        if self._files.stat(queue.folder) is not None:
+            self._move_aside(queue.folder, f"{queue.topic}.{queue.queue_id}")
+            if not self._files.list(queue.folder.parent):
+                self._files.remove_dir(queue.folder.parent)
+            self.remove_dropped(workers, log)
+
+    def _forget(self, queue: ConsumeQueue) -> None:
+        del self.by_name[queue.topic, queue.queue_id]
+        queue.dropped = True
+        queue.dirty_from = -1
+        self.tails.forget(queue)
+        self.queue_files.forget(queue.folder)
 
     def remove_dropped(self, workers: Workers, log: Callable[[str], object]) -> None:
         """Remove what `drop` moved aside, now or before an earlier stop."""

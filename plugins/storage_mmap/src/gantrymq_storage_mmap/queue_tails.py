@@ -17,6 +17,7 @@ from typing import Final
 
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.retention_rules import is_full
 
 __all__ = ["QueueTails"]
 
@@ -28,6 +29,7 @@ class QueueTails:
 
     def __init__(self) -> None:
         self.refusal: str | None = None  # why the last write failed
+        self.full = False  # it found no room
         self.entries = 0  # that wait, of all queues
         self._ticks = 0
         self._waiting: dict[ConsumeQueue, int] = {}  # longest first; the tick in which the oldest entry came
@@ -68,6 +70,11 @@ class QueueTails:
         while self._waiting and self._write_oldest():
             pass
 
+    def retry(self) -> None:
+        """Try again the write that failed; `refusal` is None when it succeeds, or when its queue is gone."""
+        if self.refusal is not None and (not self._waiting or self._write_oldest()):
+            self.refusal, self.full = None, False
+
     def forget(self, queue: ConsumeQueue) -> None:
         """Drop what waits of a queue that is deleted."""
         if self._waiting.pop(queue, None) is not None:
@@ -82,8 +89,9 @@ class QueueTails:
             queue.write_tail()
         except OSError as error:
             self.refusal = f"queue {queue.topic}/{queue.queue_id} cannot be written: {error}"
+            self.full = is_full(error)
             return False
-        self.refusal = None
+        self.refusal, self.full = None, False
         self.entries -= written
         del self._waiting[queue]
         return True

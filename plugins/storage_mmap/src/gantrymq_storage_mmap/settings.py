@@ -13,6 +13,7 @@ from collections.abc import Callable
 from gantrymq.config import Setting, Value
 from gantrymq.errors import ConfigError
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq_storage_mmap.retention_settings import RETENTION
 
 __all__ = ["SCHEMA"]
 
@@ -166,6 +167,7 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     Setting("maxOpenQueueFiles", "number", 2048, "Queue files that are kept open (GantryMQ's own).", at_least=1),
     Setting("storeType", "text", "default", "Kind of store; only default (files) is built.", not_built=_file_store),
+    *RETENTION,
     _not_built("transientStorePoolEnable", "the pool of off-heap write buffers"),
     _not_built("writeWithoutMmap", "writing the log without a mapping"),
     _not_built("warmMapedFileEnable", "touching the pages of new log files beforehand"),

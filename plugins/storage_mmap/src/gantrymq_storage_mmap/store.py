@@ -14,6 +14,8 @@ from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_che
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
+    Cleaning,
+    CleanReport,
     DispatchEntry,
     Edge,
     GetLimit,
@@ -32,22 +34,27 @@ from gantrymq.world import Lock
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq_storage_mmap.appender import Appender, refused
 from gantrymq_storage_mmap.commit_log import CommitLog
+from gantrymq_storage_mmap.disk_watch import DiskWatch
 from gantrymq_storage_mmap.flush import LogFlusher
 from gantrymq_storage_mmap.get import Reader
 from gantrymq_storage_mmap.index_folder import IndexPlace, LoadedIndex, load_index
 from gantrymq_storage_mmap.index_query import IndexReader, read_cold
 from gantrymq_storage_mmap.index_writer import IndexWriter
+from gantrymq_storage_mmap.log_cleaning import LogCleaner
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.log_folder import load_log_files
 from gantrymq_storage_mmap.log_scan import dispatch_entries, place_from, read_at
 from gantrymq_storage_mmap.options import read_options
 from gantrymq_storage_mmap.preallocation import Preallocation
 from gantrymq_storage_mmap.publisher import Publisher
+from gantrymq_storage_mmap.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.queue_ends import save_queue_ends, short_queues
 from gantrymq_storage_mmap.queue_files import QueueFiles
 from gantrymq_storage_mmap.queue_flush import QueueFlusher
 from gantrymq_storage_mmap.queue_table import QueueTable
 from gantrymq_storage_mmap.recovery import Recovery
+from gantrymq_storage_mmap.retention import Retention
+from gantrymq_storage_mmap.retention_settings import check_quota, read_rules
 from gantrymq_storage_mmap.time_search import offset_at
 
 __all__ = ["MmapStore"]
@@ -60,7 +67,12 @@ class MmapStore:
     """`gantrymq.interfaces.MessageStore` over RocketMQ's files."""
 
     def __init__(self, context: StoreContext) -> None:
-        """Read the settings. Nothing is touched before `start`."""
+        """Read the settings. Nothing is touched before `start`.
+
+        Raises:
+            ConfigError: they contradict each other.
+        """
+        self._context = context
         world = context.world
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
         self._process_id = world.process_id
@@ -68,6 +80,7 @@ class MmapStore:
         self._settings = context.settings
         self._options = read_options(context.root, context.settings)
         self._root = context.root
+        check_quota(read_rules(context.settings))
         self._lock: Lock | None = None
         self._refusal: str | None = _NOT_RUNNING
         self._wire([])
@@ -97,6 +110,21 @@ class MmapStore:
             enabled=options.index_enabled,
         )
         self._index_reader = IndexReader(self._log, self._workers, self._index, options.most_found)
+        self._wire_retention()
+
+    def _wire_retention(self) -> None:
+        world, settings, tell = self._context.world, self._context.settings, self._tell
+        log, queues = self._log, self._queues
+        folders = (self._root, self._options.log_folder)
+        self._watch = DiskWatch(world, settings, folders, log, queues, self._appender, tell)
+        log_cleaner = LogCleaner(self._files, self._workers, log, queues, self._durable_offset, self._queue_flusher)
+        queue_cleaner = QueueCleaner(world, self._root, log, queues, self._context.reserve_ms, tell)
+        self._retention = Retention(
+            world, settings, log, self._watch, log_cleaner, queue_cleaner, tell, index=self._index
+        )
+
+    def _durable_offset(self) -> int:
+        return min(self._flusher.flushed_offset, self._publisher.published_offset)
 
     def _max_body_bytes(self) -> int:
         known = "maxMessageSize" in self._settings.schema  # it is the broker's
@@ -125,6 +153,7 @@ class MmapStore:
         self._flusher.start(report.log_end, self._log.last_timestamp)
         self._queue_flusher.start(checkpoint)
         self._index.start(index, self._publisher.published_offset)
+        self._retention.start()
         self._refusal = None
         if self._flusher.asynchronous and not report.clean and report.log_end:
             self._tell(
@@ -143,6 +172,7 @@ class MmapStore:
             return
         self._refusal = _NOT_RUNNING
         try:
+            await self._retention.stop()
             await self._flusher.stop()
             self._index.add(self._publisher.publish(self._log.end), self._log.end)
             await self._index.stop()
@@ -158,6 +188,7 @@ class MmapStore:
             self._index.halt()
             await self._index.quiet()
         finally:
+            self._retention.halt()
             self._queue_flusher.halt()
             self._close_files()
             self._release_lock()
@@ -201,6 +232,7 @@ class MmapStore:
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp)
+        self._watch.look()
         return report, *self._load_index(clean, recovery.checkpoint, recovery.stamp_ms)
 
     def _load_index(self, clean: bool, checkpoint: Checkpoint, stamp_ms: int) -> tuple[Checkpoint, LoadedIndex]:
@@ -238,8 +270,12 @@ class MmapStore:
         """Append in order; see `Appender.append`."""
         problem = self.refusal()
         if problem is not None:
+            self._watch.hurry()
             return [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * len(messages)
-        return self._appender.append(messages)
+        results = self._appender.append(messages)
+        if self._log.ahead.refusal is not None or self._appender.refusal is not None:
+            self._watch.hurry()
+        return results
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
         """Done when everything before *log_offset* is durable; see `LogFlusher.flushed`."""
@@ -253,7 +289,26 @@ class MmapStore:
 
     def refusal(self) -> str | None:
         """Why writes are refused, None while they are taken."""
+        full = self._watch.refusal()
+        if full is not None and self._refusal is None and self._flusher.failure is None:
+            return full.sentence
         return self._refusal or self._appender.refusal or self._flusher.failure or self._queues.tails.refusal
+
+    def _refusal_cause(self) -> str:
+        """A short name for what `refusal` says; empty while writes are taken."""
+        for cause, found in (("not_running", self._refusal), ("sync_failed", self._flusher.failure)):
+            if found is not None:
+                return cause
+        full = self._watch.refusal()
+        if full is not None:
+            return full.cause
+        for cause, found in (
+            ("log_write_failed", self._appender.refusal),
+            ("queue_write_failed", self._queues.tails.refusal),
+        ):
+            if found is not None:
+                return cause
+        return ""
 
     # --- read -------------------------------------------------------------------------------------------------------
 
@@ -333,15 +388,29 @@ class MmapStore:
         except OSError as error:
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
 
+    async def clean(self, what: Cleaning) -> CleanReport:
+        """Clean now; see `Retention.clean`.
+
+        Raises:
+            StoreError: the store is not running, or the disk failed.
+        """
+        if self._refusal is not None:
+            raise StoreError(self._refusal)
+        try:
+            return await self._retention.clean(what)
+        except OSError as error:
+            raise StoreError(f"the store {self._root} cannot be cleaned: {error}") from error
+
     def state(self) -> StoreState:
         """Watermarks and refusals; details under RocketMQ's names."""
-        log = self._log
+        log, cause = self._log, self._refusal_cause()
         return StoreState(
             min_log_offset=log.min_offset,
             max_log_offset=log.end,
             flushed_offset=self._flusher.flushed_offset,
             published_offset=self._publisher.published_offset,
             refusal=self.refusal(),
+            refusal_cause=cause,
             syncs=self._flusher.syncs,
             sync_s=self._flusher.sync_s,
             details={
@@ -349,5 +418,6 @@ class MmapStore:
                 "commitLogMaxOffset": str(log.end),
                 "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
                 **({"damagedRecordsRefused": str(refused)} if (refused := self._reader.damaged.refused) else {}),
+                **({"storeRefusalCause": cause} if cause else {}),
             },
         )

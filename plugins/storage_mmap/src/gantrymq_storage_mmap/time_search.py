@@ -12,11 +12,12 @@ from gantrymq.model.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 
-__all__ = ["offset_at"]
+__all__ = ["STORE_TIME_AT", "STORE_TIME_BYTES", "offset_at", "store_time_of"]
 
 _SYS_FLAG_TO_TIME = struct.Struct(">i8x8xq")  # from byte 36; the born host in between has 8 bytes
 _SYS_FLAG_TO_TIME_V6 = struct.Struct(">i8x20xq")
-_SYS_FLAG_AT = 36
+STORE_TIME_AT = 36  # from the start of a record: so many bytes from here on hold flag and store time
+STORE_TIME_BYTES = _SYS_FLAG_TO_TIME_V6.size
 
 
 def offset_at(log: CommitLog, queue: ConsumeQueue, time_ms: int, edge: Edge) -> int:
@@ -44,12 +45,17 @@ def _store_time(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int:
     file = log.find(entry[0]) if entry is not None else None
     if entry is None or file is None:
         return 0
-    at = entry[0] + _SYS_FLAG_AT
+    at = entry[0] + STORE_TIME_AT
     if entry[0] >= log.hot_offset:
-        data: bytes | memoryview = file.slice(at, at + _SYS_FLAG_TO_TIME_V6.size)
+        data: bytes | memoryview = file.slice(at, at + STORE_TIME_BYTES)
     else:
-        data = file.pread(at, at + _SYS_FLAG_TO_TIME_V6.size)
-    if len(data) < _SYS_FLAG_TO_TIME_V6.size:
+        data = file.pread(at, at + STORE_TIME_BYTES)
+    return store_time_of(data)
+
+
+def store_time_of(data: bytes | memoryview) -> int:
+    """Store time in ms from the bytes of a record from STORE_TIME_AT on; 0 when there are too few."""
+    if len(data) < STORE_TIME_BYTES:
         return 0
     sys_flag, stored = _SYS_FLAG_TO_TIME.unpack_from(data)
     if sys_flag & BORN_HOST_V6:

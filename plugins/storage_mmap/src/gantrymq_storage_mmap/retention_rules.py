@@ -1,0 +1,191 @@
+"""What may be deleted, and when writes are refused: decisions over figures, no I/O.
+
+    what is seen                                        deletes                  writes
+    local hour in deleteWhen, or an operator asks       by age                   taken
+    disk above diskMaxUsedSpaceRatio                    by age, at any hour      taken
+    disk above diskSpaceCleanForciblyRatio              the oldest, any age      taken
+    next log file would break minFreeDiskBytes
+    or storeQuotaBytes                                  the oldest, any age      taken
+    disk above diskSpaceWarningLevelRatio, or under
+    minFreeDiskBytes, or store above storeQuotaBytes    the oldest, any age      refused
+
+"By age" means that a file was not written for fileReservedTime. "Any age" needs cleanFileForciblyEnable, and takes no
+more files than it needs. The newest file always stays. Free bytes and quota are GantryMQ's own.
+
+Source: apache/rocketmq store/.../DefaultMessageStore.java (CleanCommitLogService), common/.../UtilAll.java
+(getDiskPartitionSpaceUsedPercent, isItTimeToDo), store/.../MappedFileQueue.java (deleteExpiredFileByTime).
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from gantrymq.world import DiskUse
+
+__all__ = ["Plan", "Refusal", "RetentionRules", "Room", "is_full", "is_near", "make_plan", "no_room", "refusal_for"]
+
+NEAR_PERCENT = 2  # so far below a limit the disk is looked at every second
+NEAR_FILES = 2
+HOUR_MS = 3_600_000
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_RESUME = "; writes resume by themselves once there is room"
+
+
+@attrs.frozen
+class RetentionRules:
+    """The settings that decide; percents count as whole numbers, 0 bytes mean no limit."""
+
+    reserved_ms: int  # fileReservedTime
+    delete_hours: frozenset[int]  # deleteWhen, local hours
+    batch_max: int  # deleteFileBatchMax
+    max_used_percent: int  # diskMaxUsedSpaceRatio
+    forced_percent: int  # diskSpaceCleanForciblyRatio
+    warning_percent: int  # diskSpaceWarningLevelRatio
+    forced: bool  # cleanFileForciblyEnable
+    min_free_bytes: int  # minFreeDiskBytes
+    quota_bytes: int  # storeQuotaBytes
+    log_file_bytes: int
+
+
+@attrs.frozen
+class Room:
+    """What one look at the disk saw."""
+
+    log_folder: Path
+    root: Path
+    log_disk: DiskUse
+    queue_disk: DiskUse  # the file system of the store's root
+    store_bytes: int  # what log, queues and index take; 0 while nobody set a quota
+
+
+class Refusal(NamedTuple):
+    """Why writes are refused."""
+
+    cause: str  # a short name, for figures
+    sentence: str
+
+
+class Plan(NamedTuple):
+    """What to delete now."""
+
+    files: int  # so many log files, oldest first
+    reason: str  # for the operator
+
+
+def used_percent(disk: DiskUse) -> float:
+    """Share of a disk that is used, of what this process could use at all."""
+    used = disk.total - disk.free
+    whole = used + disk.usable
+    return 100 * used / whole if whole > 0 else 0.0
+
+
+def refusal_for(rules: RetentionRules, room: Room) -> Refusal | None:
+    """Why writes must be refused, None when there is room."""
+    for cause, folder, disk in (
+        ("disk_ratio", room.log_folder, room.log_disk),
+        ("queue_disk_ratio", room.root, room.queue_disk),
+    ):
+        percent = used_percent(disk)
+        if percent > rules.warning_percent:
+            return Refusal(
+                cause,
+                f"the disk of {folder} is {percent:.1f} percent full, diskSpaceWarningLevelRatio="
+                f"{rules.warning_percent} is the most; free space, keep less with fileReservedTime, or raise the ratio"
+                f"{_RESUME}",
+            )
+    usable = room.log_disk.usable
+    if usable < rules.min_free_bytes:
+        return Refusal(
+            "free_bytes",
+            f"the disk of {room.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
+            f"least; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{_RESUME}",
+        )
+    if 0 < rules.quota_bytes < room.store_bytes:
+        return Refusal(
+            "store_quota",
+            f"the store {room.root} takes {room.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the most; "
+            f"keep less with fileReservedTime, or raise storeQuotaBytes{_RESUME}",
+        )
+    return None
+
+
+def is_full(error: OSError) -> bool:
+    """Whether *error* says that there is no room, which passes by itself."""
+    return error.errno in _FULL
+
+
+def no_room(folder: Path, what: str, error: OSError) -> str:
+    """The sentence for a disk that took no more."""
+    return f"{what} finds no room on the disk of {folder} ({error.strerror or error}); free space{_RESUME}"
+
+
+def is_near(rules: RetentionRules, room: Room) -> bool:
+    """Whether a limit may be met soon."""
+    if any(used_percent(disk) > rules.forced_percent - NEAR_PERCENT for disk in (room.log_disk, room.queue_disk)):
+        return True
+    ahead = NEAR_FILES * rules.log_file_bytes
+    if rules.min_free_bytes and room.log_disk.usable < rules.min_free_bytes + ahead:
+        return True
+    return 0 < rules.quota_bytes < room.store_bytes + ahead
+
+
+def forced_bytes(rules: RetentionRules, room: Room) -> int:
+    """So many bytes must go whatever their age; 0 when age decides."""
+    if not rules.forced:
+        return 0
+    missing = [0]
+    for disk in (room.log_disk, room.queue_disk):
+        used = disk.total - disk.free
+        missing.append(used - (used + disk.usable) * rules.forced_percent // 100)
+    if rules.min_free_bytes:
+        missing.append(rules.min_free_bytes + rules.log_file_bytes - room.log_disk.usable)
+    if rules.quota_bytes:
+        missing.append(room.store_bytes + rules.log_file_bytes - rules.quota_bytes)
+    return max(missing)
+
+
+def make_plan(
+    rules: RetentionRules,
+    most: int,
+    room: Room,
+    modified_ms: Sequence[int],
+    now_ms: int,
+    utc_offset_ms: int,
+    *,
+    manual: bool,
+) -> Plan:
+    """Which log files to delete now.
+
+    Args:
+        rules: the settings.
+        most: at most so many files.
+        room: the newest look at the disk.
+        modified_ms: when each file that may go was last written, oldest file first.
+        now_ms: wall time.
+        utc_offset_ms: what local time is ahead of UTC.
+        manual: an operator asked for it: the hour does not matter, the age does.
+    """
+    most = min(most, len(modified_ms))
+    if needed := forced_bytes(rules, room):
+        files = min(-(-needed // rules.log_file_bytes), most)
+        if files:
+            return Plan(files, f"{needed} bytes have to be freed")
+    by_age = 0
+    while by_age < most and modified_ms[by_age] + rules.reserved_ms < now_ms:
+        by_age += 1
+    if not by_age:
+        return Plan(0, "")
+    if manual:
+        return Plan(by_age, "an operator asked for it")
+    hour = (now_ms + utc_offset_ms) // HOUR_MS % 24
+    if hour in rules.delete_hours:
+        return Plan(by_age, f"it is {hour} o'clock (deleteWhen)")
+    fullest = max(used_percent(room.log_disk), used_percent(room.queue_disk))
+    if fullest > rules.max_used_percent:
+        return Plan(by_age, f"the disk is {fullest:.1f} percent full (diskMaxUsedSpaceRatio={rules.max_used_percent})")
+    return Plan(0, "")

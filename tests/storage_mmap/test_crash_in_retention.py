@@ -1,0 +1,82 @@
+"""The process ends before each call of `Files` that a cleaning makes: the log has no hole, only what is old is gone."""
+
+from gantrymq.interfaces import Cleaning
+from gantrymq.model.queue import Queue
+from gantrymq.testing.store_contract_bench import bodies, message
+
+QUEUES = [Queue("A", 0), Queue("A", 1)]
+SETTINGS = {
+    "mappedFileSizeConsumeQueue": 60,  # three entries
+    "fileReservedTime": 0,
+    "deleteCommitLogFilesInterval": 0,
+    "deleteConsumeQueueFilesInterval": 0,
+}
+MESSAGES = 26
+
+
+def body(number):
+    return b"%04d" % number + b"x" * 900
+
+
+class Workload:
+    """Fills log files and queue files, has them deleted, and sends on; notes which calls the cleaning made."""
+
+    def __init__(self, calls):
+        self.calls, self.first, self.last = calls, 0, 0
+        self.acknowledged = {queue: [] for queue in QUEUES}
+
+    async def add(self, bench, numbers):
+        for number in numbers:
+            queue = QUEUES[number % 2]
+            await bench.add(message(*queue, body(number)))
+            self.acknowledged[queue].append(body(number))
+
+    async def __call__(self, bench):
+        bench.clock.now = 4_000_000_000_000  # every file is old
+        await self.add(bench, range(MESSAGES))
+        self.first = self.calls.total() + 1
+        await bench.store.clean(Cleaning.EXPIRED_LOG)
+        await bench.store._retention._task
+        self.last = self.calls.total() + 1
+        await self.add(bench, range(MESSAGES, MESSAGES + 4))
+        await bench.store.stop()
+
+
+def crash(rig, stop_at):
+    workload = Workload(rig.faults.calls)
+    stopped = rig.kill(workload, stop_at=stop_at, **SETTINGS)
+    said = len(rig.said)
+
+    async def after(bench):
+        assert bench.report.cut_bytes == 0, rig.said[said:]
+        log_min = bench.store.state().min_log_offset
+        for queue in QUEUES:
+            records = await bench.read_all(queue, bench.store.bounds(queue).min_offset)
+            assert [record.queue_offset for record in records] == list(range(*bench.store.bounds(queue)))
+            assert all(record.log_offset >= log_min for record in records)
+            acknowledged = workload.acknowledged[queue]
+            first = bench.store.bounds(queue).min_offset
+            assert bodies(records)[: len(acknowledged) - first] == acknowledged[first:]
+            if log_min == 0:
+                assert first == 0
+        (result,) = await bench.add(message("A", 0, b"after"))
+        assert result.queue_offset == bench.store.bounds(QUEUES[0]).max_offset - 1
+        assert (await bench.restart()).clean
+
+    rig.run(after, **SETTINGS)
+    return stopped
+
+
+def test_wherever_a_cleaning_ends_the_store_opens_and_holds_what_has_not_expired(tmp_path, rig):
+    began = rig.clock.now
+    rig.root = tmp_path / "whole"
+    whole = Workload(rig.faults.calls)
+    assert not rig.kill(whole, **SETTINGS)
+    assert sorted(path.name for path in (rig.root / "commitlog").iterdir())[0] == f"{3 * 8192:020d}"
+    assert len(list((rig.root / "consumequeue" / "A" / "0").iterdir())) < 4
+    for stop_at in range(whole.first, whole.last + 1):
+        rig.root = tmp_path / str(stop_at)
+        rig.clock.now = began
+        rig.said.clear()
+        assert crash(rig, stop_at)
+    assert whole.last - whole.first > 40

@@ -1,0 +1,201 @@
+"""Room on the disk: what refuses writes, what makes room, and how soon writes resume."""
+
+import errno
+
+import pytest
+from retention_rig import BIG, FILE, ROOT, fill, logs, run
+
+from gantrymq.interfaces import PutStatus
+from gantrymq.model.queue import Queue
+from gantrymq.testing.store_contract_bench import bodies, message
+
+
+async def put_until_refused(bench):
+    for _ in range(1000):
+        (result,) = bench.store.put([BIG])
+        if result.status is not PutStatus.OK:
+            return result
+        await bench.publish([result])
+    raise AssertionError("nothing was refused")
+
+
+async def resumed_after(bench):
+    """Virtual seconds until a message is taken."""
+    began = bench.world.clock.monotonic()
+    while bench.store.put([BIG])[0].status is not PutStatus.OK:
+        await bench.world.clock.sleep(0.01)
+    return bench.world.clock.monotonic() - began
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["sends go on", "nobody sends"])
+def test_a_disk_without_room_for_the_next_file_refuses_and_resumes_within_a_second(asked):
+    async def case(bench):
+        first = await put_until_refused(bench)
+        assert first.status is PutStatus.CREATE_FILE_FAILED
+        (second,) = bench.store.put([message(body=b"small")])
+        assert second.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert second.problem == (
+            "the next commit log file of 8192 bytes finds no room on the disk of /store/commitlog (No space left on "
+            "device); free space; writes resume by themselves once there is room"
+        )
+        state = bench.store.state()
+        assert (state.refusal, state.refusal_cause) == (second.problem, "no_room")
+        for _ in range(30):
+            await bench.world.clock.sleep(1)
+            if asked:
+                assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        bench.world.files.capacity *= 2
+        if asked:
+            assert await resumed_after(bench) <= 1
+        else:
+            await bench.world.clock.sleep(1)
+            assert bench.store.put([BIG])[0].status is PutStatus.OK
+        assert bench.store.state().refusal is None
+        await bench.world.clock.sleep(20)
+        assert bench.said[-2:] == [f"writes are refused: {second.problem}", "there is room again, writes are taken"]
+
+    run(case, capacity=40 * 4096, diskSpaceWarningLevelRatio=100, cleanFileForciblyEnable=False)
+
+
+def test_the_disk_ratio_refuses_at_the_next_look_and_resumes_within_a_second():
+    async def case(bench):
+        await fill(bench, 7)
+        full = bench.world.files.capacity
+        use = bench.world.files.disk_use(ROOT)
+        bench.world.files.capacity = (use.total - use.free) * 100 // 95
+        await bench.world.clock.sleep(10.1)
+        refused = bench.store.put([BIG])[0]
+        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert "percent full, diskSpaceWarningLevelRatio=90 is the most" in refused.problem
+        assert bench.store.state().refusal_cause == "disk_ratio"
+        bench.world.files.capacity = full
+        assert await resumed_after(bench) <= 1
+
+    run(case, cleanFileForciblyEnable=False)
+
+
+def test_a_full_disk_is_seen_at_the_start():
+    async def case(bench):
+        await fill(bench, 7)
+        bench.settings.set("diskSpaceWarningLevelRatio", 30, "the test")
+        await bench.restart()
+        assert bench.store.put([BIG])[0].problem.startswith("the disk of /store/commitlog is 60.0 percent full")
+
+    run(case, capacity=10 * FILE)
+
+
+def test_free_bytes_refuse_and_resume():
+    async def case(bench):
+        bench.settings.set("minFreeDiskBytes", 1 << 41, "the test")
+        await bench.world.clock.sleep(10.1)
+        refused = bench.store.put([BIG])[0]
+        assert (refused.status, bench.store.state().refusal_cause) == (PutStatus.SERVICE_NOT_AVAILABLE, "free_bytes")
+        bench.settings.set("minFreeDiskBytes", 1 << 20, "the test")
+        assert await resumed_after(bench) <= 1
+
+    run(case)
+
+
+def test_a_quota_keeps_the_store_small_by_deleting_the_oldest():
+    async def case(bench):
+        for _ in range(60):
+            await fill(bench, 1)
+            await bench.world.clock.sleep(0.5)
+            assert len(bench.store._log.files) <= 4
+        assert bench.store.state().refusal is None
+        assert bench.store.state().min_log_offset > 20 * FILE
+        assert "bytes have to be freed" in bench.said[0]
+
+    run(case, storeQuotaBytes=4 * FILE + 2000, cleanResourceInterval=1000)
+
+
+def test_a_quota_refuses_where_nothing_may_be_deleted():
+    async def case(bench):
+        for _ in range(20):
+            await bench.world.clock.sleep(1)
+            (refused,) = bench.store.put([BIG])
+            if refused.status is not PutStatus.OK:
+                break
+            await bench.publish([refused])
+        assert refused.problem.startswith("the store /store takes ")
+        assert bench.store.state().refusal_cause == "store_quota"
+        bench.settings.set("storeQuotaBytes", 100 * FILE, "the test")
+        assert await resumed_after(bench) <= 1
+
+    run(case, storeQuotaBytes=4 * FILE, cleanFileForciblyEnable=False)
+
+
+def test_a_disk_that_fills_up_is_kept_below_the_ratio_by_deleting_the_oldest():
+    async def case(bench):
+        for _ in range(200):
+            await fill(bench, 1)
+            await bench.world.clock.sleep(0.5)
+        assert bench.store.state().refusal is None
+        assert logs(bench)[0] > 50
+
+    run(case, capacity=50 * FILE, cleanResourceInterval=1000)
+
+
+def test_queue_entries_without_room_are_tried_again_within_a_second():
+    async def case(bench):
+        await fill(bench, 1)
+        bench.world.files.capacity = 1
+        (result,) = bench.store.put([message("New")])
+        await bench.publish([result])
+        await bench.world.clock.sleep(7)  # entries are written some seconds later
+        (refused,) = bench.store.put([message("New")])
+        assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert refused.problem.startswith("queue T/0 cannot be written: [Errno 28] No space left on device")
+        assert bench.store.state().refusal_cause == "no_room"
+        bench.world.files.capacity = 1 << 40
+        assert await resumed_after(bench) <= 1
+        assert bodies(await bench.read_all(Queue("New", 0))) == [b"body"]
+
+    run(case, cleanFileForciblyEnable=False, diskSpaceWarningLevelRatio=100)
+
+
+class FullAtWrites:
+    """A file system that reserves and then does not keep its word."""
+
+    def __init__(self, inner):
+        self._inner, self.full = inner, False
+
+    def open(self, path, **how):
+        return FullFile(self, self._inner.open(path, **how))
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+class FullFile:
+    def __init__(self, files, inner):
+        self._files, self._inner = files, inner
+
+    def pwrite(self, data, position):
+        if self._files.full and "commitlog" in str(self._inner.path):
+            self._inner.pwrite(bytes(data)[: len(data) // 2], position)  # torn
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._inner.pwrite(data, position)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def test_a_write_into_the_log_without_room_is_undone_and_writes_resume():
+    async def case(bench):
+        await fill(bench, 1)
+        end = bench.store.state().max_log_offset
+        bench.world.files.full = True
+        (torn,) = bench.store.put([BIG])
+        assert torn.problem.startswith("a write into the commit log finds no room on the disk of /store/commitlog")
+        assert bench.store.state().refusal_cause == "no_room"
+        await bench.world.clock.sleep(5)
+        assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        bench.world.files.full = False
+        await bench.world.clock.sleep(1)
+        log = bench.world.files.read(ROOT / "commitlog" / f"{0:020d}")
+        assert log[end:] == bytes(FILE - end)
+        (result,) = await bench.add(message(body=b"after"))
+        assert (result.log_offset, result.queue_offset) == (end, 1)
+
+    run(case, files=FullAtWrites)
