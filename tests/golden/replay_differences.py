@@ -56,7 +56,6 @@ NOT_BUILT = (
     Named(10, "CHECK_CLIENT_CONFIG", "code", "SQL92", ours="1 *by SQL92; no plugin serves this type*"),
     Named(385, "PULL_MESSAGE", "*", "SQL92", scenario="sql", ours="1 *by SQL92; no plugin serves this type*"),
     Named(1, "UPDATE_AND_CREATE_TOPIC", "code", "inner batches", ours="1 *queue.type=BatchCQ is not built*"),
-    Named(1, "DELETE_EXPIRED_COMMITLOG", "code", "retention", ours="1 *deleting files of the log by age is not built*"),
     Named(1, "GET_BROKER_EPOCH_CACHE", "code", "the controller, which Java refuses here too (1)", ours="3 *not built*"),
     Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not built*"),
     Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not built*"),

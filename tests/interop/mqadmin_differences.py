@@ -70,12 +70,6 @@ DIFFERENT = (
     ),
     Named("53-wipeWritePerm", NO_TIMERS, ("- * OK, 19", "+ * OK, 18")),
     Named("54-addWritePerm", NO_TIMERS, ("- * OK, 19", "+ * OK, 18")),
-    Named(
-        "60-deleteExpiredCommitLog",
-        "deleting files of the log is not built",
-        ("- success", "+ Caused by: *by age is not built*", FAQ, "+ *command execute failed."),
-        refused=True,
-    ),
 )
 
 

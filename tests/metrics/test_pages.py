@@ -72,6 +72,17 @@ def test_every_name_of_rocketmq_s_exists_there(beside, scrape):
     assert not EXPORTER & ROCKETMQ_5
 
 
+def test_a_refusal_of_the_store_has_its_cause_as_a_label(beside, scrape):
+    async def refuse(cluster, service):
+        before = await scrape(cluster, service)
+        await cluster.store.stop()
+        return before, await scrape(cluster, service)
+
+    before, after = beside(refuse)
+    assert (before("gantrymq_store_writable"), before("gantrymq_store_refusal")) == (1, None)
+    assert (after("gantrymq_store_writable"), after("gantrymq_store_refusal", cause="not_running")) == (0, 1)
+
+
 def test_core_and_a_store_are_enough(beside, scrape):
     async def store(cluster, service):
         assert {each.name for each in cluster.plugins.infos if each.state.value == "loaded"} == {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gantrymq.interfaces import Bounds, DispatchEntry, PutResult, PutStatus, StoreState
+from gantrymq.interfaces import Bounds, CleanReport, DispatchEntry, PutResult, PutStatus, StoreState
 
 
 def entry(topic="T", queue_id=0, queue_offset=0, *, tags_code=0, log_offset=0, size=100):
@@ -50,6 +50,10 @@ class FakeStore:
     def scan(self, start, end):
         self.calls.append(("scan", start, end))
         return (each for each in self.log if start <= each.log_offset < end)
+
+    async def clean(self, what):
+        self.calls.append(("clean", what))
+        return CleanReport()
 
     def state(self):
         return StoreState(0, self.end, self.end, self.end)

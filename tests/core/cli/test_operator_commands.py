@@ -135,6 +135,21 @@ def test_settings_are_shown_and_changed(server, command):
     command("broker", "config", "set", "traceOn", code=2)
 
 
+def test_a_broker_cleans_up_and_says_what_it_did(server, command):
+    found = command("broker", "clean", "log", "queues", "topics")["cleaned"]
+    assert [(each["broker"], each["what"]) for each in found] == [
+        (server.broker_address, "log"),
+        (server.broker_address, "queues"),
+        (server.broker_address, "topics"),
+    ]
+    assert [each["said"] for each in found] == [
+        "deleting 0 log files, 0 bytes",
+        "removed 0 queues whose messages have left the log",
+        "removed the queues of 0 topics that do not exist",
+    ]
+    assert "'everything' is not one of 'log', 'queues', 'topics'" in command("broker", "clean", "everything", code=2)
+
+
 def test_a_cluster_shows_its_brokers(server, command):
     server.create_topic("T", 1)
     server.send("T", b"body")
@@ -161,6 +176,7 @@ def test_a_cluster_shows_its_brokers(server, command):
         ("group", "delete", "-g", "CG"),
         ("broker", "config", "get", "traceOn"),
         ("broker", "config", "set", "traceOn=false"),
+        ("broker", "clean", "log"),
         ("cluster",),
     ],
 )
@@ -177,6 +193,7 @@ def test_text_for_people(server, online, words):
         ("group", "create", "-g", "no good name"),
         ("group", "list", "-b", "127.0.0.1:1", "-c", "C"),
         ("broker", "config", "set"),
+        ("broker", "clean"),
         ("broker", "nothing"),
     ],
 )

@@ -24,7 +24,7 @@ from gantrymq.broker.stats import SAMPLE_S, local_day
 from gantrymq.broker.wire.dispatch import Dispatch
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError
-from gantrymq.interfaces import MessageStore, RecoveryReport, Service, StoreContext, TransactionService
+from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
@@ -56,7 +56,9 @@ class BrokerServer:
         self.root = store_root(world, settings)
         self.tables = Tables(world, settings)
         self._plugins = plugins
-        self._context = StoreContext(world, self.root, settings, log.warning, log.info)
+        self._context = StoreContext(
+            world, self.root, settings, log.warning, log.info, self.tables.topics.reserve_ms
+        )
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
         self._transactions = chosen_transactions(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in the order of opening, closed in reverse
@@ -108,6 +110,7 @@ class BrokerServer:
         if not report.clean:
             for sentence in tables.offsets.cut_back(self._queue_end):
                 log.warning(sentence)
+        await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
         followers = Followers(self.store, [build(self._context) for build in self._plugins.dispatchers.values()])
         followers.catch_up()
         self._closing.append(followers.close)

@@ -50,6 +50,12 @@ class TopicTable:
         """The topic, or None."""
         return self._topics.get(name)
 
+    def reserve_ms(self, name: str) -> int:
+        """How long the topic keeps its messages by its attribute ``reserve.time``, ms; -1 for as long as the log."""
+        topic = self._topics.get(name)
+        text = topic.attributes.get("reserve.time", "") if topic is not None else ""
+        return int(text) if text.isascii() and text.isdecimal() else -1
+
     def put(self, topic: TopicConfig) -> None:
         """Create or replace a topic on behalf of the broker itself."""
         self._topics[topic.name] = topic
@@ -222,8 +228,10 @@ def changed_attributes(topic: str, kept: dict[str, str], changes: Mapping[str, s
         choices = _CHOICES[name]
         if choices is not None and value not in choices:
             raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not one of {', '.join(choices)}")
-        if choices is None and not value.removeprefix("-").isdecimal():
-            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds")
+        if choices is None and value != "-1" and not (value.isascii() and value.isdecimal() and int(value) < 1 << 63):
+            raise RefusedWith(
+                1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds, or -1 for no limit"
+            )
         if (name, value) in _NOT_BUILT:
             raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not built in this version")
         result[name] = value

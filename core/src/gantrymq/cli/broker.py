@@ -12,7 +12,7 @@ import click
 
 from gantrymq.cli.servers import broker as run_broker
 
-_COMMANDS = {"config": "gantrymq.cli.broker_config:config"}
+_COMMANDS = {"clean": "gantrymq.cli.broker_clean:clean", "config": "gantrymq.cli.broker_config:config"}
 
 
 class BrokerGroup(click.Group):

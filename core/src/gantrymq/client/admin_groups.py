@@ -18,11 +18,19 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.admin import CleanRequest
 from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest
 from gantrymq.remoting.headers.groups import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
 from gantrymq.settings_file import parse_properties
 
-__all__ = ["BrokerAdmin", "GroupAdmin", "GroupClient", "GroupClients", "QueueProgress"]
+__all__ = ["CLEANINGS", "BrokerAdmin", "GroupAdmin", "GroupClient", "GroupClients", "QueueProgress"]
+
+CLEANINGS = {
+    "log": RequestCode.DELETE_EXPIRED_COMMITLOG,
+    "queues": RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    "topics": RequestCode.CLEAN_UNUSED_TOPIC,
+}
+"""What a broker can be asked to clean: expired log files, expired queues, queues of unknown topics."""
 
 
 @attrs.frozen
@@ -123,7 +131,7 @@ class GroupAdmin:
 
 
 class BrokerAdmin:
-    """Asks one broker for its settings, or to change some. Errors as of `GroupAdmin`."""
+    """Asks one broker for its settings, or to change some, or to clean up. Errors as of `GroupAdmin`."""
 
     def __init__(self, admin: Admin, address: str) -> None:
         """*address*: ip:port of the broker."""
@@ -148,6 +156,11 @@ class BrokerAdmin:
                 raise InvalidParameter(f"{key}: a setting is one line")
         text = "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in settings.items())
         await self._admin.ask(self._address, RequestCode.UPDATE_BROKER_CONFIG, body=text.encode())
+
+    async def clean(self, what: str) -> str:
+        """Have one of `CLEANINGS` done; returns what the broker says of it, empty for one of Java's."""
+        reply = await self._admin.ask(self._address, CLEANINGS[what], CleanRequest(report=True))
+        return reply.remark or ""
 
 
 def _clients(members: dict[Any, Any], group: str) -> GroupClients:

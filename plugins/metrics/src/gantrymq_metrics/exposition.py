@@ -246,6 +246,8 @@ def _store(moment: Moment) -> Iterator[Metric]:
         yield make.one(runtime + name, text, value, as_exporter=True)
     yield make.one("gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset)
     yield make.one("gantrymq_store_writable", "1 while the store takes writes.", state.refusal is None)
+    refusals = [((state.refusal_cause or "other",), 1.0)] if state.refusal is not None else []
+    yield make.gauge("gantrymq_store_refusal", "1 for the cause for which writes are refused.", ("cause",), refusals)
     yield make.counter("gantrymq_store_syncs_total", "Times the log was made durable.", (), [((), state.syncs)])
     yield make.counter("gantrymq_store_sync_seconds_total", "Time that took.", (), [((), state.sync_s)])
 

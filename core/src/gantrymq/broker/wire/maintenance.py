@@ -1,8 +1,8 @@
 """Cleaning on demand, and the state of parts that a lone master without timers has nothing to say of.
 
-    306  queues without messages     nothing can be expired while the log begins at 0
+    306  queues without messages     removed when all their messages have left the log
     316  queues without a topic      forgotten by the store
-    329  expired log files           refused: retention is not built
+    329  expired log files           deleted in the background, whatever the hour
     45   delay offsets               the empty table of a broker without delay levels
     60, 61  timers                   refused, as a Java broker with timerWheelEnable=false does
     907, 908  replication            what a Java master without slaves answers
@@ -14,15 +14,19 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java, store/..
 
 from __future__ import annotations
 
+import logging
+
 from gantrymq.broker.topics import TopicTable
 from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.interfaces import Cleaning, Connection, Handler, MessageStore
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
-from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import ResetMasterFlushOffsetRequest
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers import CleanRequest, ResetMasterFlushOffsetRequest
+
+log = logging.getLogger(__name__)
 
 _COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # thresholds of RocketMQ's defaults; nothing is measured against them
 _COLD_BYTES_OF_ALL = 100 * 1024 * 1024
@@ -49,28 +53,30 @@ class MaintenanceRequests:
             RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
         }
 
-    def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
-        """306: done when no file of the log was ever deleted, so that every entry has its message."""
-        if self._store.state().min_log_offset > 0:
-            raise RefusedWith(
-                1,
-                "the log of this store no longer begins at 0, and finding the queue entries before its begin is not "
-                "built in this version",
-            )
-        return ok(asked)
+    async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
+        """306: remove the queues whose messages have all left the log; the broker's own topics keep theirs."""
+        report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
+        return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
     def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
         """316: forget the queues of topics that do not exist; the broker's own stay."""
+        dropped = 0
         for topic in dict.fromkeys(queue.topic for queue in self._store.queues()):
             if self._topics.get(topic) is None and not names.is_system_topic(topic):
                 self._store.drop(topic)
-        return ok(asked)
+                dropped += 1
+        return self._cleaned(asked, connection, f"removed the queues of {dropped} topics that do not exist")
 
-    def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
-        """329: nothing here deletes files of the log."""
-        raise RefusedWith(
-            1, f"{request_name(asked.code)}: deleting files of the log by age is not built in this version"
-        )
+    async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
+        """329: delete log files by age now; the answer comes before they are gone, as Java's does."""
+        report = await self._store.clean(Cleaning.EXPIRED_LOG)
+        return self._cleaned(asked, connection, f"deleting {report.log_files} log files, {report.log_bytes} bytes")
+
+    @staticmethod
+    def _cleaned(asked: Command, connection: Connection, what: str) -> Command:
+        """Say what was done, in the log, and in the answer to whoever wants to know."""
+        log.warning("%s of %s: %s", request_name(asked.code), connection.address, what)
+        return response_to(asked, 0, what if CleanRequest.from_ext(asked.ext).report else None)
 
     def delay_offsets(self, asked: Command, connection: Connection) -> Command:
         """45: no delay level has delivered anything."""

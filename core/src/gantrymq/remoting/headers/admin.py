@@ -19,11 +19,19 @@ __all__ = [
     "AuthListUserRequest",
     "AuthUserRequest",
     "CheckRocksdbCqWriteProgressRequest",
+    "CleanRequest",
     "ExportRocksdbConfigToJsonRequest",
     "GetBrokerConfigResponse",
     "SetCommitlogReadModeRequest",
     "ViewBrokerStatsDataRequest",
 ]
+
+
+@request_header()
+class CleanRequest(RequestHeader):
+    """Clean up: 306, 316, 329. RocketMQ's requests have no fields; this one is GantryMQ's own."""
+
+    report: bool | None = None  # the answer's remark says what was done; without it there is none, as in RocketMQ
 
 
 @response_header(RequestCode.GET_BROKER_CONFIG)
