@@ -71,6 +71,13 @@ def test_settings_of_a_broker(java: Cluster) -> None:
     assert shown == {"broker": java.broker, "settings": {"brokerPermission": "6", "traceOn": "false"}}
 
 
+def test_a_broker_cleans_up(java: Cluster) -> None:
+    found = java.command("broker", "clean", "log", "queues", "topics")["cleaned"]
+    assert [(each["broker"], each["what"], each["said"]) for each in found] == [
+        (java.broker, what, "") for what in ("log", "queues", "topics")
+    ]
+
+
 def test_a_cluster_shows_its_brokers(java: Cluster) -> None:
     (cluster,) = java.command("cluster")["clusters"]
     (broker,) = cluster["brokers"]

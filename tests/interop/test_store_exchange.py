@@ -4,9 +4,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from checks import assert_same_messages, wait_for_bodies
+from checks import assert_same_messages, position, wait_for_bodies
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, MqAdmin
+from harness.gantry_server import gantrymq
 from harness.java_servers import SMALL_STORE
+from harness.polling import wait_until
 from harness.process import Event
 
 from gantrymq.formats.record import read_record
@@ -26,6 +28,8 @@ SETTINGS = {
 }
 QUEUES = 4
 HERE_ONLY = ("OffsetID:", "Message Body Path:")  # where a broker runs, and where the tool does
+DEADLINE_S = 30.0
+SAME = ("queueId", "queueOffset", "msgId", "bodySha256", "bodyLength", "tags", "keys")
 
 
 def test_a_java_broker_opens_our_store_and_we_open_it_again(tmp_path: Path, topic: str) -> None:
@@ -44,6 +48,35 @@ def test_a_java_broker_opens_our_store_and_we_open_it_again(tmp_path: Path, topi
         _assert_all(Driver(JAVA, tmp_path / "third", server.namesrv), topic, [*written, *added])
         assert _look_up(tmp_path / "tool3", server.namesrv, server.broker_address, topic, written) == answers
         _look_up(tmp_path / "tool4", server.namesrv, server.broker_address, topic, added)
+
+
+def test_a_java_broker_opens_our_store_whose_beginning_was_deleted(tmp_path: Path, topic: str) -> None:
+    settings = {**SETTINGS, "deleteCommitLogFilesInterval": "0"}
+    with GantryServer.both(tmp_path / "ours", settings={**settings, "fileReservedTime": "0"}) as server:
+        written = _write(Driver(JAVA, tmp_path / "first", server.namesrv), topic)
+        found = gantrymq(tmp_path / "clean", "broker", "clean", "log", "-n", server.namesrv)
+        log_min = _wait_for_one_log_file(server.store)
+        assert log_min > 0
+        assert found["cleaned"][0]["said"] == f"deleting {log_min // 262144} log files, {log_min} bytes"
+        kept, queues = _read(Driver(JAVA, tmp_path / "second", server.namesrv), topic)
+        store = server.store
+        assert server.stop() == 0
+    assert 0 < len(kept) < len(written)
+    assert {e["bodySha256"] for e in kept} < {e["bodySha256"] for e in written}
+    assert all(minimum > 0 for minimum, _ in queues.values())
+
+    with (
+        JavaNameServer(JAVA, tmp_path / "namesrv") as namesrv,
+        JavaBroker(JAVA, tmp_path / "java", namesrv.address, store=store, settings=settings),
+    ):
+        driver = Driver(JAVA, tmp_path / "third", namesrv.address)
+        assert _read(driver, topic) == (kept, queues)
+        added = driver.produce(topic, 40, body_prefix="added")
+        after, _ = _read(driver, topic)
+        assert_same_messages(added, [e for e in after if e not in kept])
+
+    with GantryServer.both(tmp_path / "again", store=store, settings=settings) as server:
+        assert _read(Driver(JAVA, tmp_path / "fourth", server.namesrv), topic)[0] == after
 
 
 def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
@@ -189,6 +222,24 @@ def _look_up(scratch: Path, namesrv: str, broker: str, topic: str, sent: list[Ev
                     answers.append(run("queryMsgByKey", "-k", each["keys"], "-b", str(begin), "-e", str(end)))
             answers.append(run("queryMsgByKey", "-k", "nobody-has-this-key"))
     return answers
+
+
+def _wait_for_one_log_file(store: Path) -> int:
+    """Where the log begins once all files but the newest, and one that may be ready to follow it, are gone."""
+
+    def look() -> int:
+        starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
+        return starts[0] if len(starts) <= 2 else 0
+
+    return wait_until(look, "all log files but the newest deleted", DEADLINE_S)
+
+
+def _read(driver: Driver, topic: str) -> tuple[list[Event], dict[int, tuple[int, int]]]:
+    """What a Java client reads from each queue's minimum on, in the order of their places, and the queues' bounds."""
+    events = driver.run("pull", topic=topic)
+    received = sorted((e for e in events if e["event"] == "received"), key=position)
+    bounds = {e["queueId"]: (e["minOffset"], e["maxOffset"]) for e in events if e["event"] == "queue"}
+    return [{name: e[name] for name in SAME} for e in received], bounds
 
 
 def _assert_all(driver: Driver, topic: str, expected: list[Event]) -> None:

@@ -1,0 +1,117 @@
+"""A disk without room: what senders hear, and that they are served again once there is some."""
+
+import errno
+import re
+import time
+
+import pytest
+from faulty_broker import DEADLINE_S, LOG_FILE_BYTES
+
+from gantrymq.world import DiskUse
+from gantrymq.world.real.file import RealFile
+from gantrymq.world.real.files import RealFiles
+
+MIB = 1024 * 1024
+SMALL = {"mappedFileSizeCommitLog": MIB, "cleanFileForciblyEnable": False}
+BODY = b"b" * (400 * 1024)
+
+
+class Disk:
+    """What the disk looks like to every broker of this process."""
+
+    def __init__(self):
+        self.total, self.free, self.full = 1000 * MIB, 900 * MIB, False
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    made = Disk()
+    allocate = RealFile.allocate
+
+    def refuse_or_allocate(file, length):
+        if made.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(file, length)
+
+    monkeypatch.setattr(RealFiles, "disk_use", lambda files, path: DiskUse(made.total, made.free, made.free))
+    monkeypatch.setattr(RealFile, "allocate", refuse_or_allocate)
+    return made
+
+
+def answered(peer, is_wanted):
+    """The first answer to a send that is as wanted."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_wanted(answer := peer.send("T", BODY)):
+        assert time.monotonic() < deadline, (answer.code, answer.remark)
+        time.sleep(0.02)
+    return answer
+
+
+def refused(peer, cause):
+    answer = answered(peer, lambda answer: answer.code == 14)
+    figures = peer.ask(28).payload
+    assert f'"storeRefusalCause":"{cause}"'.encode() in figures
+    return answer
+
+
+def served_again(peer):
+    answered(peer, lambda answer: answer.code == 0)
+    assert b"storeRefusalCause" not in peer.ask(28).payload
+
+
+def test_bi109_a_disk_above_the_ratio(broker_with, row, disk, tmp_path):
+    with broker_with(**SMALL, cleanResourceInterval=20).peer() as peer:
+        disk.free = 50 * MIB
+        answer = refused(peer, "disk_ratio")
+        folder = tmp_path / "store" / "commitlog"
+        row.check(answer.remark, answer.code, folder=folder, percent=95.0, ratio=90)
+        disk.free = 900 * MIB
+        served_again(peer)
+
+
+def test_bi110_a_disk_with_too_little_free(broker_with, row, disk, tmp_path):
+    limits = {"diskSpaceWarningLevelRatio": 100, "minFreeDiskBytes": 100 * MIB}
+    with broker_with(**SMALL, cleanResourceInterval=20, **limits).peer() as peer:
+        disk.free = 50 * MIB
+        answer = refused(peer, "free_bytes")
+        folder = tmp_path / "store" / "commitlog"
+        row.check(answer.remark, answer.code, folder=folder, free=50 * MIB, limit=100 * MIB)
+        disk.free = 900 * MIB
+        served_again(peer)
+
+
+def test_bi111_a_store_above_its_quota(broker_with, row, disk, tmp_path):
+    with broker_with(**SMALL, cleanResourceInterval=20, storeQuotaBytes=3 * MIB).peer() as peer:
+        answer = refused(peer, "store_quota")
+        size = int(re.search(r"takes (\d+) bytes", answer.remark)[1])  # it may have been looked at again since
+        assert 3 * MIB < size < 4 * MIB
+        row.check(answer.remark, answer.code, root=tmp_path / "store", size=size, quota=3 * MIB)
+        assert peer.ask(25, body=f"storeQuotaBytes={100 * MIB}".encode()).code == 0
+        served_again(peer)
+
+
+def test_bi112_no_room_for_the_next_log_file(broker_with, row, disk, tmp_path):
+    with broker_with(**SMALL).peer() as peer:
+        disk.full = True
+        first = answered(peer, lambda answer: answer.code != 0)
+        assert (first.code, first.remark) == (1, "no new commit log file: [Errno 28] No space left on device")
+        answer = refused(peer, "no_room")
+        row.check(answer.remark, answer.code, size=MIB, folder=tmp_path / "store" / "commitlog")
+        disk.full = False
+        served_again(peer)
+
+
+def test_bi113_an_hour_that_there_is_not(program, row):
+    row.check(*program.refusal("--set", "deleteWhen=4,5"), text="4,5", piece="'4,5'")
+
+
+def test_bi114_a_quota_that_leaves_no_room(program, row):
+    words = ("--set", f"storeQuotaBytes={3 * LOG_FILE_BYTES - 1}", "--set", f"mappedFileSizeCommitLog={LOG_FILE_BYTES}")
+    least = 3 * LOG_FILE_BYTES
+    row.check(*program.refusal(*words), quota=least - 1, least=least, size=LOG_FILE_BYTES)
+
+
+def test_bi115_a_time_to_keep_messages_that_is_no_number(broker, row):
+    with broker.peer() as peer:
+        answer = peer.create_topic("NoTime", attributes="+reserve.time=-2")
+        row.check(answer.remark, answer.code, topic="NoTime", value="-2")
