@@ -56,9 +56,7 @@ class BrokerServer:
         self.root = store_root(world, settings)
         self.tables = Tables(world, settings)
         self._plugins = plugins
-        self._context = StoreContext(
-            world, self.root, settings, log.warning, log.info, self.tables.topics.reserve_ms
-        )
+        self._context = StoreContext(world, self.root, settings, log.warning, log.info, self.tables.topics.reserve_ms)
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
         self._transactions = chosen_transactions(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in the order of opening, closed in reverse

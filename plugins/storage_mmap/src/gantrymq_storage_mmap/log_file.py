@@ -69,11 +69,7 @@ class LogFile:
         try:
             return self.file.pread(end - start, start - self.start)
         finally:
-            with self._guard:
-                self._readers -= 1
-                last = self._closed and not self._readers
-            if last:
-                self.file.close()
+            self._read_done()
 
     def pread_cached(self, start: int, end: int) -> bytes | None:
         """Bytes ``[start, end)`` of the log, if they are in memory; never waits for the disk."""
@@ -84,6 +80,13 @@ class LogFile:
         if self._mapping is not None:
             self._mapping.close()
             self._mapping = None
+
+    def _read_done(self) -> None:
+        with self._guard:
+            self._readers -= 1
+            last = self._closed and not self._readers
+        if last:
+            self.file.close()
 
     def close(self) -> None:
         """Drop mapping and descriptor; the descriptor once the last thread that reads is done."""
