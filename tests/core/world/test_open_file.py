@@ -74,6 +74,8 @@ def test_a_closed_file_refuses_everything(opened):
         lambda: opened.pwrite(b"a", 0),
         lambda: opened.truncate(0),
         lambda: opened.allocate(1),
+        lambda: opened.prefetch(0, 1),
+        lambda: opened.drop_cache(0, 1),
     ):
         with pytest.raises(OSError, check=lambda error: error.errno == errno.EBADF):
             call()
@@ -87,7 +89,29 @@ def test_a_read_only_file_and_its_mapping_refuse_writes(read_only):
     assert mapping.view == b"abc"
     with pytest.raises(TypeError):
         mapping.write(0, b"x")
+    with pytest.raises(TypeError):
+        mapping.lock()
     mapping.close()
+
+
+def test_what_the_cache_is_told_changes_no_byte(opened):
+    opened.pwrite(b"abc" * 5000, 0)
+    opened.datasync()
+    for tell in (opened.drop_cache, opened.prefetch):
+        tell(4096, 8192)
+        tell(10_000, 1 << 20)
+        assert opened.pread(20_000, 0) == b"abc" * 5000
+
+
+def test_a_locked_mapping_is_used_and_closed_like_any_other(opened):
+    opened.allocate(4096)
+    mapping = opened.map()
+    mapping.lock()
+    mapping.write(0, b"abc")
+    assert bytes(mapping.view[:3]) == b"abc"
+    mapping.close()
+    with pytest.raises(ValueError):
+        mapping.lock()
 
 
 def test_the_path_is_where_it_was_opened(place, opened):

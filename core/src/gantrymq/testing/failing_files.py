@@ -137,6 +137,14 @@ class FailingFile:
             self._inner.pwrite(data, position)
         self._files.end(self.path)
 
+    def prefetch(self, position: int, length: int) -> None:
+        """Works always, as does `drop_cache`: neither changes anything."""
+        self._inner.prefetch(position, length)
+
+    def drop_cache(self, position: int, length: int) -> None:
+        """Let the system forget a range."""
+        self._inner.drop_cache(position, length)
+
     def truncate(self, length: int) -> None:
         """Set the length."""
         if self._files.begin():

@@ -2,7 +2,8 @@
 
 Paths are `pathlib.Path`. Every method below is one "call of Files": a test may record it, fail it or stop the world
 at it, writes into a mapping included. Methods are synchronous; those that can take long (``datasync``, ``allocate``,
-``remove`` of large files, ``pread`` of cold data) are run through `Workers` by whoever must not block the loop.
+``remove`` of large files, ``pread`` of cold data, ``prefetch``, ``Mapping.lock``) are run through `Workers` by whoever
+must not block the loop.
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ class Mapping(Protocol):
             ValueError: the mapping is closed.
         """
 
+    def lock(self) -> None:
+        """Bring the whole file into memory and keep it there until the mapping is gone. May take long.
+
+        Raises:
+            OSError: ENOMEM or EPERM, more than this process may lock (``ulimit -l``); ENOSYS, the platform cannot.
+            TypeError: the file was opened read-only.
+            ValueError: the mapping is closed.
+        """
+
     def close(self) -> None:
         """Drop the mapping. Slices of the view that are still held keep the memory; nothing is synced."""
 
@@ -79,6 +89,12 @@ class File(Protocol):
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
+
+    def prefetch(self, position: int, length: int) -> None:
+        """Have the system read a range into its cache, in the background; does nothing where it cannot."""
+
+    def drop_cache(self, position: int, length: int) -> None:
+        """Let the system forget a range; whole pages that are clean and in no mapping go. Nothing is lost."""
 
     def truncate(self, length: int) -> None:
         """Set the length; new bytes read as zero and take no space. Not below the end of a mapping in use."""

@@ -157,6 +157,16 @@ class RecordingFile:
         self._inner.pwrite(data, position)
         self._record.note("pwrite", self.path, position, len(data))
 
+    def prefetch(self, position: int, length: int) -> None:
+        """Noted as ``prefetch``."""
+        self._inner.prefetch(position, length)
+        self._record.note("prefetch", self.path, position, length)
+
+    def drop_cache(self, position: int, length: int) -> None:
+        """Noted as ``drop_cache``."""
+        self._inner.drop_cache(position, length)
+        self._record.note("drop_cache", self.path, position, length)
+
     def truncate(self, length: int) -> None:
         """Noted as ``truncate``."""
         self._inner.truncate(length)
@@ -211,6 +221,11 @@ class RecordingMapping:
         """Noted as ``write``."""
         self._inner.write(position, data)
         self._record.note("write", self._path, position, len(data))
+
+    def lock(self) -> None:
+        """Noted as ``mlock``."""
+        self._inner.lock()
+        self._record.note("mlock", self._path, 0, self.size)
 
     def close(self) -> None:
         """Noted as ``unmap``."""

@@ -16,10 +16,11 @@ from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
-from gantrymq.world import Workers
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.lane import Lane
 from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.read_ahead import ReadAhead
 from gantrymq_storage_mmap.read_check import Damaged, Wanted, sound_pieces, wanted_records
 from gantrymq_storage_mmap.selection import Selection
 
@@ -30,12 +31,26 @@ class Reader:
     """Serves gets from one log."""
 
     def __init__(
-        self, log: CommitLog, workers: Workers, options: Options, tell: Callable[[str], object] = lambda sentence: None
+        self,
+        log: CommitLog,
+        workers: Lane,
+        options: Options,
+        ahead: ReadAhead,
+        tell: Callable[[str], object] = lambda sentence: None,
     ) -> None:
-        """Nothing is read before the first `get`. *tell* is given a sentence for each damaged record."""
+        """Nothing is read before the first `get`.
+
+        Args:
+            log: the records.
+            workers: read what is cold.
+            options: limits.
+            ahead: hears of each cold get.
+            tell: is given a sentence for each damaged record.
+        """
         self._log = log
         self._workers = workers
         self._options = options
+        self._ahead = ahead
         self.reading = 0  # cold reads that are under way
         self.damaged = Damaged(tell)
 
@@ -77,6 +92,7 @@ class Reader:
         if read is None:
             return self._cold(queue, queue_offset, wanted, limit, match)
         self._refuse(selection, read[1])
+        self._ahead.follow(queue, queue_offset, selection.next_offset)
         return selection.result(low, high, read[0], cold=True)
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
@@ -125,13 +141,15 @@ class Reader:
         """`_get_cold`, counted while it runs, its errors those of a store."""
         self.reading += 1
         try:
-            return await self._get_cold(queue, queue_offset, wanted, limit, match)
+            result = await self._get_cold(queue, queue_offset, wanted, limit, match)
         except OSError as error:
             raise StoreError(
                 f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}: {error}"
             ) from error
         finally:
             self.reading -= 1
+        self._ahead.follow(queue, queue_offset, result.next_offset)
+        return result
 
     async def _get_cold(
         self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None

@@ -75,6 +75,14 @@ class LogFile:
         """Bytes ``[start, end)`` of the log, if they are in memory; never waits for the disk."""
         return self.file.pread_cached(end - start, start - self.start)
 
+    def prefetch(self, start: int, end: int) -> None:
+        """Have bytes ``[start, end)`` of the log read into the page cache, in the background."""
+        self.file.prefetch(start - self.start, end - start)
+
+    def drop_cache(self, start: int, end: int) -> None:
+        """Let the page cache forget bytes ``[start, end)`` of the log."""
+        self.file.drop_cache(start - self.start, end - start)
+
     def unmap(self) -> None:
         """Drop the mapping; slices that are still held keep the memory."""
         if self._mapping is not None:

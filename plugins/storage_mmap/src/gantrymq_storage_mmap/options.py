@@ -14,6 +14,7 @@ from gantrymq.formats.tags_code import parse_delay_levels
 
 __all__ = ["Options", "read_options"]
 
+_PAGE_BYTES = 4096  # what RocketMQ calls a page, on every platform
 _ASSUMED_MEMORY_BYTES = 4 * 1024**3  # where the system does not say how much it has
 
 
@@ -36,6 +37,8 @@ class Options:
     memory_window_bytes: int  # from the log's end; further back counts as on disk
     hot_window_bytes: int  # from the log's end; further back is read in a thread
     max_open_queue_files: int
+    warm_sync_bytes: int  # of a new log file between syncs while it is warmed, 0 for no warming
+    read_ahead: bool
     check_crc: bool
     index_enabled: bool
     index_layout: IndexLayout
@@ -64,6 +67,10 @@ def read_options(root: Path, settings: Settings) -> Options:
         memory_window_bytes=_memory_bytes() * number("accessMessageInMemoryMaxRatio") // 100,
         hot_window_bytes=number("hotReadWindow"),
         max_open_queue_files=number("maxOpenQueueFiles"),
+        warm_sync_bytes=(
+            number("flushLeastPagesWhenWarmMapedFile") * _PAGE_BYTES if settings.flag("warmMapedFileEnable") else 0
+        ),
+        read_ahead=settings.flag("dataReadAheadEnable"),
         check_crc=settings.flag("checkCRCOnRecover"),
         index_enabled=settings.flag("messageIndexEnable"),
         index_layout=IndexLayout(number("maxHashSlotNum"), number("maxIndexNum")),

@@ -19,6 +19,7 @@ from gantrymq.world import Files, Workers
 from gantrymq_storage_mmap.log_file import LogFile, file_name
 from gantrymq_storage_mmap.log_folder import create_log_file
 from gantrymq_storage_mmap.retention_rules import is_full, no_room
+from gantrymq_storage_mmap.warming import Warming
 
 __all__ = ["Preallocation"]
 
@@ -27,9 +28,24 @@ class Preallocation:
     """Makes log files. All methods belong to the event loop."""
 
     def __init__(
-        self, files: Files, workers: Workers, folder: Path, file_bytes: int, log: Callable[[str], object]
+        self,
+        files: Files,
+        workers: Workers,
+        folder: Path,
+        file_bytes: int,
+        log: Callable[[str], object],
+        warm_sync_bytes: int = 0,
     ) -> None:
-        """*log* is told, in one sentence, when a file could not be made beforehand."""
+        """Nothing is made before it is asked for.
+
+        Args:
+            files: where files are made.
+            workers: make them.
+            folder: of the log.
+            file_bytes: size of each.
+            log: is told, in one sentence, when a file could not be made or locked beforehand.
+            warm_sync_bytes: bytes between the syncs of a file that is warmed, see `Warming`; 0 for no warming.
+        """
         self._files = files
         self._workers = workers
         self._folder = folder
@@ -42,6 +58,9 @@ class Preallocation:
         self._told = -1  # start of the file whose failure was told
         self.refusal: str | None = None  # a sentence while the file that is needed now finds no room
         self._closed = False
+        self._warm_sync_bytes = warm_sync_bytes
+        self._warming = Warming(warm_sync_bytes)  # of the file a thread is making
+        self._may_lock = True  # until the system refused; a refusal is told once
 
     @property
     def busy(self) -> bool:
@@ -58,14 +77,8 @@ class Preallocation:
         ):
             return
         self._making = start
-        self._workers.submit(
-            create_log_file,
-            self._files,
-            self._folder,
-            start,
-            self._file_bytes,
-            done=lambda f, e: self._made(start, f, e),
-        )
+        self._warming = warming = Warming(self._warm_sync_bytes, may_lock=self._may_lock)
+        self._workers.submit(self._make, start, warming, done=lambda f, e: self._made(start, f, e))
 
     def take(self, start: int) -> LogFile:
         """The file at *start*, ready to be written.
@@ -77,6 +90,7 @@ class Preallocation:
         if ready is None or ready.start != start:
             if ready is not None:
                 ready.close()
+            self._warming.stop()  # before the first record: a zero written later would be a lost message
             if self.refusal is not None and self._failed == start:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder / file_name(start)))
             try:
@@ -101,12 +115,27 @@ class Preallocation:
     def close(self) -> None:
         """Let go of a file that was made and not used; it stays, of full length and zeros, for the next start."""
         self._closed = True
+        self._warming.stop()
         if self._ready is not None:
             self._ready.close()
             self._ready = None
 
+    def _make(self, start: int, warming: Warming) -> LogFile:
+        """Make the file at *start* and warm it. Runs in a thread."""
+        made = create_log_file(self._files, self._folder, start, self._file_bytes)
+        if self._warm_sync_bytes:
+            try:
+                warming.warm(made)
+            except BaseException:
+                made.close()
+                raise
+        return made
+
     def _made(self, start: int, made: LogFile | None, error: BaseException | None) -> None:
         self._making = -1
+        if self._warming.problem is not None and self._may_lock:
+            self._may_lock = False
+            self._log(self._warming.problem)
         if made is not None:
             if self._in_use >= start or self._closed:
                 made.close()

@@ -40,6 +40,7 @@ from gantrymq_storage_mmap.get import Reader
 from gantrymq_storage_mmap.index_folder import IndexPlace, LoadedIndex, load_index
 from gantrymq_storage_mmap.index_query import IndexReader, read_cold
 from gantrymq_storage_mmap.index_writer import IndexWriter
+from gantrymq_storage_mmap.lane import Lane
 from gantrymq_storage_mmap.log_cleaning import LogCleaner
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.log_folder import load_log_files
@@ -52,6 +53,7 @@ from gantrymq_storage_mmap.queue_ends import save_queue_ends, short_queues
 from gantrymq_storage_mmap.queue_files import QueueFiles
 from gantrymq_storage_mmap.queue_flush import QueueFlusher
 from gantrymq_storage_mmap.queue_table import QueueTable
+from gantrymq_storage_mmap.read_ahead import ReadAhead
 from gantrymq_storage_mmap.recovery import Recovery
 from gantrymq_storage_mmap.retention import Retention
 from gantrymq_storage_mmap.retention_settings import check_quota, read_rules
@@ -59,6 +61,7 @@ from gantrymq_storage_mmap.time_search import offset_at
 
 __all__ = ["MmapStore"]
 
+COLD_READS = 2  # at once: the other threads are for the sync that senders wait for, and for log files
 _NOT_RUNNING = "the store is not running"
 _MAX_BODY_BYTES = 4 * 1024**2  # where no setting maxMessageSize is declared
 
@@ -88,7 +91,9 @@ class MmapStore:
     def _wire(self, loaded: list[LogFile]) -> None:
         """Build the parts over the log files *loaded*."""
         options = self._options
-        ahead = Preallocation(self._files, self._workers, options.log_folder, options.log_file_bytes, self._tell)
+        ahead = Preallocation(
+            self._files, self._workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
+        )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
         self._queues = QueueTable(
             self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files)
@@ -99,7 +104,9 @@ class MmapStore:
         self._queue_flusher = QueueFlusher(
             self._queues, self._publisher, self._flusher, (self._files, self._workers, self._clock), options, self._tell
         )
-        self._reader = Reader(self._log, self._workers, options, self._tell)
+        lane = Lane(self._workers, COLD_READS)
+        self._ahead = ReadAhead(self._log, lane, options, self._clock.monotonic)
+        self._reader = Reader(self._log, lane, options, self._ahead, self._tell)
         self._index = IndexWriter(
             (self._files, self._workers, self._clock),
             self._root,
@@ -177,7 +184,8 @@ class MmapStore:
             self._index.add(self._publisher.publish(self._log.end), self._log.end)
             await self._index.stop()
             await self._queue_flusher.stop()
-            while self._reader.reading or self._log.ahead.busy:
+            self._log.ahead.close()
+            while self._reader.reading or self._ahead.busy or self._log.ahead.busy:
                 await self._clock.sleep(0.001)
             if self._appender.refusal is None:
                 await self._workers.run(save_queue_ends, self._files, self._root, self._queues)

@@ -14,7 +14,7 @@ from gantrymq.world.real.workers import RealWorkers
 
 __all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world"]
 
-WORKER_THREADS = 4  # one for the group commit's sync, the others for cold reads, allocation and deletion
+WORKER_THREADS = 6  # one for the group commit's sync, the others for cold reads, allocation, deletion and small files
 
 
 def real_world(*, worker_threads: int = WORKER_THREADS) -> World:

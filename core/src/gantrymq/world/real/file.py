@@ -20,6 +20,7 @@ from pathlib import Path
 if sys.platform == "darwin":
     import fcntl
 
+PREFETCH_BYTES = 128 * 1024  # Linux reads no more for one call than the device's own read-ahead, of this size mostly
 ZEROS_BYTES = 1024 * 1024  # one write of the fallback for posix_fallocate
 NO_RESERVATION = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})  # "this file system cannot"
 
@@ -48,6 +49,12 @@ class RealMapping:
         if position < 0:
             raise IndexError(f"write at {position}")
         self._memory[position : position + len(data)] = data
+
+    def lock(self) -> None:
+        """Bring the whole file into memory and keep it there until it is unmapped; see `Mapping.lock`."""
+        from gantrymq.world.real.memory_lock import lock_memory
+
+        lock_memory(self._memory)
 
     def close(self) -> None:
         """Unmap, or, where slices of the view are still held, leave that to the last of them."""
@@ -112,6 +119,20 @@ class RealFile:
         written = _pwrite(self._fd, data, position)
         while written < len(data):
             written += _pwrite(self._fd, memoryview(data)[written:], position + written)
+
+    def prefetch(self, position: int, length: int) -> None:
+        """Have the system read a range into its cache, in the background, where it can."""
+        descriptor = self._descriptor()
+        if hasattr(os, "posix_fadvise"):
+            for start in range(position, position + length, PREFETCH_BYTES):
+                step = min(PREFETCH_BYTES, position + length - start)
+                os.posix_fadvise(descriptor, start, step, os.POSIX_FADV_WILLNEED)
+
+    def drop_cache(self, position: int, length: int) -> None:
+        """Let the system forget whole pages of a range, where it can."""
+        descriptor = self._descriptor()
+        if hasattr(os, "posix_fadvise") and length > 0:  # 0 would mean up to the end
+            os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, length: int) -> None:
         """Set the length; new bytes read as zero and take no space."""

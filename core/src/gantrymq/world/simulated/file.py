@@ -50,6 +50,13 @@ class SimulatedMapping:
             raise BusError(f"{self._path} at {position}: {error.strerror}") from error
         self._content.modified_ms = self._now_ms()
 
+    def lock(self) -> None:
+        """Check what `Mapping.lock` checks: memory is all there is here."""
+        if self._closed:
+            raise ValueError("mmap closed or invalid")
+        if self._read_only:
+            raise TypeError("mmap can't modify a readonly memory map.")
+
     def close(self) -> None:
         """Drop the mapping; slices of the view that are still held keep the memory."""
         if not self._closed:
@@ -103,6 +110,14 @@ class SimulatedFile:
         self._note("file.pwrite", self._path, position, data)
         content.write(position, data)
         content.modified_ms = self._now_ms()
+
+    def prefetch(self, position: int, length: int) -> None:
+        """Nothing but a look whether the file is open: there is no cache here."""
+        self._content()
+
+    def drop_cache(self, position: int, length: int) -> None:
+        """As `prefetch`."""
+        self._content()
 
     def truncate(self, length: int) -> None:
         """Set the length. Raises OSError (EBUSY) to grow a mapped file, which this disk cannot."""

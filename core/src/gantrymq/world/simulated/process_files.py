@@ -126,6 +126,14 @@ class _File:
         self._check(changes=True)
         self._inner.pwrite(data, position)
 
+    def prefetch(self, position: int, length: int) -> None:
+        self._check(changes=False)
+        self._inner.prefetch(position, length)
+
+    def drop_cache(self, position: int, length: int) -> None:
+        self._check(changes=False)
+        self._inner.drop_cache(position, length)
+
     def truncate(self, length: int) -> None:
         self._check(changes=True)
         self._inner.truncate(length)
@@ -163,6 +171,10 @@ class _Mapping:
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         self._check(changes=True)
         self._inner.write(position, data)
+
+    def lock(self) -> None:
+        self._check(changes=False)
+        self._inner.lock()
 
     def close(self) -> None:
         self._held.pop(self, None)
