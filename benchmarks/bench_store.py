@@ -1,10 +1,13 @@
-"""Records a second that `storage_mmap` appends and publishes, everything but the sync.
+"""Records a second that `storage_mmap` appends and publishes, everything but the sync, beside ``pwrite`` of the bytes.
 
     python benchmarks/bench_store.py [--records N] [--body BYTES] [--batch N] [--queues N] [--store DIR] [--profile]
 
 Messages are made beforehand. The clock runs over `put` and `publish` of batches, as the broker's event loop calls them
-with asynchronous flush; log files are preallocated by the store's own threads meanwhile. Then the same records are read
-back queue by queue with `get` (hot, no filter), and the whole log with `scan`.
+with asynchronous flush; log files are preallocated by the store's own threads meanwhile. After each round as many
+bytes go, batch by batch, with ``pwrite`` to a reserved file beside: what the system alone takes. "CPU" is user and
+system time of the whole process, threads included; it says what one core can do also where others use the machine, and
+the goal is GOAL records for each second of it. Then the records are read back queue by queue with `get` (hot, no
+filter), and the whole log with `scan`.
 """
 
 from __future__ import annotations
@@ -12,11 +15,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import gc
+import os
 import pstats
 import shutil
+import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from inspect import isawaitable
+from itertools import pairwise
 from pathlib import Path
 
 from arguments import existing_folder, whole
@@ -25,24 +34,71 @@ from filled_store import batches, new_store, put
 from gantrymq.interfaces import GetLimit
 from gantrymq.world.real import real_world
 
+GOAL = 150_000  # records for each second of CPU
 
-async def run(options: argparse.Namespace, root: Path) -> None:
-    """Open a store in *root*, fill it, read it back, print the figures."""
+
+def cost(work: Callable[[], object], records: int) -> tuple[float, float]:
+    """Microseconds for each record of *work*: on the wall, and of this process's CPU."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return (time.perf_counter() - wall) / records * 1e6, (time.process_time() - cpu) / records * 1e6
+
+
+def write_raw(root: Path, sizes: list[int]) -> None:
+    """Write so many bytes one behind the other, as the store's batches were."""
+    descriptor = os.open(root / "raw", os.O_RDWR)
+    data = memoryview(bytes(max(sizes)))
+    position = 0
+    for size in sizes:
+        position += os.pwrite(descriptor, data[:size], position)
+    os.close(descriptor)
+
+
+def reserve(path: Path, length: int) -> None:
+    """Make a file with all its blocks, as log files are."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.posix_fallocate(descriptor, 0, length)
+    os.close(descriptor)
+
+
+async def run(options: argparse.Namespace, root: Path) -> bool:
+    """Open a store in *root*, fill it, read it back, print the figures; whether the goal is met."""
     world = real_world()
     store = new_store(world, root)
     await store.start()
     made = list(batches(options.records, body_bytes=options.body, batch=options.batch, queues=options.queues))
+    gc.freeze()  # the messages are the load's: the store is not charged with walking them
     profile = cProfile.Profile() if options.profile else None
+    ours: list[tuple[float, float]] = []
+    raw: list[tuple[float, float]] = []
+    share = -(-len(made) // options.rounds)
+    for start in range(0, len(made), share):
+        part = made[start : start + share]
+        records = sum(map(len, part))
+        ends = [store.state().max_log_offset]
+        wall, cpu = time.perf_counter(), time.process_time()
+        if profile is not None:
+            profile.enable()
+        for batch in part:
+            await put(store, batch)
+            ends.append(store.state().max_log_offset)
+        if profile is not None:
+            profile.disable()
+        found = time.perf_counter() - wall, time.process_time() - cpu
+        ours.append((found[0] / records * 1e6, found[1] / records * 1e6))
+        sizes = [after - before for before, after in pairwise(ends)]
+        reserve(root / "raw", sum(sizes))
+        raw.append(cost(lambda sizes=sizes: write_raw(root, sizes), records))
+        (root / "raw").unlink()
     if profile is not None:
-        profile.enable()
-    began = time.perf_counter()
-    for batch in made:
-        await put(store, batch)
-    took = time.perf_counter() - began
-    if profile is not None:
-        profile.disable()
         pstats.Stats(profile).sort_stats("tottime").print_stats(15)
-    print(f"append and publish  {options.records / took:10,.0f} records/s  {took / options.records * 1e6:6.2f} us each")
+    print(f"load of this machine {os.getloadavg()[0]:.1f} over the last minute; medians of {len(ours)} rounds")
+    for name, rounds in (("append and publish", ours), ("pwrite of the same", raw)):
+        wall_us, cpu_us = (statistics.median(column) for column in zip(*rounds, strict=True))
+        print(f"{name}  {1e6 / wall_us:10,.0f} records/s  {wall_us:6.2f} us each on the wall, {cpu_us:.2f} us of CPU")
+    cpu_us = statistics.median(cpu for _, cpu in ours)
+    good = 1e6 / cpu_us >= GOAL
+    print(f"records for a second of CPU {1e6 / cpu_us:10,.0f}, {'good' if good else 'BELOW THE GOAL'} (goal {GOAL:,})")
 
     began = time.perf_counter()
     read = 0
@@ -76,24 +132,26 @@ async def run(options: argparse.Namespace, root: Path) -> None:
     print(f"start, after a kill {took * 1e3:10,.1f} ms  {report.records_checked} records checked")
     await again.stop()
     await world.workers.close()
+    return good
 
 
-def main() -> None:
-    """Parse the command line and run in a folder of its own."""
+def main() -> int:
+    """Parse the command line and run in a folder of its own; 0 when the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=whole(1), default=500_000)
     parser.add_argument("--body", type=whole(1), default=1024)
     parser.add_argument("--batch", type=whole(1), default=64)
     parser.add_argument("--queues", type=whole(1), default=8)
+    parser.add_argument("--rounds", type=whole(1), default=5, help="the records are shared out among them")
     parser.add_argument("--store", type=existing_folder)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="gantrymq-bench-", dir=options.store))
     try:
-        asyncio.run(run(options, root))
+        return 0 if asyncio.run(run(options, root)) else 1
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

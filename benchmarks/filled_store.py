@@ -13,24 +13,28 @@ from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
 TOPIC = "BenchTopic"
-PROPERTIES = (
-    b"UNIQ_KEY\x017F0000010B2C18B4AAC2000000000000\x02WAIT\x01true\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster\x02"
-)
+PROPERTIES = b"UNIQ_KEY\x01%b\x02WAIT\x01true\x02TAGS\x01TagA\x02CLUSTER\x01DefaultCluster\x02"
 
 
-def new_store(world: World, root: Path) -> MmapStore:
-    """A store in *root* that flushes as seldom as it can, not started."""
-    settings = Settings(SCHEMA, {"hotReadWindow": 64 * 1024**3, "flushIntervalCommitLog": 3_600_000})
+def unique_key(number: int) -> bytes:
+    """What a client would have given message *number*, in the form of its real ones."""
+    return b"7F0000010B2C18B4AAC2%012X" % number
+
+
+def new_store(world: World, root: Path, **pairs: int | bool) -> MmapStore:
+    """A store in *root* that flushes as seldom as it can, not started; all of its log is hot unless *pairs* differ."""
+    settings = Settings(SCHEMA, {"hotReadWindow": 64 * 1024**3, "flushIntervalCommitLog": 3_600_000, **pairs})
     return MmapStore(StoreContext(world, root, settings, print))
 
 
-def batches(records: int, *, body_bytes: int, batch: int, queues: int) -> Iterator[list[StoreMessage]]:
-    """*records* messages in lists of *batch*, their queues in turn."""
+def batches(records: int, *, body_bytes: int, batch: int, queues: int, first: int = 0) -> Iterator[list[StoreMessage]]:
+    """*records* messages, numbered from *first* on, in lists of *batch*, their queues in turn."""
     body = b"x" * body_bytes
-    for start in range(0, records, batch):
+    end = first + records
+    for start in range(first, end, batch):
         yield [
-            StoreMessage(TOPIC, n % queues, body, PROPERTIES, tags_code=2598919, born_timestamp=n)
-            for n in range(start, min(start + batch, records))
+            StoreMessage(TOPIC, n % queues, body, PROPERTIES % unique_key(n), tags_code=2598919, born_timestamp=n)
+            for n in range(start, min(start + batch, end))
         ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "load"))
 
 from load_rig import (
+    Answer,
     BrokerProcess,
     Connection,
     Pump,
@@ -25,6 +26,7 @@ from load_rig import (
 )
 
 __all__ = [
+    "Answer",
     "BrokerProcess",
     "Connection",
     "Pump",

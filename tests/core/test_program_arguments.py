@@ -27,6 +27,8 @@ pytestmark = pytest.mark.skipif(
         ("benchmarks/bench_consume_java.py --messages 5", "--warmup 200000: of 5 messages none would count"),
         ("benchmarks/bench_idle.py --consumers many", "argument --consumers: 'many' is no whole number"),
         ("benchmarks/bench_store.py --batch 0", "argument --batch: 0 is less than 1"),
+        ("benchmarks/bench_flat_log.py --largest-mb 0", "argument --largest-mb: 0 is less than 1"),
+        ("benchmarks/bench_cold_backlog.py --seconds 0", "argument --seconds: 0 is not between 1 and 86400 s"),
         ("benchmarks/bench_metrics.py --topics -1", "argument --topics: -1 is less than 1"),
         ("tests/simulation/replay.py", "the following arguments are required: SEED"),
         ("tests/simulation/replay.py x", "argument SEED: 'x' is neither a seed nor a range such as 1-1000"),

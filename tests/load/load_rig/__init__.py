@@ -15,7 +15,7 @@ little and checks the broker with something else than its own code.
 """
 
 from load_rig.broker_process import BrokerProcess, raise_descriptor_limit
-from load_rig.connection import Connection, connect
+from load_rig.connection import Answer, Connection, connect
 from load_rig.crowd import Crowd
 from load_rig.figures import percentile
 from load_rig.pump import Pump
@@ -31,6 +31,7 @@ from load_rig.requests import (
 from load_rig.slow_reader import SlowReader
 
 __all__ = [
+    "Answer",
     "BrokerProcess",
     "Connection",
     "Crowd",
