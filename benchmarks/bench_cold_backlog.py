@@ -33,7 +33,8 @@ import time
 from pathlib import Path
 
 from arguments import FLUSH_MODES, existing_folder, seconds, whole
-from bench_load import (
+from filled_store import TOPIC, fill
+from load_client import (
     Answer,
     BrokerProcess,
     Connection,
@@ -44,7 +45,6 @@ from bench_load import (
     pull_request,
     send_request,
 )
-from filled_store import TOPIC, fill
 from page_cache import cached_bytes, drop_cache, read_log
 
 from gantrymq.world.real import real_world

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 import attrs
-from bench_load import verdict
 from filled_store import batches, put
+from load_client import verdict
 
 from gantrymq.config import Settings
 from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint

@@ -13,10 +13,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "inter
 
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
 
-__all__ = ["NAMES", "Driver", "Rates", "create_topic", "route_of", "server"]
+__all__ = [
+    "DEFAULT_SIZES",
+    "NAMES",
+    "Driver",
+    "JavaBroker",
+    "JavaNameServer",
+    "Rates",
+    "create_topic",
+    "route_of",
+    "server",
+]
 
 NAMES = ("java", "gantrymq")
-LOG_FILE_BYTES = "1073741824"  # RocketMQ's default
+DEFAULT_SIZES = {  # RocketMQ's own, where the harness has small ones
+    "mappedFileSizeCommitLog": "1073741824",
+    "mappedFileSizeConsumeQueue": "6000000",
+    "maxHashSlotNum": "5000000",
+    "maxIndexNum": "20000000",
+}
 
 
 def server(
@@ -47,13 +62,7 @@ def _gantry(flush: str, scratch: Path, store: Path | None) -> Iterator[str]:
 def _java(flush: str, scratch: Path, version: str, store: Path | None) -> Iterator[str]:
     name_server = JavaNameServer(version, scratch / "namesrv")
     try:
-        settings = {
-            "flushDiskType": flush,
-            "mappedFileSizeCommitLog": LOG_FILE_BYTES,
-            "mappedFileSizeConsumeQueue": "6000000",
-            "maxHashSlotNum": "5000000",
-            "maxIndexNum": "20000000",
-        }
+        settings = {"flushDiskType": flush, **DEFAULT_SIZES}
         broker = JavaBroker(version, scratch / "broker", name_server.address, store=store, settings=settings)
         try:
             yield name_server.address

@@ -146,14 +146,14 @@ class Connection(asyncio.Protocol):
         self._out.clear()
 
 
-async def connect(address: str, count: int = 1) -> list[Connection]:
-    """Open *count* connections to HOST:PORT, a hundred at a time."""
+async def connect(address: str, count: int = 1, *, kind: type[Connection] = Connection) -> list[Connection]:
+    """Open *count* connections of *kind* to HOST:PORT, a hundred at a time."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     made: list[Connection] = []
     for start in range(0, count, 100):
         some = range(start, min(start + 100, count))
-        pairs = await asyncio.gather(*(loop.create_connection(Connection, host, int(port)) for _ in some))
+        pairs = await asyncio.gather(*(loop.create_connection(kind, host, int(port)) for _ in some))
         made += [connection for _, connection in pairs]
     return made
 
