@@ -6,8 +6,9 @@
 The store is made once, by ours, every message with a unique key of its own, and closed in good order; then both servers
 open it in turn, each with RocketMQ's default file sizes. A restart is counted from before the process is made: ours to
 its ready line, when it serves and is registered, with a name server in the same process; Java's to its "boot success",
-with a name server that runs already (its topics it registers some seconds later, which is not counted). A query asks for one key that is there, drawn at random, by request 12 over raw connections; both get the same keys in the
-same order, after a warm-up that is not counted, and each answer must hold a message. Needs Java and Maven (the jars are
+with a name server that runs already (its topics it registers some seconds later, which is not counted). A query asks
+for one key that is there, drawn at random, by request 12 over raw connections; both get the same keys in the same
+order, after a warm-up that is not counted, and each answer must hold a message. Needs Java and Maven (the jars are
 fetched once, see tests/interop).
 """
 
