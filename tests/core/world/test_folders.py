@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq.world.recording import RecordingFiles
 from gantrymq.world.simulated import SimulatedFiles
@@ -25,3 +27,12 @@ def test_a_folder_that_is_there_costs_a_look():
     made = len(files.calls)
     make_durable_dirs(files, Path("/a"))
     assert files.calls[made:] == []
+
+
+def test_a_file_of_that_name_is_an_error():
+    files = SimulatedFiles(lambda: 0)
+    files.open(Path("/a"), create=True).close()
+    with pytest.raises(OSError, match="/a"):
+        make_durable_dirs(files, Path("/a"))
+    with pytest.raises(OSError, match="/a"):
+        make_durable_dirs(files, Path("/a/b"))

@@ -14,13 +14,19 @@ __all__ = ["make_durable_dirs"]
 
 
 def make_durable_dirs(files: Files, path: Path) -> None:
-    """Create the folder and its parents, and make the names of those that were missing durable. Raises OSError."""
+    """Create the folder and its parents, and make the names of those that were missing durable.
+
+    Raises:
+        OSError: they cannot be made; FileExistsError when *path* is a file.
+    """
+    found = files.stat(path)
+    if found is not None and found.is_dir:
+        return
     missing: list[Path] = []
     above = path
     while files.stat(above) is None:
         missing.append(above)
         above = above.parent
-    if missing:
-        files.make_dirs(path)
+    files.make_dirs(path)
     for folder in reversed(missing):
         files.sync_dir(folder.parent)
