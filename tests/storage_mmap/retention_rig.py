@@ -29,7 +29,7 @@ def run(case, *, capacity=1 << 40, files=lambda files: files, reserve=lambda top
         said = []
         world = attrs.evolve(world, files=files(world.files))
         sizes = {"mappedFileSizeCommitLog": FILE, "mappedFileSizeConsumeQueue": 400, **SELDOM, **settings}
-        context = StoreContext(world, ROOT, Settings(KEYS, sizes), said.append, reserve)
+        context = StoreContext(world, ROOT, Settings(KEYS, sizes), said.append, reserve_ms=reserve)
         bench = StoreBench(lambda: MmapStore(context), world.clock)
         bench.world, bench.said, bench.settings = world, said, context.settings
         await bench.store.start()

@@ -202,3 +202,16 @@ def test_a_write_into_the_log_without_room_is_undone_and_writes_resume():
         assert (result.log_offset, result.queue_offset) == (end, 1)
 
     run(case, files=FullAtWrites)
+
+
+def test_the_index_counts_with_what_is_in_use_and_not_with_its_length():
+    async def case(bench):
+        keyed = [message(properties=b"KEYS\x01k%d\x02" % n) for n in range(10)]
+        await bench.add(*keyed)
+        await bench.world.clock.sleep(1.1)
+        page, entry, header, slots = 4096, 20, 40, 10
+        index_bytes = header + slots * page + 11 * entry
+        assert bench.store._watch.room.store_bytes == FILE + index_bytes + 10 * 20
+        assert bench.world.files.stat(ROOT / "index" / bench.world.files.list(ROOT / "index")[0]).size > 400 * 1024**2
+
+    run(case, storeQuotaBytes=1 << 40, cleanResourceInterval=1000)

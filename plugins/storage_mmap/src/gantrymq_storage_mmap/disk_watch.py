@@ -40,15 +40,28 @@ class DiskWatch:
         log: CommitLog,
         queues: QueueTable,
         appender: Appender,
+        index_bytes: Callable[[], int],
         tell: Callable[[str], object],
     ) -> None:
-        """*folders*: the store's root and the commit log's. Nothing is looked at before `look` or `start`."""
+        """Nothing is looked at before `look` or `start`.
+
+        Args:
+            world: files, workers, clock.
+            settings: may change while the store runs.
+            folders: the store's root and the commit log's.
+            log: its files count in full, without the one that is made ahead.
+            queues: their entries count.
+            appender: is asked whether a write found no room.
+            index_bytes: what the index takes.
+            tell: gets one sentence when writes are refused and when they are taken again.
+        """
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
         self._settings = settings
         self._root, self._log_folder = folders
         self._log = log
         self._queues = queues
         self._appender = appender
+        self._index_bytes = index_bytes
         self._tails = queues.tails
         self._tell = tell
         self._rules: RetentionRules = read_rules(settings)
@@ -130,19 +143,15 @@ class DiskWatch:
     # --- one look ---------------------------------------------------------------------------------------------------
 
     def _to_count(self) -> tuple[int, Sequence[ConsumeQueue]]:
-        """What the log takes, and the queues; nothing while there is no quota."""
+        """What log and index take, and the queues; nothing while there is no quota."""
         if not self.rules.quota_bytes:
             return 0, ()
-        return len(self._log.files) * self._log.file_bytes, list(self._queues.by_name.values())
+        log_bytes = len(self._log.files) * self._log.file_bytes
+        return log_bytes + self._index_bytes(), list(self._queues.by_name.values())
 
-    def _look(self, log_bytes: int, queues: Sequence[ConsumeQueue]) -> Room:
+    def _look(self, other_bytes: int, queues: Sequence[ConsumeQueue]) -> Room:
         """Runs in a thread."""
-        store_bytes = log_bytes
-        if log_bytes:
-            store_bytes += sum(queue.max_offset - queue.min_offset for queue in queues) * ENTRY_BYTES
-            for name in self._files.list(self._root / "index"):
-                stat = self._files.stat(self._root / "index" / name)
-                store_bytes += stat.size if stat is not None else 0
+        store_bytes = other_bytes + sum(queue.max_offset - queue.min_offset for queue in queues) * ENTRY_BYTES
         return Room(
             self._log_folder,
             self._root,

@@ -86,6 +86,12 @@ class IndexFile:
         return self.table.header if self.table is not None else self._header
 
     @property
+    def taken_bytes(self) -> int:
+        """What it takes of the disk, at most: entries, and a page for each slot in use until all pages are."""
+        header, slots = self.header, self.layout.slots
+        return HEADER_BYTES + min(header.used_slots * PAGE_SLOTS, slots) * SLOT_BYTES + header.index_count * ENTRY_BYTES
+
+    @property
     def full(self) -> bool:
         """Whether no entry fits any more."""
         return self.header.index_count >= self.layout.entries

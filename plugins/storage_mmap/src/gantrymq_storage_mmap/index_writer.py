@@ -153,6 +153,10 @@ class IndexWriter:
         if self._timer is None:
             self._arm(PAUSE_S)
 
+    def taken_bytes(self) -> int:
+        """What the files take of the disk, at most."""
+        return sum(file.taken_bytes for file in self.files)
+
     @property
     def lag(self) -> int:
         """Bytes of published log that are not indexed, and not about to be."""

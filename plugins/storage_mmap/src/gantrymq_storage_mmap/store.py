@@ -123,7 +123,7 @@ class MmapStore:
         world, settings, tell = self._context.world, self._context.settings, self._tell
         log, queues = self._log, self._queues
         folders = (self._root, self._options.log_folder)
-        self._watch = DiskWatch(world, settings, folders, log, queues, self._appender, tell)
+        self._watch = DiskWatch(world, settings, folders, log, queues, self._appender, self._index.taken_bytes, tell)
         log_cleaner = LogCleaner(self._files, self._workers, log, queues, self._durable_offset, self._queue_flusher)
         queue_cleaner = QueueCleaner(world, self._root, log, queues, self._context.reserve_ms, tell)
         self._retention = Retention(
