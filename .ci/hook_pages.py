@@ -3,7 +3,7 @@
     python .ci/hook_pages.py
 
 A page shows what it names: the blocks under "Signature" and "Interface" are written anew, name by name, from
-`gantrymq.hooks`, `gantrymq.interfaces` and two classes besides. Needs ruff on the path, for the layout.
+`gantrymq.hooks`, `gantrymq.interfaces` and three classes besides. Needs ruff on the path, for the layout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "core" / "src" / "gantrymq"
-DECLARING = [SOURCE / "hooks.py", SOURCE / "config.py", SOURCE / "model" / "queue.py", *SOURCE.glob("interfaces/*.py")]
+DECLARING = [
+    SOURCE / "hooks.py",
+    SOURCE / "config.py",
+    SOURCE / "model" / "queue.py",
+    SOURCE / "formats" / "ext_unit.py",
+    *SOURCE.glob("interfaces/*.py"),
+]
 SHOWN_DUNDERS = ("__init__", "__call__")
 BLOCK = re.compile(r"(?<=^```python\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 

@@ -14,7 +14,7 @@ import pytest
 
 # Makes `import retention_rig` work whatever import mode pytest runs in.
 if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.append(str(Path(__file__).parent))  # last: the golden tests have a test_queues too
 
 from gantrymq.config import Setting, Settings
 from gantrymq.formats.check import check_place
@@ -26,6 +26,10 @@ from gantrymq.testing.store_contract_bench import StandingClock, StoreBench
 from gantrymq.world.real import RealFiles, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+
+# Makes `import apart_messages` work whatever import mode pytest runs in.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.append(str(Path(__file__).parent))  # last: the golden tests have a test_queues too
 
 KEYS = (
     *SCHEMA,

@@ -84,7 +84,7 @@ def test_a_batch_larger_than_a_file_is_refused_as_a_whole(rig):
         (message(born_timestamp=1 << 63), "does not fit its field"),
         (message(properties=b"KEYS\x01a\x00"), "zero bytes"),
         (message(properties=b"KEYS\x01\xff\x02"), "not UTF-8"),
-        (message(sys_flag=0x80), "not built"),
+        (message(sys_flag=0x80), "queue.type=BatchCQ"),
     ],
 )
 def test_a_message_that_recovery_or_a_reader_would_stumble_over_is_refused(rig, sent, says):

@@ -121,6 +121,7 @@ _ACCESS = "access control is not built in this version; keep the ports inside a 
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
 _POP = "pop consumption is not built in this version; consumers pull or push"
 
+_STORE = "need a store plugin that has them; install one with: pip install gantrymq-storage-mmap"
 _METRICS = "metrics need a plugin that is not installed; install it with: pip install gantrymq-metrics"
 
 NOT_BUILT: dict[str, tuple[Test, str]] = {
@@ -151,9 +152,9 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "enableBrokerContainer": (_true, "a container of several brokers is not built; start one process for each broker"),
     "fetchNamesrvAddrByAddressServer": (_true, "an address server is not asked; set namesrvAddr"),
     "fetchNameSrvAddrByDnsLookup": (_true, "DNS is not asked for name servers; set namesrvAddr"),
-    "enableLmq": (_true, "light queues are not built in this version"),
-    "enableMultiDispatch": (_true, "light queues are not built in this version"),
-    "enableConsumeQueueExt": (_true, "extended queue files are not built in this version"),
+    "enableLmq": (_true, f"light queues {_STORE}"),
+    "enableMultiDispatch": (_true, f"light queues {_STORE}"),
+    "enableConsumeQueueExt": (_true, f"ext files {_STORE}"),
     "enabledAppendPropCRC": (_true, "the check sum property is not built in this version"),
     "forceVerifyPropCRC": (_true, "the check sum property is not built in this version"),
     "readUnCommitted": (_true, "messages are never shown before they are confirmed"),

@@ -171,3 +171,21 @@ def test_nothing_is_held_longer_than_ten_minutes(bench):
     assert bench.woken == []
     bench.clock.advance(0.001)
     assert bench.woken == ["for ever"]
+
+
+def test_an_arrival_wakes_the_holds_of_the_light_queues_that_list_it(clock):
+    held = HeldPulls(FakeStore(), clock, light=True)
+    woken = []
+    for name, wanted in (("%LMQ%a", 7), ("%LMQ%a", 8), ("%LMQ%b", 0), ("%LMQ%c", 0)):
+        held.hold(Queue(name, 0), wanted, Match(), 15, None, lambda place=(name, wanted): woken.append(place))
+    properties = b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x017,0\x02"
+    held.arrived([entry(), entry()._replace(properties=properties)])
+    assert woken == [("%LMQ%a", 7), ("%LMQ%b", 0)]
+
+
+def test_an_untagged_inner_batch_wakes_holds_with_any_tag(bench):
+    bench.hold("tagged", match=Match(5))
+    bench.held.arrived([entry()])
+    assert bench.woken == []
+    bench.held.arrived([entry()._replace(sys_flag=0xC0)])
+    assert bench.woken == ["tagged"]

@@ -53,12 +53,12 @@ class Room:
         self.restart()
         self.files.replaced.clear()
 
-    def restart(self):
+    def restart(self, *, light=False):
         """Forget the tables and load what is on disk."""
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
-        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets)
+        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, light=light)
         self.state.load()
 
     def on_disk(self, name):
@@ -271,3 +271,24 @@ def test_sends_that_come_while_their_topic_is_saved_are_all_answered(broker):
         assert desk.clock.monotonic() < 1
 
     broker(main)
+
+
+def test_with_light_queues_the_offsets_move_to_a_file_of_their_own(room, caplog):
+    async def main(room):
+        room.offsets.commit("G", Queue("T", 0), 1)
+        await room.state.close()
+        room.restart(light=True)
+        assert room.offsets.committed("G", Queue("T", 0)) == 1  # taken over from consumerOffset.json
+        room.offsets.commit("G", Queue("T", 0), 2)
+        room.offsets.commit("%LMQ%g", Queue("%LMQ%q", 0), 7)
+        await room.state.close()
+        found = room.on_disk("lmqConsumerOffset.json")
+        assert (found["offsetTable"], found["lmqOffsetTable"]) == ({"T@G": {0: 2}}, {"%LMQ%q@%LMQ%g": 7})
+        room.restart(light=True)
+        assert room.offsets.committed("%LMQ%g", Queue("%LMQ%q", 0)) == 7
+        assert not caplog.messages
+        room.restart()
+        assert room.offsets.committed("G", Queue("T", 0)) == 1
+        assert "lmqConsumerOffset.json is not read while enableLmq=false" in caplog.text
+
+    room(main)

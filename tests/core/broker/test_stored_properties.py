@@ -2,8 +2,9 @@
 
 import pytest
 
-from gantrymq.broker.stored_properties import KEPT, StoredProperties, ordered_text
+from gantrymq.broker.stored_properties import KEPT, StoredProperties
 from gantrymq.model import properties as props
+from gantrymq.model.property_order import ordered_text
 
 ADDED = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
 

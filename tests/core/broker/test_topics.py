@@ -121,7 +121,6 @@ def test_attributes_are_set_kept_and_deleted(topics):
         ({"message.type": "FIFO"}, "not one of"),
         ({"+message.type": "fifo"}, "FIFO"),
         ({"+reserve.time": "soon"}, "whole number"),
-        ({"+queue.type": "BatchCQ"}, "not built"),
         ({"+cleanup.policy": "COMPACTION"}, "not built"),
     ],
 )
@@ -129,6 +128,21 @@ def test_an_attribute_that_cannot_be_kept_is_refused(topics, changes, word):
     with pytest.raises(RefusedWith, match=word):
         topics.update(TopicConfig("T"), changes)
     assert topics.get("T") is None
+
+
+def test_the_kind_of_queue_is_fixed_at_creation(topics):
+    topics.update(TopicConfig("B"), {"+queue.type": "BatchCQ"})
+    assert topics.get("B").has_batch_queues
+    topics.update(TopicConfig("B", 8, 8), {"+queue.type": "BatchCQ"})
+    for name, changes, had in (
+        ("B", {"+queue.type": "SimpleCQ"}, "BatchCQ"),
+        ("B", {"-queue.type": ""}, "BatchCQ"),
+        ("S", {"+queue.type": "BatchCQ"}, "SimpleCQ"),
+    ):
+        topics.update(TopicConfig("S"), {"+queue.type": "SimpleCQ"})
+        with pytest.raises(RefusedWith, match=f"it was made with {had}"):
+            topics.update(TopicConfig(name), changes)
+    assert topics.get("B").attributes == {"queue.type": "BatchCQ"}
 
 
 def test_attributes_fixed_at_creation_cannot_change(topics):

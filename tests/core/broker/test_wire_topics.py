@@ -50,7 +50,7 @@ def test_a_created_topic_is_told_member_by_member(broker):
         ({"topicFilterType": "NO_TAG"}, 29),
         ({"attributes": "message.type=FIFO"}, 29),
         ({"attributes": "+colour=red"}, 1),
-        ({"attributes": "+queue.type=BatchCQ"}, 1),
+        ({"attributes": "+queue.type=ListCQ"}, 1),
     ],
 )
 def test_a_topic_that_may_not_be_is_refused_and_not_made(broker, fields, code):

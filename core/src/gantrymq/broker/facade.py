@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.figures import take_figures
+from gantrymq.broker.placing import Placer, serves_light_queues
 from gantrymq.broker.plugin_guards import guarded_listener
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.config import Settings
@@ -27,6 +28,7 @@ from gantrymq.interfaces import (
     StoreMessage,
 )
 from gantrymq.model.group import GroupConfig
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
@@ -55,6 +57,8 @@ class BrokerFacade:
         self._tables = tables
         self._rooms = rooms
         self._interceptors = tuple(interceptors)
+        self._placer = Placer(settings)
+        self._light = serves_light_queues(settings)
         self._arrivals: list[Callable[[Queue, int], Any]] = []
         rooms.pipeline.on_published(self._published)
 
@@ -67,6 +71,7 @@ class BrokerFacade:
         """
         for interceptor in self._interceptors:
             message = interceptor(message)
+        self._placer.place_of_plugin(message, self._tables.topics.get(message.topic))
         (result,) = await self._rooms.pipeline.put([message])
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
@@ -133,7 +138,9 @@ class BrokerFacade:
 
     def _published(self, entries: Sequence[DispatchEntry]) -> None:
         if self._arrivals:
-            newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + 1 for entry in entries}
+            newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + entry.messages for entry in entries}
+            if self._light:
+                newest |= {Queue(name, LIGHT_QUEUE_ID): at + 1 for entry in entries for name, at in entry.light_places}
             for callback in self._arrivals:
                 try:
                     for queue, max_offset in newest.items():

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from gantrymq.broker.placing import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import GroupNotExist, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
+from gantrymq.model.light_queues import is_light
 
 FORBID_READ_BIT = 2  # bit of forbiddenTable that keeps a group from reading a topic
 
@@ -23,6 +25,7 @@ class GroupTable:
     def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
         self._settings = settings
         self._now_ms = now_ms
+        self._light = serves_light_queues(settings)
         self._groups: dict[str, GroupConfig] = {}
         self._listeners: list[Callable[[], None]] = []
         self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits
@@ -47,12 +50,13 @@ class GroupTable:
             self._groups.setdefault(name, GroupConfig(name))
 
     def known(self, name: str) -> GroupConfig | None:
-        """The group if it exists; nothing is created."""
-        return self._groups.get(name)
+        """The group if it exists; nothing is created. One of light queues (``%LMQ%``) exists and is kept nowhere."""
+        group = self._groups.get(name)
+        return GroupConfig(name) if group is None and self._light and is_light(name) else group
 
     def find(self, name: str) -> GroupConfig | None:
         """The group, created with defaults if it may be; None otherwise."""
-        group = self._groups.get(name)
+        group = self.known(name)
         if group is not None:
             return group
         if not (self._settings.flag("autoCreateSubscriptionGroup") or names.is_system_group(name)):

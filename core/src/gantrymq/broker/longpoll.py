@@ -15,7 +15,9 @@ from typing import Final
 
 from gantrymq.errors import FilterFailed
 from gantrymq.interfaces import Connection, DispatchEntry, MessageFilter, MessageStore
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.queue import Queue
+from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock, Timer
 
 MAX_HOLDS: Final = 100_000  # as many as RocketMQ holds pops by default (maxPopPollingSize); it bounds no pulls
@@ -42,7 +44,9 @@ class Hold:
 class HeldPulls:
     """Holds by queue."""
 
-    def __init__(self, store: MessageStore, clock: Clock) -> None:
+    def __init__(self, store: MessageStore, clock: Clock, *, light: bool = False) -> None:
+        """*light*: messages may arrive in light queues besides their own."""
+        self._light = light
         self._store = store
         self._clock = clock
         self._by_queue: dict[Queue, dict[Hold, None]] = {}
@@ -82,6 +86,16 @@ class HeldPulls:
             if holds:
                 for hold in [hold for hold in holds if self._wanted(hold, entry)]:
                     self._release(hold)
+            if self._light:
+                self._arrived_in_light_queues(entry)
+
+    def _arrived_in_light_queues(self, entry: DispatchEntry) -> None:
+        for name, queue_offset in entry.light_places:
+            holds = self._by_queue.get(Queue(name, LIGHT_QUEUE_ID))
+            if holds:
+                there = entry._replace(queue_offset=queue_offset)
+                for hold in [hold for hold in holds if self._wanted(hold, there)]:
+                    self._release(hold)
 
     def topic_changed(self, topic: str) -> None:
         """Wake every hold on *topic*: it was deleted, or its permissions changed."""
@@ -107,7 +121,8 @@ class HeldPulls:
         if match.accepts_all:
             return True
         try:
-            if not match.match_entry(entry.tags_code, None):
+            unsure = entry.sys_flag & INNER_BATCH and not entry.tags_code  # its messages may have tags
+            if not unsure and not match.match_entry(entry.tags_code, None):
                 return False
             if not match.needs_message:
                 return True

@@ -14,6 +14,7 @@ from gantrymq.broker.locks import QueueLocks
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.placing import serves_light_queues
 from gantrymq.broker.plugin_guards import GuardedGate, GuardedInterceptor, guarded_handler
 from gantrymq.broker.pull import Puller
 from gantrymq.broker.send import Sender
@@ -81,7 +82,7 @@ class Rooms:
         self._store = store
         self._state = state
         clock, topics, groups, clients = world.clock, tables.topics, tables.groups, tables.clients
-        self.held = HeldPulls(store, clock)
+        self.held = HeldPulls(store, clock, light=serves_light_queues(settings))
         stats = tables.stats
         self.filters = Filters(
             {name: build() for name, build in plugins.filters.items()}, lambda name: stats.plugin_failed("filter", name)

@@ -3,7 +3,8 @@
 Order of the checks and their codes are RocketMQ's. What a record's properties become: the client's own, plus
 MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
 of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended; it
-gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none).
+gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
+its own is `gantrymq.broker.placing`'s business.
 
 What the checks of a send with a known shape came to is remembered: a send that differs from an earlier one in its
 queue, time, id and body alone passes the same checks as long as its topic and the settings are the same.
@@ -18,7 +19,8 @@ from typing import NamedTuple
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.stored_properties import Plan, StoredProperties, ordered_text
+from gantrymq.broker.placing import Placer
+from gantrymq.broker.stored_properties import Plan, StoredProperties
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -31,11 +33,12 @@ from gantrymq.errors import (
 )
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Interceptor, StoreMessage, TransactionService
+from gantrymq.interfaces import Interceptor, Placing, StoreMessage, TransactionService
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
+from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.remoting.send_shapes import SendShape, ShapedSend
 from gantrymq.world import World
@@ -72,6 +75,7 @@ class Prepared(NamedTuple):
     messages: Sequence[StoreMessage]
     queue_id: int
     unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
+    batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
 
 
 class _Passed(NamedTuple):
@@ -113,6 +117,7 @@ class Sender:
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
         self._passed: dict[SendShape, _Passed] = {}
+        self._placer = Placer(settings)
         self._read_settings()
 
     def _read_settings(self) -> None:
@@ -155,8 +160,10 @@ class Sender:
         if request.batch:
             envelope = self._properties.envelope(request.properties)
             _refuse_half(request, envelope)
+            unique_id = envelope.get(props.UNIQ_KEY)
             messages = self._batch(request, topic, queue_id, flags, envelope)
-            return Prepared(messages, queue_id, envelope.get(props.UNIQ_KEY))
+            inner = messages[0].sys_flag & sys_flag.INNER_BATCH
+            return Prepared(messages, queue_id, unique_id, unique_id if inner else None)
         stored = self._properties.rewrite(request.properties)
         if not stored.unique_id:
             stored = self._properties.rewrite(request.properties, self._unique_ids.next())
@@ -182,8 +189,9 @@ class Sender:
         else:
             for interceptor in self._interceptors:
                 message = interceptor(message)
-            if special is not None and message.topic == topic.name:
-                _refuse_delays(special)
+            if (special is not None or topic.attributes) and message.topic == topic.name:
+                _refuse_delays(special or {})
+                self._placer.place(message, topic, special or {})
         return Prepared((message,), queue_id, stored.unique_id)
 
     # --- sends alike ------------------------------------------------------------------------------------------------
@@ -229,6 +237,7 @@ class Sender:
             or request.batch
             or request.sys_flag & sys_flag.TRANSACTION_MASK
             or topic.name.startswith(names.RETRY_PREFIX)
+            or topic.has_batch_queues
             or self._accept_from_ms
         ):
             return
@@ -320,9 +329,31 @@ class Sender:
             raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
         if not entries:
             raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
+        inner = topic.has_batch_queues and props.UNIQ_KEY in envelope
+        if inner:
+            envelope[props.INNER_NUM] = str(len(entries))
         appended = ordered_text(envelope)
+        self._placer.refuse_light_batch(topic, appended)
         wait = envelope.get(props.WAIT) != "false"
         own_tag = envelope.get(props.TAGS)
+        if inner:
+            return [
+                StoreMessage(
+                    topic.name,
+                    queue_id,
+                    request.body,
+                    appended,
+                    tags_code=tags_code(own_tag),
+                    flag=request.flag,
+                    sys_flag=flags | sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH,
+                    born_timestamp=request.born_timestamp,
+                    born_host=request.born_host,
+                    store_host=self._store_host,
+                    reconsume_times=request.reconsume_times,
+                    wait_stored=wait,
+                    placing=Placing(batch=len(entries)),
+                )
+            ]
         messages: list[StoreMessage] = []
         for flag, body, own in entries:
             text = own if not own or own.endswith(b"\x02") else own + b"\x02"
@@ -341,6 +372,7 @@ class Sender:
                     reconsume_times=request.reconsume_times,
                     wait_stored=wait,
                     joined=bool(messages),
+                    placing=self._placer.of_batch_entry(topic, text),
                 )
             )
         return messages

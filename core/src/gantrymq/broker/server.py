@@ -17,6 +17,7 @@ from typing import Any
 from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.followers import FLUSH_S, Followers
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.placing import serves_light_queues
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.broker.state_files import StateFiles
@@ -102,7 +103,14 @@ class BrokerServer:
         report = await self.store.start()
         self._closing.append(self.store.stop)
         self._say_how_it_opened(report)
-        state = StateFiles(world, self.root / "config", tables.topics, tables.groups, tables.offsets)
+        state = StateFiles(
+            world,
+            self.root / "config",
+            tables.topics,
+            tables.groups,
+            tables.offsets,
+            light=serves_light_queues(settings),
+        )
         state.load()
         self._closing.append(state.close)
         if not report.clean:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +22,12 @@ from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.config import (
     CONSUMER_OFFSETS,
     GROUPS,
+    LIGHT_CONSUMER_OFFSETS,
     TOPICS,
     ConsumerOffsetsFile,
     GroupsFile,
     TopicsFile,
+    backup_of,
     load,
     pretty,
     save,
@@ -43,9 +46,18 @@ class StateFiles:
     """Loads the tables at start and keeps their files up with them."""
 
     def __init__(
-        self, world: World, folder: Path, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets
+        self,
+        world: World,
+        folder: Path,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        *,
+        light: bool = False,
     ) -> None:
-        """*folder*: ``config`` below the store's root."""
+        """*folder*: ``config`` below the store's root; *light*: offsets are kept in lmqConsumerOffset.json."""
+        self._light = light
+        self._offsets_name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
         self._world = world
         self._folder = folder
         self._topics = topics
@@ -75,12 +87,27 @@ class StateFiles:
         """
         self._topics_file = self._read(TOPICS, TopicsFile.from_json)
         self._groups_file = self._read(GROUPS, GroupsFile.from_json)
-        self._offsets_file = self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
+        self._offsets_file = self._read_offsets()
         self._topics.load(self._topics_file.topics, self._topics_file.version)
         self._groups.load(self._groups_file.groups, self._groups_file.forbidden, self._groups_file.version)
         self._offsets.load(self._offsets_file.offsets, self._offsets_file.version)
         self._topics.on_change(lambda topic: self.topics_changed(topic.name))
         self._groups.on_change(self.groups_changed)
+
+    def _read_offsets(self) -> ConsumerOffsetsFile:
+        """The offsets; where light queues were only now switched on, those of consumerOffset.json."""
+        files, light_path = self._world.files, self._folder / LIGHT_CONSUMER_OFFSETS
+        found = any(files.stat(path) is not None for path in (light_path, backup_of(light_path)))
+        if self._light and found:
+            return self._read(LIGHT_CONSUMER_OFFSETS, partial(ConsumerOffsetsFile.from_json, light=True))
+        if found:
+            log.warning(
+                "%s is not read while enableLmq=false: groups go on from the offsets in %s",
+                *(light_path, CONSUMER_OFFSETS),
+            )
+        taken = self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
+        taken.light = self._light
+        return taken
 
     def _read(self, name: str, from_json: Callable[[dict[Any, Any]], Kept]) -> Kept:
         path = self._folder / name
@@ -141,13 +168,13 @@ class StateFiles:
     def offsets_due(self) -> None:
         """Begin to write consumerOffset.json if it changed; called on a timer."""
         if self._offsets.dirty:
-            self._mark(CONSUMER_OFFSETS)
+            self._mark(self._offsets_name)
 
     async def close(self) -> None:
         """Write everything that is not written yet; what cannot be written is logged."""
         if self._retry is not None:
             self._retry.cancel()
-        for name in (TOPICS, GROUPS, CONSUMER_OFFSETS):
+        for name in (TOPICS, GROUPS, self._offsets_name):
             self._mark(name)
         try:
             await self.saved()
@@ -207,7 +234,7 @@ class StateFiles:
         return pretty(self._offsets_file.to_json())
 
     def _dirty_later(self, name: str) -> None:
-        if name == CONSUMER_OFFSETS:
+        if name == self._offsets_name:
             self._offsets.dirty = True  # the next tick of its timer tries again
             return
         self._unwritten.add(name)

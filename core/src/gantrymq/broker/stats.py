@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from gantrymq.broker.put_times import PutTimes
 from gantrymq.broker.tally import MINUTE, Tally
 from gantrymq.interfaces import DispatchEntry
+from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock
 
 SAMPLE_S = 1.0
@@ -83,7 +84,7 @@ class Stats:
             if entry.topic != topic:
                 self._put(topic, count, size)
                 topic, count, size = entry.topic, 0, 0
-            count += 1
+            count += entry.messages if entry.sys_flag & INNER_BATCH else 1
             size += entry.size
         self._put(topic, count, size)
 

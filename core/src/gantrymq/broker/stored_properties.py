@@ -1,8 +1,8 @@
 """What a client's property text becomes in the record, worked out once per distinct text.
 
-A broker reads the text into a map, adds MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY, takes POP_CK out, and
-writes the map in the order of Java's HashMap. The messages of one producer mostly differ in UNIQ_KEY alone, so the
-result is kept with a gap where the id goes:
+A broker reads the text into a map, adds MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY, takes POP_CK out (and,
+as Java does not, queue offsets, which only the store may write), and writes the map in the order of Java's HashMap. The
+messages of one producer mostly differ in UNIQ_KEY alone, so the result is kept with a gap where the id goes:
 
     TAGS 01 TagA 02 UNIQ_KEY 01 <id> 02 WAIT 01 true 02     ->   before the id | after the id, tags code, WAIT, ...
 
@@ -16,12 +16,21 @@ from typing import NamedTuple
 
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model import properties as props
-from gantrymq.model.property_order import java_map_order
+from gantrymq.model.property_order import ordered_text
 
 KEPT = 2048  # distinct texts
 _GAP = "\x03gap\x03"
 _MARK = props.UNIQ_KEY + "\x01"
-_SPECIAL = (props.TRAN_MSG, props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+_SPECIAL = (
+    props.TRAN_MSG,
+    props.DELAY,
+    props.TIMER_DELAY_SEC,
+    props.TIMER_DELAY_MS,
+    props.TIMER_DELIVER_MS,
+    props.INNER_NUM,
+    props.INNER_MULTI_DISPATCH,
+)
+_BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a broker's own: nobody may send them
 
 
 class Stored(NamedTuple):
@@ -31,7 +40,7 @@ class Stored(NamedTuple):
     unique_id: str
     tags_code: int
     wait_stored: bool
-    special: dict[str, str] | None  # all properties, when one of them asks for a transaction or a delay
+    special: dict[str, str] | None  # all properties, when one of them asks for more than being queued
 
 
 class Plan(NamedTuple):
@@ -55,7 +64,8 @@ class StoredProperties:
         """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
         own = props.decode_text(text)
         own.update(self._added)
-        own.pop(props.POP_CK, None)
+        for name in _BROKERS:
+            own.pop(name, None)
         return own
 
     def plan(self, before: str, after: str) -> Plan | None:
@@ -104,9 +114,3 @@ class StoredProperties:
             self._plans.clear()
         code = tags_code(own.get(props.TAGS))
         self._plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false")
-
-
-def ordered_text(own: dict[str, str]) -> bytes:
-    """Properties as bytes, in the order a Java broker writes them."""
-    text = "".join([f"{name}\x01{own[name]}\x02" for name in java_map_order(own)])
-    return text.encode("utf-8", "surrogatepass")

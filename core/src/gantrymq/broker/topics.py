@@ -10,10 +10,12 @@ from types import MappingProxyType
 
 import attrs
 
+from gantrymq.broker.placing import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
+from gantrymq.model.light_queues import is_light
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, SYS_FLAG_UNIT, TopicConfig
 
 READ_WRITE = PERM_READ | PERM_WRITE
@@ -29,6 +31,7 @@ class TopicTable:
         self._now_ms = now_ms
         self._topics: dict[str, TopicConfig] = {}
         self._listeners: list[Changed] = []
+        self._light = serves_light_queues(settings)
         self.version = DataVersion()
         self.view: Mapping[str, TopicConfig] = MappingProxyType(self._topics)
 
@@ -47,8 +50,9 @@ class TopicTable:
             self._topics.setdefault(topic.name, topic)
 
     def get(self, name: str) -> TopicConfig | None:
-        """The topic, or None."""
-        return self._topics.get(name)
+        """The topic, or None. A light queue's (``%LMQ%``) is there without being kept anywhere."""
+        topic = self._topics.get(name)
+        return TopicConfig(name, 1, 1) if topic is None and self._light and is_light(name) else topic
 
     def reserve_ms(self, name: str) -> int:
         """How long the topic keeps its messages by its attribute ``reserve.time``, ms; -1 for as long as the log."""
@@ -80,8 +84,10 @@ class TopicTable:
         for what, count in (("readQueueNums", topic.read_queues), ("writeQueueNums", topic.write_queues)):
             if not 0 <= count <= 65536:
                 raise InvalidParameter(f"topic {topic.name}: {what} {count} is not between 0 and 65536")
+        if self._light and is_light(topic.name):
+            raise InvalidParameter(f"topic {topic.name} is a light queue, which is there without being created")
         known = self._topics.get(topic.name)
-        kept = dict(known.attributes) if known is not None else {}
+        kept = known.attributes if known is not None else None
         self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
 
     def mark_ordered(self, names: Iterable[str]) -> None:
@@ -135,7 +141,7 @@ class TopicTable:
             TopicNotExist: unknown and cannot be created; says why and what to do.
             InvalidParameter: to be created with less than one queue.
         """
-        known = self._topics.get(name)
+        known = self.get(name)
         if known is not None:
             return known
         if name.startswith(names.RETRY_PREFIX):
@@ -204,24 +210,28 @@ _CHOICES = {
     "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
     "reserve.time": None,
 }
-_FIXED = ("queue.type", "cleanup.policy")
-_NOT_BUILT = {("queue.type", "BatchCQ"), ("cleanup.policy", "COMPACTION")}
+_FIXED = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # what a topic without the attribute has
+_NOT_BUILT = {("cleanup.policy", "COMPACTION")}
 
 
-def changed_attributes(topic: str, kept: dict[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """*kept* with *changes* applied.
+def changed_attributes(topic: str, kept: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
+    """*kept* with *changes* applied; None for *kept* means that the topic is new.
 
     Raises:
         RefusedWith: an unknown attribute or value, one fixed at creation, or one that is not built.
     """
-    result = dict(kept)
+    result = dict(kept or {})
     for marked, value in changes.items():
         sign, name = marked[:1], marked[1:]
         if sign not in ("+", "-") or name not in _CHOICES:
             known = ", ".join(f"+{each}" for each in sorted(_CHOICES))
             raise RefusedWith(1, f"topic {topic}: attribute {marked!r} is not one of {known} (or - to delete)")
-        if name in _FIXED and kept.get(name, value) != value:
-            raise RefusedWith(1, f"topic {topic}: attribute {name} is fixed when the topic is created")
+        if name in _FIXED and kept is not None:
+            had = kept.get(name, _FIXED[name])
+            if (value if sign == "+" else _FIXED[name]) != had:
+                raise RefusedWith(
+                    1, f"topic {topic}: attribute {name} is fixed when the topic is created, and it was made with {had}"
+                )
         if sign == "-":
             result.pop(name, None)
             continue

@@ -18,6 +18,17 @@ from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.model.queue import Queue
 
 
+class Placing(NamedTuple):
+    """How the store queues a record that is more, or other, than one entry of one ordinary queue.
+
+    The store writes INNER_BASE (of an inner batch) or INNER_MULTI_QUEUE_OFFSET (with light queues) into the record's
+    properties, because only it knows the queue offsets.
+    """
+
+    batch: int = 0  # messages in the record, for a topic with queue.type=BatchCQ; 0 for ordinary queues
+    light: tuple[str, ...] = ()  # names of light queues that list the record as well, perhaps one of them twice
+
+
 class StoreMessage:
     """A message on its way into the store; everything is ready to be copied into a record."""
 
@@ -27,6 +38,7 @@ class StoreMessage:
         "born_timestamp",
         "flag",
         "joined",
+        "placing",
         "prepared_offset",
         "properties",
         "queue_id",
@@ -55,6 +67,7 @@ class StoreMessage:
         prepared_offset: int = 0,
         wait_stored: bool = True,
         joined: bool = False,
+        placing: Placing | None = None,
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -70,6 +83,7 @@ class StoreMessage:
         self.prepared_offset = prepared_offset
         self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
         self.joined = joined  # must lie in the same log file as the message before it (client batches)
+        self.placing = placing  # None: one entry in the queue that topic and queue id name
 
 
 class PutStatus(enum.Enum):

@@ -16,7 +16,7 @@ Source: java.util.HashMap (hash, resize, putVal); apache/rocketmq common/.../mes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from gantrymq.model.java import string_hash
@@ -32,6 +32,12 @@ def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
         buckets: size of the empty map's table, a power of two.
     """
     return list(_order(tuple(names), buckets))
+
+
+def ordered_text(properties: Mapping[str, str]) -> bytes:
+    """Properties as bytes, in the order a Java broker writes them."""
+    text = "".join([f"{name}\x01{properties[name]}\x02" for name in java_map_order(properties)])
+    return text.encode("utf-8", "surrogatepass")
 
 
 @lru_cache(maxsize=512)

@@ -19,6 +19,9 @@ SYS_FLAG_UNIT_SUB = 2
 
 INT32_MAX = 2**31 - 1
 
+QUEUE_TYPE = "queue.type"
+BATCH_QUEUES = "BatchCQ"
+
 
 @attrs.define
 class TopicConfig:
@@ -42,6 +45,11 @@ class TopicConfig:
     def writable(self) -> bool:
         """Whether routes offer it to producers."""
         return bool(self.perm & PERM_WRITE)
+
+    @property
+    def has_batch_queues(self) -> bool:
+        """Whether its queues list batches (``queue.type=BatchCQ``)."""
+        return self.attributes.get(QUEUE_TYPE) == BATCH_QUEUES
 
     def to_json(self) -> dict[str, Any]:
         """The members RocketMQ writes, in its (alphabetical) order."""

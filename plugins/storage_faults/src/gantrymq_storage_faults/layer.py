@@ -176,6 +176,18 @@ class _File:
             length=length,
         )
 
+    def prefetch(self, position: int, length: int) -> None:
+        def do() -> None:
+            self._inner.prefetch(position, length)
+
+        self._calls.make("prefetch", self._node.path, do, position=position, length=length)
+
+    def drop_cache(self, position: int, length: int) -> None:
+        def do() -> None:
+            self._inner.drop_cache(position, length)
+
+        self._calls.make("drop_cache", self._node.path, do, position=position, length=length)
+
     def pwrite(self, data: Data, position: int) -> None:
         self._calls.make(
             "pwrite",
@@ -291,6 +303,9 @@ class _Mapping:
 
     def _read(self, length: int, position: int) -> bytes:
         return bytes(self._inner.view[position : position + length])
+
+    def lock(self) -> None:
+        self._layer.calls.make("mlock", self._node.path, self._inner.lock)
 
     def close(self) -> None:
         if self._layer.calls.dead:

@@ -233,6 +233,11 @@ class MemoryStore:
         return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), self._store_time)
 
     def _check_lengths(self, message: StoreMessage) -> None:
+        if message.placing is not None:
+            raise FormatError(
+                "this store keeps neither batch queues (queue.type=BatchCQ) nor light queues (INNER_MULTI_DISPATCH); "
+                "use store=mmap"
+            )
         known = "maxMessageSize" in self._settings.schema
         longest = self._settings.number("maxMessageSize") if known else MAX_MESSAGE_BYTES
         if len(message.body) > longest:

@@ -19,14 +19,16 @@ from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
+from gantrymq_storage_mmap.apart import ApartAppender, refused
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.extras import Extras
 from gantrymq_storage_mmap.log_file import LogFile
+from gantrymq_storage_mmap.log_writes import LogWrites
 from gantrymq_storage_mmap.publisher import Publisher
 from gantrymq_storage_mmap.queue_table import QueueTable
-from gantrymq_storage_mmap.retention_rules import is_full, no_room
 
-__all__ = ["Appender", "refused"]
+__all__ = ["Appender"]
 
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _FIXED_BYTES = HEAD_V4.size + PROPERTIES_LENGTH.size
@@ -41,12 +43,20 @@ class Appender:
         log: CommitLog,
         queues: QueueTable,
         publisher: Publisher,
+        writes: LogWrites,
         now_ms: Callable[[], int],
         max_body_bytes: Callable[[], int],
+        extras: Extras,
+        apart: ApartAppender,
+        ext_units: bool,
     ) -> None:
-        """*max_body_bytes* gives ``maxMessageSize`` as it is now; it is asked once a batch."""
-        self.refusal: str | None = None  # a sentence once a write into the log has failed
-        self.torn_bytes = 0  # behind the log's end, of a write that found no room: to be zeroed before the next
+        """*max_body_bytes* gives ``maxMessageSize`` as it is now; it is asked once a batch.
+
+        *apart* takes the messages that have a `Placing`.
+        """
+        self._writes = writes
+        self._extras = extras if ext_units else None
+        self._apart = apart
         self._log = log
         self._queues = queues
         self._publisher = publisher
@@ -55,6 +65,22 @@ class Appender:
 
     def append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
         """Store *messages* in order, one result each. Budget: 4 us for a message of 1 KB in a batch."""
+        results = self._append(messages)
+        while (done := len(results)) < len(messages):
+            if self._writes.refusal is not None:
+                return results + [refused(PutStatus.SERVICE_NOT_AVAILABLE, self._writes.refusal)] * (
+                    len(messages) - done
+                )
+            end = done + 1
+            while end < len(messages) and messages[end].joined and messages[end].placing is not None:
+                end += 1
+            results += self._apart.append(messages[done:end])
+            if self._writes.refusal is None:
+                results += self._append(messages[end:])
+        return results
+
+    def _append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
+        """Store the messages before the first that has a `Placing`, one result each."""
         log = self._log
         now = self._now_ms()
         if now < log.last_timestamp:
@@ -72,6 +98,8 @@ class Appender:
         together = 0  # messages before this index were found to fit the current file, or
         obstacle: PutResult | None = None  # not to fit any
         for index, message in enumerate(messages):
+            if message.placing is not None:
+                break
             if index < together and obstacle is not None:
                 results.append(obstacle)
                 continue
@@ -179,26 +207,18 @@ class Appender:
     def _write(self, file: LogFile | None, start: int, batch: _Batch, end: int, now: int) -> str | None:
         """Write the records of *batch* to ``[start, end)``; a sentence when that failed and nothing changed."""
         assert file is not None
-        try:
-            file.write(start, b"".join(batch.parts))
-        except OSError as error:
-            if is_full(error):  # a file system that does not keep what it reserved
-                self.refusal = no_room(file.path.parent, "a write into the commit log", error)
-                self.torn_bytes = end - start
-            else:
-                self.failed(error)
+        failure = self._writes.write(file, start, b"".join(batch.parts))
+        if failure is not None:
             for entry, queue in zip(reversed(batch.entries), reversed(batch.targets), strict=True):
                 if queue is not None:
                     queue.next_offset = entry.queue_offset
-            return str(self.refusal)
-        self._publisher.add(batch.entries, batch.targets, batch.packed)
+            return failure
+        packed = batch.packed
+        if self._extras is not None:
+            packed = self._extras.with_addresses(batch.entries, batch.targets, packed)
+        self._publisher.add(batch.entries, batch.targets, packed)
         self._log.advance(end, now)
         return None
-
-    def failed(self, error: BaseException) -> None:
-        """The log cannot be written, and that does not pass by itself."""
-        self.refusal = f"the commit log cannot be written: {error}; restart the broker once the disk is well"
-        self.torn_bytes = 0
 
     def _illegal(self, message: StoreMessage, queue: ConsumeQueue | str) -> str | None:
         """Why *message* cannot be stored; None when it can."""
@@ -209,7 +229,7 @@ class Appender:
         if len(message.properties) > MAX_PROPERTIES_BYTES:
             return f"the properties have {len(message.properties)} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
         if message.sys_flag & INNER_BATCH:
-            return "inner batches (queue.type=BatchCQ) are not built in this version"
+            return "an inner batch belongs into a topic with queue.type=BatchCQ"
         return properties_problem(message.properties)
 
     def _record_bytes(self, message: StoreMessage) -> int:
@@ -238,11 +258,6 @@ class _Batch:
         self.entries: list[DispatchEntry] = []
         self.targets: list[ConsumeQueue | None] = []
         self.packed: list[bytes] = []
-
-
-def refused(status: PutStatus, problem: str) -> PutResult:
-    """The result of a message that is not stored."""
-    return PutResult(status, -1, -1, 0, 0, problem)
 
 
 def _failed(results: list[PutResult], first: int, count: int, problem: str) -> list[PutResult]:

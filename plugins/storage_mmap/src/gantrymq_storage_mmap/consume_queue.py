@@ -19,6 +19,7 @@ from gantrymq.errors import FormatError
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK
 from gantrymq.formats.record import topic_part
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq_storage_mmap.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queue_files import QueueFiles
 
 __all__ = ["ConsumeQueue", "topic_problem"]
@@ -35,6 +36,7 @@ class ConsumeQueue:
         "dirty_from",
         "dropped",
         "empty",
+        "ext",
         "folder",
         "magic",
         "max_offset",
@@ -66,6 +68,7 @@ class ConsumeQueue:
         self.empty = True  # no file was ever written
         self.dirty_from = -1  # queue offset of the first entry in a file that is not durable, -1 when all are
         self.dropped = False
+        self.ext: ExtQueue | None = None  # its ext files, where it has any or is to get them
 
     @property
     def written_offset(self) -> int:

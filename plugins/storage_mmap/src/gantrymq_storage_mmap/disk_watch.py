@@ -16,9 +16,9 @@ from pathlib import Path
 from gantrymq.config import Settings
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Timer, World
-from gantrymq_storage_mmap.appender import Appender
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.log_writes import LogWrites
 from gantrymq_storage_mmap.queue_table import QueueTable
 from gantrymq_storage_mmap.retention_rules import Refusal, RetentionRules, Room, is_full, is_near, refusal_for
 from gantrymq_storage_mmap.retention_settings import read_rules
@@ -39,7 +39,7 @@ class DiskWatch:
         folders: tuple[Path, Path],
         log: CommitLog,
         queues: QueueTable,
-        appender: Appender,
+        writes: LogWrites,
         index_bytes: Callable[[], int],
         tell: Callable[[str], object],
     ) -> None:
@@ -51,7 +51,7 @@ class DiskWatch:
             folders: the store's root and the commit log's.
             log: its files count in full, without the one that is made ahead.
             queues: their entries count.
-            appender: is asked whether a write found no room.
+            writes: is asked whether a write found no room.
             index_bytes: what the index takes.
             tell: gets one sentence when writes are refused and when they are taken again.
         """
@@ -60,7 +60,7 @@ class DiskWatch:
         self._root, self._log_folder = folders
         self._log = log
         self._queues = queues
-        self._appender = appender
+        self._writes = writes
         self._index_bytes = index_bytes
         self._tails = queues.tails
         self._tell = tell
@@ -99,8 +99,8 @@ class DiskWatch:
             return self._full
         if self._log.ahead.refusal is not None:
             return Refusal("no_room", self._log.ahead.refusal)
-        if self._appender.torn_bytes and self._appender.refusal is not None:
-            return Refusal("no_room", self._appender.refusal)
+        if self._writes.torn_bytes and self._writes.refusal is not None:
+            return Refusal("no_room", self._writes.refusal)
         if self._tails.full and self._tails.refusal is not None:
             return Refusal("no_room", self._tails.refusal)
         return None
@@ -192,7 +192,7 @@ class DiskWatch:
         """Try again what found no room."""
         self._log.ahead.retry()
         self._tails.retry()
-        torn, file = self._appender.torn_bytes, self._log.current
+        torn, file = self._writes.torn_bytes, self._log.current
         if torn and file is not None and not self._mending:
             self._mending = True
             self._workers.submit(file.write, self._log.end, bytes(torn), done=self._mended)
@@ -201,9 +201,9 @@ class DiskWatch:
         """Zeros went where the torn write was: there is room, and nothing is left of it."""
         self._mending = False
         if error is None:
-            self._appender.refusal, self._appender.torn_bytes = None, 0
+            self._writes.refusal, self._writes.torn_bytes = None, 0
         elif not (isinstance(error, OSError) and is_full(error)):
-            self._appender.failed(error)
+            self._writes.failed(error)
 
     # --- when -------------------------------------------------------------------------------------------------------
 

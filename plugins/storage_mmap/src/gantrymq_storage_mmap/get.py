@@ -10,9 +10,10 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBat
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from gantrymq.errors import FormatError, StoreError
+from gantrymq.formats.ext_unit import ExtUnit
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
@@ -25,6 +26,9 @@ from gantrymq_storage_mmap.read_check import Damaged, Wanted, sound_pieces, want
 from gantrymq_storage_mmap.selection import Selection
 
 __all__ = ["Reader"]
+
+Units = Mapping[int, ExtUnit]
+_NO_UNITS: Units = {}
 
 
 class Reader:
@@ -77,6 +81,8 @@ class Reader:
             return self._cold(queue, queue_offset, wanted, limit, match)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
+        if not warm and match is not None and queue.ext is not None:  # its units may have to be waited for
+            return self._cold(queue, queue_offset, wanted, limit, match)
         hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # in the mapping, and written since the start
         if not hot and match is not None and match.needs_message:
             return self._cold(queue, queue_offset, wanted, limit, match)
@@ -84,7 +90,7 @@ class Reader:
         if match is None:
             selection.take_all(data)
         else:
-            self._filter(selection, data, match)
+            self._filter(selection, data, match, queue.ext.units(data) if queue.ext is not None else _NO_UNITS)
         if hot:
             return selection.result(low, high, [self._log.slice(start, end) for start, end in selection.runs])
         records = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
@@ -110,13 +116,13 @@ class Reader:
         next_offset = min(queue_offset - queue_offset % per_file + per_file, queue.max_offset)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset)
 
-    def _filter(self, selection: Selection, data: bytes, match: MessageFilter) -> None:
+    def _filter(self, selection: Selection, data: bytes, match: MessageFilter, units: Units) -> None:
         needs_message = match.needs_message
         for log_offset, size, tags_code in ENTRY.iter_unpack(data):
             if selection.full(log_offset, size):
                 break
             selection.next_offset += 1
-            if not is_ext_address(tags_code) and not match.match_entry(tags_code, None):
+            if not _fits(match, tags_code, units):
                 selection.skipped()
             elif not selection.present(log_offset, size):
                 selection.missed()
@@ -155,16 +161,17 @@ class Reader:
         self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """The same through a thread: entries are read there, then records; filters run on the event loop."""
-        data = await self._workers.run(queue.read_detached, queue_offset, *queue.split(queue_offset, wanted))
+        from_files, tail = queue.split(queue_offset, wanted)
+        data, units = await self._workers.run(_read_entries, queue, queue_offset, from_files, tail, match is not None)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
         selection = Selection(self._log, self._options, queue_offset, limit)
         if match is None:
             selection.take_all(data)
         elif not match.needs_message:
-            self._filter(selection, data, match)
+            self._filter(selection, data, match, units)
         else:
-            return await self._filter_cold(queue, selection, data, match)
+            return await self._filter_cold(queue, selection, data, match, units)
         wanted_now = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
         buffers, damaged = await self._workers.run(self._read_runs, selection.runs, wanted_now, queue.topic.encode())
         self._refuse(selection, damaged)
@@ -176,7 +183,7 @@ class Reader:
             selection.refuse(1, size)
 
     async def _filter_cold(
-        self, queue: ConsumeQueue, selection: Selection, data: bytes, match: MessageFilter
+        self, queue: ConsumeQueue, selection: Selection, data: bytes, match: MessageFilter, units: Units
     ) -> GetResult:
         """Read the candidates of the first stage in groups no larger than what may still be returned."""
         entries = list(ENTRY.iter_unpack(data))
@@ -191,7 +198,7 @@ class Reader:
                 if group.full(log_offset, size):
                     break
                 position += 1
-                fits = is_ext_address(tags_code) or match.match_entry(tags_code, None)
+                fits = _fits(match, tags_code, units)
                 if fits and group.present(log_offset, size):
                     group.add(log_offset, size)
                     chosen.append((log_offset, size))
@@ -258,3 +265,21 @@ class Reader:
             pieces, damaged = self._read_runs([(log_offset, log_offset + size)], wanted, topic)
             found.append((pieces[0] if pieces else b"", damaged[0][2] if damaged else None))
         return found
+
+
+def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
+    """The first stage: *tags_code* is what the entry holds; one whose ext unit is missing passes."""
+    if not is_ext_address(tags_code):
+        return match.match_entry(tags_code, None)
+    unit = units.get(tags_code)
+    return unit is None or match.match_entry(unit.tags_code, unit)
+
+
+def _read_entries(
+    queue: ConsumeQueue, queue_offset: int, count: int, tail: bytes, with_units: bool
+) -> tuple[bytes, Units]:
+    """Packed entries and the ext units they name; *count* and *tail* are from `split`. Runs in a thread."""
+    data = queue.read_detached(queue_offset, count, tail)
+    if not with_units or queue.ext is None:
+        return data, _NO_UNITS
+    return data, queue.ext.units(data, detached=True)

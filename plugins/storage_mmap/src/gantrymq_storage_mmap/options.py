@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
+from gantrymq.errors import ConfigError
 from gantrymq.formats.index import IndexLayout
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.tags_code import parse_delay_levels
@@ -26,6 +27,11 @@ class Options:
     log_folder: Path
     log_file_bytes: int
     queue_file_bytes: int
+    batch_file_bytes: int
+    ext_file_bytes: int
+    ext_units: bool  # new messages get units in ext files
+    light_queues: bool  # messages may name light queues
+    max_light_queues: int
     queue_flush_interval_ms: int
     queue_flush_least_pages: int
     queue_flush_thorough_ms: int
@@ -51,11 +57,18 @@ def read_options(root: Path, settings: Settings) -> Options:
     number = settings.number
     folder = settings.text("storePathCommitLog")
     queue_file_bytes = number("mappedFileSizeConsumeQueue")
+    if settings.flag("enableMultiDispatch") and not settings.flag("enableLmq"):
+        raise ConfigError("enableMultiDispatch=true lists messages in light queues, which need enableLmq=true as well")
     return Options(
         root=root,
         log_folder=Path(folder) if folder else root / "commitlog",
         log_file_bytes=number("mappedFileSizeCommitLog"),
         queue_file_bytes=-(-queue_file_bytes // ENTRY_BYTES) * ENTRY_BYTES,
+        batch_file_bytes=number("mapperFileSizeBatchConsumeQueue"),
+        ext_file_bytes=number("mappedFileSizeConsumeQueueExt"),
+        ext_units=settings.flag("enableConsumeQueueExt"),
+        light_queues=settings.flag("enableLmq") and settings.flag("enableMultiDispatch"),
+        max_light_queues=number("maxLmqConsumeQueueNum"),
         queue_flush_interval_ms=number("flushIntervalConsumeQueue"),
         queue_flush_least_pages=number("flushConsumeQueueLeastPages"),
         queue_flush_thorough_ms=number("flushConsumeQueueThoroughInterval"),

@@ -1,23 +1,38 @@
-"""What stands behind the end of each queue: entries without a record are kept aside and zeroed.
+"""What stands behind the end of each queue, and of its ext units: what no record belongs to is kept aside and zeroed.
 
-They are left when the log lost what its queues did not. While nothing hints at it the next 64 KiB behind each end are
+It is left when the log lost what its queues did not. While nothing hints at it the next 64 KiB behind each end are
 looked at (files are sparse, and there may be very many); once anything is found, every byte behind every end is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import File, Files
-from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.log_file import file_start
+from gantrymq_storage_mmap.queue_files import QueueFiles
 from gantrymq_storage_mmap.queue_table import QueueTable
 from gantrymq_storage_mmap.set_aside import SetAside, nonzero_end
 
 __all__ = ["QueueCut"]
 
 LOOK_BEHIND_BYTES = 64 * 1024
+
+
+class _Tail(NamedTuple):
+    """Where one queue's entries, or units, end."""
+
+    topic: str
+    queue_id: int
+    folder: Path
+    files: QueueFiles
+    end: int  # position of the byte behind the last
+    entry_bytes: int
 
 
 class QueueCut:
@@ -27,38 +42,46 @@ class QueueCut:
         """*aside* takes what is cut; *note* is told each cut in a sentence."""
         self._files = files
         self._queues = queues
-        self._file_bytes = queues.queue_files.file_bytes
         self._aside = aside
         self._note = note
 
     def behind_ends(self, *, hinted: bool) -> None:
         """Keep and zero what stands behind the end of each queue; *hinted*: the log lost something."""
-        queues = [queue for queue in self._queues.by_name.values() if not queue.empty]
-        if hinted or any(self._holds_more(queue) for queue in queues):
-            for queue in queues:
-                self._cut_queue(queue)
+        tails = list(self._tails())
+        if hinted or any(self._holds_more(tail) for tail in tails):
+            for tail in tails:
+                self._cut(tail)
 
-    def _holds_more(self, queue: ConsumeQueue) -> bool:
-        """Whether something stands right behind the queue's end."""
-        for file, _, first in self._behind(queue):
-            if nonzero_end(file, first, min(first + LOOK_BEHIND_BYTES, self._file_bytes)) > first:
+    def _tails(self) -> Iterator[_Tail]:
+        for queue in self._queues.by_name.values():
+            name, end = (queue.topic, queue.queue_id), queue.max_offset * ENTRY_BYTES
+            if not queue.empty:
+                yield _Tail(*name, queue.folder, self._queues.queue_files, end, ENTRY_BYTES)
+            if (ext := queue.ext) is not None:
+                yield _Tail(*name, ext.folder, ext.files, ext.end_position, MIN_UNIT_BYTES)
+        for batch in self._queues.batch.values():
+            yield _Tail(batch.topic, batch.queue_id, batch.folder, batch.files, batch.end_position, BATCH_ENTRY_BYTES)
+
+    def _holds_more(self, tail: _Tail) -> bool:
+        """Whether something stands right behind the end."""
+        for file, _, first in self._behind(tail):
+            if nonzero_end(file, first, min(first + LOOK_BEHIND_BYTES, tail.files.file_bytes)) > first:
                 return True
         return False
 
-    def _cut_queue(self, queue: ConsumeQueue) -> None:
-        for file, position, first in self._behind(queue):
-            if cut := self._aside.cut(file, first, self._file_bytes, position):
+    def _cut(self, tail: _Tail) -> None:
+        for file, position, first in self._behind(tail):
+            if cut := self._aside.cut(file, first, tail.files.file_bytes, position):
                 self._note(
-                    f"queue {queue.topic}/{queue.queue_id}: {-(-cut // ENTRY_BYTES)} entries without a record were "
+                    f"queue {tail.topic}/{tail.queue_id}: {-(-cut // tail.entry_bytes)} entries without a record were "
                     f"kept in {self._aside.kept[-1]}"
                 )
 
-    def _behind(self, queue: ConsumeQueue) -> Iterator[tuple[File, int, int]]:
-        """Files that reach behind the queue's end: each with its position, and where in it the end is."""
-        end = queue.max_offset * ENTRY_BYTES
-        for name in self._files.list(queue.folder):
+    def _behind(self, tail: _Tail) -> Iterator[tuple[File, int, int]]:
+        """Files that reach behind the end: each with its position, and where in it the end is."""
+        for name in self._files.list(tail.folder):
             position = file_start(name)
-            if position is not None and position + self._file_bytes > end:
-                file = self._queues.queue_files.existing(queue.folder, position)
+            if position is not None and position + tail.files.file_bytes > tail.end:
+                file = tail.files.existing(tail.folder, position)
                 if file is not None:
-                    yield file, position, max(end - position, 0)
+                    yield file, position, max(tail.end - position, 0)

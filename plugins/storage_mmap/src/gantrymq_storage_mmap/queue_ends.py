@@ -24,9 +24,11 @@ FILE_NAME = "queueEnds.json"
 def save_queue_ends(files: Files, root: Path, queues: QueueTable) -> None:
     """Write the note; every queue is durable up to its end. Raises OSError."""
     ends: dict[str, dict[str, int]] = {}
-    for (topic, queue_id), queue in sorted(queues.by_name.items()):
-        if queue.max_offset:
-            ends.setdefault(topic, {})[str(queue_id)] = queue.max_offset
+    found = [(*name, queue.max_offset) for name, queue in queues.by_name.items()]
+    found += [(*name, batch.max_offset) for name, batch in queues.batch.items()]
+    for topic, queue_id, end in sorted(found):
+        if end:
+            ends.setdefault(topic, {})[str(queue_id)] = end
     text = json.dumps(ends, ensure_ascii=False, indent=0).encode("utf-8")
     path = root / FILE_NAME
     if files.stat(path) is None or files.read(path) != text:

@@ -19,6 +19,7 @@ from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Clock, Files, Timer, Workers
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.extras import Extras, Unsynced
 from gantrymq_storage_mmap.flush import PAGE_BYTES, LogFlusher
 from gantrymq_storage_mmap.log_file import file_name
 from gantrymq_storage_mmap.options import Options
@@ -41,6 +42,7 @@ class QueueFlusher:
         self,
         queues: QueueTable,
         publisher: Publisher,
+        extras: Extras,
         log_flusher: LogFlusher,
         world: tuple[Files, Workers, Clock],
         options: Options,
@@ -50,6 +52,7 @@ class QueueFlusher:
         self.checkpoint = Checkpoint()
         self._queues = queues
         self._publisher = publisher
+        self._extras = extras
         self._log_flusher = log_flusher
         self._files, self._workers, self._clock = world
         self._options = options
@@ -86,6 +89,8 @@ class QueueFlusher:
         if tails.refusal is not None:
             raise StoreError(tails.refusal)
         work, folders = self._collect(self._queues.dirty())
+        _, extra_work, extra_folders = self._extras.take_dirty()
+        work, folders = work + extra_work, folders | extra_folders
         await self._workers.run(_sync_queues, self._files, work, folders)
         self._move_checkpoint(timestamp)
         await self._workers.run(self._save, self.checkpoint)
@@ -105,6 +110,7 @@ class QueueFlusher:
         self._timer = self._slice_timer = None
 
     def _tick(self) -> None:
+        self._extras.retry()
         tick = self._queues.tails.tick()
         now = self._clock.monotonic()
         if self._thorough is None and now - self._thorough_at >= self._options.queue_flush_thorough_ms / 1000:
@@ -153,6 +159,10 @@ class QueueFlusher:
     def _flush(self, dirty: list[ConsumeQueue], thorough: int | None) -> None:
         starts, offset = [queue.dirty_from for queue in dirty], self._thorough_offset
         work, folders = self._collect(dirty)
+        unsynced: Unsynced = []
+        if thorough is not None:
+            unsynced, extra_work, extra_folders = self._extras.take_dirty()
+            work, folders = work + extra_work, folders | extra_folders
         self._busy = True
 
         def done(_: None, error: BaseException | None) -> None:
@@ -162,6 +172,7 @@ class QueueFlusher:
                     if not queue.dropped:
                         queue.dirty_from = start if queue.dirty_from < 0 else min(start, queue.dirty_from)
                 self._queues.queue_files.new_folders = {**folders, **self._queues.queue_files.new_folders}
+                self._extras.give_dirty(unsynced)
                 self._log(f"the consume queues could not be made durable, a crash would have them rebuilt: {error}")
             elif thorough is not None:
                 self.durable_offset = offset

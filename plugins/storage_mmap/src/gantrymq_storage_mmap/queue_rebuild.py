@@ -1,7 +1,9 @@
 """Bringing one queue in line with the log: entries that are right stay untouched, missing or wrong ones are written.
 
-Recovery feeds it the records of the queue in log order. An entry is right when it names the record's place and size;
-its tags code is left alone then (it may be the address of an ext unit).
+Recovery feeds it the records of the queue in log order. An entry is right when it names the record's place and size,
+and when the ext unit that it names, if it names one, is the record's; its tags code is left alone then. Entries that
+are written get units in the ext files where the store keeps those: the unit that stands there already, with its bits,
+when it is the record's.
 
 A message whose record was lost to damage leaves its queue offset behind. Its entry becomes a repetition of the entry
 behind it, or, where none is behind it yet, of the one before it. Readers of ours skip an entry that repeats another
@@ -14,10 +16,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, is_pre_blank
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code_of
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.ext_rebuild import ExtRebuild
 from gantrymq_storage_mmap.log_scan import Hole
 
 __all__ = ["EntriesMissing", "QueueRebuild", "first_entry_from"]
@@ -43,6 +46,7 @@ class QueueRebuild:
         "_new",
         "_new_at",
         "_partial",
+        "_units",
         "lost",
         "next",
         "queue",
@@ -71,6 +75,7 @@ class QueueRebuild:
         self._block_at = -1
         self._new: list[bytes] = []
         self._new_at = 0
+        self._units = ExtRebuild(queue.ext, self._code_before(self.next)) if queue.ext is not None else None
 
     def see(self, record: RecordView, delay_levels_ms: tuple[int, ...]) -> str | None:
         """Take the next record of the queue. Returns why it gets no entry, None when it got its own.
@@ -78,18 +83,22 @@ class QueueRebuild:
         Raises:
             EntriesMissing: entries before it are missing, and the log may still have their records.
         """
-        queue_offset = record.queue_offset
+        return self.see_at(record.queue_offset, record, delay_levels_ms)
+
+    def see_at(self, queue_offset: int, record: RecordView, delay_levels_ms: tuple[int, ...]) -> str | None:
+        """Take the next record of the queue, which lists it at *queue_offset*; as `see`."""
         if queue_offset != self.next:
-            problem = self._implausible(record)
+            problem = self._implausible(queue_offset, record)
             if problem is not None:
                 return problem
-            self._jump(record, delay_levels_ms)
+            self._jump(queue_offset, record, delay_levels_ms)
         self._fed = True
         self.next = queue_offset + 1
-        if self._existing(queue_offset) != (record.log_offset, record.total_size):
+        code = self._code_to_write(queue_offset, record, delay_levels_ms)
+        if code is not None:
             if not self._new:
                 self._new_at = queue_offset
-            self._new.append(_entry(record, delay_levels_ms))
+            self._new.append(ENTRY.pack(record.log_offset, record.total_size, code))
             self.rebuilt += 1
             if len(self._new) >= WRITE_ENTRIES:
                 self._write()
@@ -103,6 +112,8 @@ class QueueRebuild:
         Entries behind that for records that were lost stay taken: consumers may have seen those messages.
         """
         self._write()
+        if self._units is not None:
+            self._units.finish()
         queue, end = self.queue, self.next
         last = queue.entry(end - 1) if end > queue.min_offset else None
         while self._in_hole(end) or (last is not None and queue.entry(end) == last):
@@ -115,13 +126,27 @@ class QueueRebuild:
         queue.max_offset = queue.next_offset = queue.warm_offset = self.next
         queue.min_offset = min(queue.min_offset, self.next)
 
-    def _implausible(self, record: RecordView) -> str | None:
+    def _code_to_write(self, queue_offset: int, record: RecordView, delay_levels_ms: tuple[int, ...]) -> int | None:
+        """The tags code, or the address of a unit, of an entry that is missing or wrong; None for one that is right."""
+        log_offset, size, stored = self._entry_at(queue_offset)
+        right = (log_offset, size) == (record.log_offset, record.total_size)
+        if right and not is_ext_address(stored):
+            return None
+        code = tags_code_of(record.topic, record.properties, record.store_timestamp, delay_levels_ms)
+        units = self._units
+        if units is None:
+            return code
+        if right:
+            return None if units.follow(stored, code, record.store_timestamp) else code
+        return units.code_of(code, record.store_timestamp)
+
+    def _implausible(self, queue_offset: int, record: RecordView) -> str | None:
         """Why the queue offset of *record* cannot be true, or None.
 
         The log is in the order of each queue, and no check sum covers the number. Where there is a doubt it is
         believed: offsets begin anew when a topic was deleted, and jump where records were lost.
         """
-        queue_offset, expected = record.queue_offset, self.next
+        expected = self.next
         place = record.log_offset, record.total_size
         if not self.queue.empty and self._existing(expected) == place != self._existing(queue_offset):
             return f"its queue offset is {queue_offset}, but entry {expected} of its queue names it"
@@ -131,9 +156,9 @@ class QueueRebuild:
             return f"its queue offset is {queue_offset}, {expected} follows in its queue"
         return None
 
-    def _jump(self, record: RecordView, delay_levels_ms: tuple[int, ...]) -> None:
+    def _jump(self, queue_offset: int, record: RecordView, delay_levels_ms: tuple[int, ...]) -> None:
         """The record does not follow the one before it: entries are missing, or a deleted topic began anew."""
-        queue, queue_offset = self.queue, record.queue_offset
+        queue = self.queue
         gap = queue_offset - self.next
         if gap > 0 and self._partial and not self._fed:
             place = record.log_offset, record.total_size
@@ -155,7 +180,16 @@ class QueueRebuild:
         index = bisect_right(self._holes, log_offset, key=_hole_start) - 1
         return size > 0 and index >= 0 and log_offset < self._holes[index].end
 
+    def _code_before(self, queue_offset: int) -> int | None:
+        """The tags code, or address, of the entry before *queue_offset*; None when there is none."""
+        entry = self.queue.entry(queue_offset - 1) if queue_offset > self.queue.min_offset else None
+        return None if entry is None or is_pre_blank(entry[0], entry[1]) else entry[2]
+
     def _existing(self, queue_offset: int) -> tuple[int, int]:
+        """Log offset and size in the entry that stands there."""
+        return self._entry_at(queue_offset)[:2]
+
+    def _entry_at(self, queue_offset: int) -> tuple[int, int, int]:
         index = queue_offset - self._block_at
         if self._block_at < 0 or not 0 <= index * ENTRY_BYTES < len(self._block):
             self._block = b"" if self.queue.empty else self.queue.read(queue_offset, READ_ENTRIES)
@@ -163,11 +197,13 @@ class QueueRebuild:
             index = 0
             if len(self._block) < ENTRY_BYTES:
                 self._block = bytes(ENTRY_BYTES * READ_ENTRIES)
-        log_offset, size, _ = ENTRY.unpack_from(self._block, index * ENTRY_BYTES)
-        return log_offset, size
+        log_offset, size, code = ENTRY.unpack_from(self._block, index * ENTRY_BYTES)
+        return log_offset, size, code
 
     def _write(self) -> None:
         if self._new:
+            if self._units is not None:
+                self._units.write()
             self.queue.write(self._new_at, b"".join(self._new))
             self._new = []
 

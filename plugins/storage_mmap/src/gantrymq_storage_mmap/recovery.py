@@ -5,7 +5,8 @@
 2. From there every record is checked whole. Where something is no sound record, sound ones are looked for behind it.
    When there are none the log ends there, and what stands behind is copied aside and zeroed. When there are, the place
    is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_mend`).
-3. Each record's queue entry is compared and written where it is missing or wrong. Entries behind the last record of a
+3. Each record's queue entries (a batch queue's, light queues', ext units) are compared and written where one is missing
+   or wrong. Entries behind the last record of a
    queue are cut off (and kept) too. Where the scanned part, or the note of the last clean stop (`queue_ends`), shows
    that older entries are missing, the whole log is read.
 4. Each queue's minimum follows the log's minimum.
@@ -27,18 +28,17 @@ from collections.abc import Callable, Sequence
 from gantrymq.errors import StoreDamaged
 from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound
 from gantrymq.formats.checkpoint import Checkpoint
-from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import RecoveryReport
-from gantrymq.model.names import LMQ_PREFIX
-from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq.world import Clock, Files
+from gantrymq_storage_mmap.batch_queue import BatchQueue
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.log_mend import MAX_NOTES, LogMend
-from gantrymq_storage_mmap.log_scan import Hole, LogScan, ScanEnd, first_record
+from gantrymq_storage_mmap.log_scan import LogScan, ScanEnd, first_record
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queue_cut import QueueCut
-from gantrymq_storage_mmap.queue_rebuild import EntriesMissing, QueueRebuild, first_entry_from
+from gantrymq_storage_mmap.queue_rebuild import EntriesMissing
+from gantrymq_storage_mmap.queue_rebuilds import BatchTopic, QueueRebuilds
 from gantrymq_storage_mmap.queue_table import QueueTable
 from gantrymq_storage_mmap.set_aside import SetAside
 
@@ -72,9 +72,7 @@ class Recovery:
         self._tell_progress = tell_progress
         self._clock = clock
         self._mend = LogMend(files, log, self._log_aside, self.note)
-        self._misplaced: list[str] = []
         self._notes: list[str] = []
-        self._skipped_topics: set[str] = set()
         self.log_start = 0  # where the scan began
         self.last_timestamp = 0  # ms, store time of the newest record
         self.checkpoint = Checkpoint()  # what may be believed of the one that was found
@@ -91,7 +89,7 @@ class Recovery:
             StoreDamaged: what is there contradicts itself.
             OSError: the disk failed.
         """
-        known = max((self._last_entry(queue) for queue in self._queues.by_name.values()), default=(-1, 0))
+        known = max(map(self._last_entry, self._every_queue()), default=(-1, 0))
         start = self._clean_start(known) if clean else None
         unclean = start is None
         if start is None:
@@ -119,27 +117,25 @@ class Recovery:
         else:
             self._mend.cut(end)
             self._mend.sync(self.log_start, end.log_offset)
-        self._settle_queues(rebuilds, scan.holes, end.log_offset, look_behind=not clean or end.found is not Found.END)
-        self._tell_skipped()
+        self._settle_queues(rebuilds, end.log_offset, look_behind=not clean or end.found is not Found.END)
+        self._tell_skipped(rebuilds)
         return RecoveryReport(
             clean=clean,
             records_checked=end.records,
             log_end=end.log_offset,
             cut_bytes=self._mend.cut_bytes,
             kept=tuple(self._log_aside.kept + self._queue_aside.kept),
-            entries_rebuilt=sum(rebuild.rebuilt for rebuild in rebuilds.values()),
+            entries_rebuilt=rebuilds.rebuilt,
             notes=tuple(self._notes),
         )
 
-    def _tell_skipped(self) -> None:
-        for topic in sorted(self._skipped_topics):
-            self.note(
-                f"topic {topic} has records whose kind of queue is not built in this version; they are in the log only"
-            )
-        for sentence in self._misplaced[:MAX_NOTES]:
+    def _tell_skipped(self, rebuilds: QueueRebuilds) -> None:
+        for topic in sorted(rebuilds.skipped_topics):
+            self.note(f"topic {topic} has records that no queue can list; they are in the log only")
+        for sentence in rebuilds.misplaced[:MAX_NOTES]:
             self.note(sentence)
-        if len(self._misplaced) > MAX_NOTES:
-            self.note(f"{len(self._misplaced) - MAX_NOTES} more records are in the log only")
+        if len(rebuilds.misplaced) > MAX_NOTES:
+            self.note(f"{len(rebuilds.misplaced) - MAX_NOTES} more records are in the log only")
 
     # --- where to start ---------------------------------------------------------------------------------------------
 
@@ -170,23 +166,29 @@ class Recovery:
 
     def _unclean_start(self, checkpoint: Checkpoint) -> int:
         durable = checkpoint.recovery_timestamp()
-        if durable > 0 and any(not queue.empty for queue in self._queues.by_name.values()):
+        if durable > 0 and any(self._last_entry(queue)[0] >= 0 for queue in self._every_queue()):
             for file in reversed(self._log.files):
                 record = first_record(file)
                 if record is not None and 0 < record.store_timestamp <= durable:
                     return file.start
         return self._log.min_offset
 
+    def _every_queue(self) -> list[ConsumeQueue | BatchQueue]:
+        return [*self._queues.by_name.values(), *self._queues.batch.values()]
+
     @staticmethod
-    def _last_entry(queue: ConsumeQueue) -> tuple[int, int]:
-        entry = queue.entry(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
+    def _last_entry(queue: ConsumeQueue | BatchQueue) -> tuple[int, int]:
+        if isinstance(queue, BatchQueue):
+            entry: tuple[int, ...] | None = queue.entry(queue.end - 1) if queue.end > queue.first else None
+        else:
+            entry = queue.entry(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
         return (entry[0], entry[1]) if entry is not None else (-1, 0)
 
     # --- scan -------------------------------------------------------------------------------------------------------
 
     def _scan_all(
         self, start: int, *, trust_end: bool, known: tuple[int, int]
-    ) -> tuple[dict[ConsumeQueue, QueueRebuild], LogScan, ScanEnd]:
+    ) -> tuple[QueueRebuilds, LogScan, ScanEnd]:
         """Scan from *start* on; from the log's start when it turns out that queues miss older entries."""
         try:
             return self._scan(start, trust_end, known)
@@ -194,40 +196,16 @@ class Recovery:
             self.note("consume queues miss entries from before the recovery's start; the whole log is read again")
             return self._scan(self._log.min_offset, trust_end, known)
 
-    def _scan(
-        self, start: int, trust_end: bool, known: tuple[int, int]
-    ) -> tuple[dict[ConsumeQueue, QueueRebuild], LogScan, ScanEnd]:
-        rebuilds: dict[ConsumeQueue, QueueRebuild] = {}
-        by_name: dict[tuple[str, int], QueueRebuild] = {}
-        levels, dropped = self._options.delay_levels_ms, self._queues.dropped.holds
-        holes: list[Hole] = []
-        self.log_start, self._misplaced = start, []
-
-        def see(record: RecordView) -> None:
-            if record.sys_flag & (TRANSACTION_PREPARED | INNER_BATCH):
-                if record.sys_flag & INNER_BATCH:
-                    self._skipped_topics.add(record.topic)
-                return
-            if dropped(record.topic, record.log_offset):
-                return
-            rebuild = by_name.get((record.topic, record.queue_id))
-            if rebuild is None:
-                queue = self._queues.make(record.topic, record.queue_id)
-                if isinstance(queue, str):
-                    self._skipped_topics.add(record.topic)
-                    return
-                rebuild = QueueRebuild(queue, start, partial=start > self._log.min_offset, holes=holes)
-                by_name[record.topic, record.queue_id] = rebuilds[queue] = rebuild
-            problem = rebuild.see(record, levels)
-            if problem is not None:
-                self._misplaced.append(
-                    f"the record at {record.log_offset} (topic {record.topic}, queue {record.queue_id}) is in no "
-                    f"queue: {problem}"
-                )
-
-        progress = self._progress(start)
-        scan = LogScan(self._log.files, self._options.check_crc, see, progress, holes)
-        return rebuilds, scan, scan.run(start, trust_end=trust_end, known=known)
+    def _scan(self, start: int, trust_end: bool, known: tuple[int, int]) -> tuple[QueueRebuilds, LogScan, ScanEnd]:
+        self.log_start = start
+        while True:
+            rebuilds = QueueRebuilds(self._queues, self._options, start, partial=start > self._log.min_offset)
+            progress = self._progress(start)
+            scan = LogScan(self._log.files, self._options.check_crc, rebuilds.see, progress, rebuilds.holes)
+            try:
+                return rebuilds, scan, scan.run(start, trust_end=trust_end, known=known)
+            except BatchTopic as found:
+                self._queues.turn_to_batch(found.topic)
 
     def _progress(self, start: int) -> Callable[[int], None]:
         """Tells once a second how far the scan is, after the first second."""
@@ -261,18 +239,9 @@ class Recovery:
 
     # --- queues -----------------------------------------------------------------------------------------------------
 
-    def _settle_queues(
-        self, rebuilds: dict[ConsumeQueue, QueueRebuild], holes: list[Hole], end: int, *, look_behind: bool
-    ) -> None:
-        log_min, start = self._log.min_offset, self.log_start
-        for queue in self._queues.by_name.values():
-            rebuild = rebuilds.get(queue)
-            if rebuild is None:  # no record was scanned: entries from the scan's start on have none
-                rebuild = QueueRebuild(queue, end if queue.topic.startswith(LMQ_PREFIX) else start, holes=holes)
-            rebuild.finish()
-            if rebuild.lost:
-                self.note(f"queue {queue.topic}/{queue.queue_id}: {rebuild.lost} messages are not in the log")
-            queue.min_offset = min(first_entry_from(queue, log_min), queue.max_offset)
+    def _settle_queues(self, rebuilds: QueueRebuilds, end: int, *, look_behind: bool) -> None:
+        for sentence in rebuilds.finish(end, self._log.min_offset):
+            self.note(sentence)
         if look_behind:
             cut = QueueCut(self._files, self._queues, self._queue_aside, self.note)
             cut.behind_ends(hinted=self._mend.cut_bytes > 0)
@@ -280,9 +249,13 @@ class Recovery:
             for position in queue.file_starts(queue.dirty_from, queue.max_offset):
                 self._queues.queue_files.made(queue.folder, position).datasync()
             queue.dirty_from = -1
-        for folder in self._queues.queue_files.new_folders:
-            self._files.sync_dir(folder)
-        self._queues.queue_files.new_folders = {}
+        for extra in self._queues.extras():
+            for position in extra.take_dirty():
+                extra.files.made(extra.folder, position).datasync()
+        for files in (self._queues.queue_files, self._queues.batch_files, self._queues.ext_files):
+            for folder in files.new_folders:
+                self._files.sync_dir(folder)
+            files.new_folders = {}
 
     def note(self, sentence: str) -> None:
         """Tell *sentence* and put it into the report."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from gantrymq.config import Setting, Value
 from gantrymq.errors import ConfigError
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq_storage_mmap.retention_settings import RETENTION
 
@@ -35,6 +36,13 @@ def _delay_levels(value: Value) -> str | None:
         parse_delay_levels(str(value))
     except ConfigError as problem:
         return str(problem)
+    return None
+
+
+def _whole_batch_entries(value: Value) -> str | None:
+    if isinstance(value, int) and value % BATCH_ENTRY_BYTES:
+        fitting = value - value % BATCH_ENTRY_BYTES
+        return f"{value} is no multiple of {BATCH_ENTRY_BYTES}, the size of an entry; {fitting} is"
     return None
 
 
@@ -73,6 +81,39 @@ SCHEMA: tuple[Setting, ...] = (
         at_least=20,
         at_most=2**31 - 20,
     ),
+    Setting(
+        "mapperFileSizeBatchConsumeQueue",
+        "number",
+        13_800_000,
+        "Size of one file of a batch queue (queue.type=BatchCQ), bytes; a multiple of 46.",
+        at_least=46,
+        at_most=2**31 - 46,
+        not_built=_whole_batch_entries,
+    ),
+    Setting(
+        "enableConsumeQueueExt", "flag", False, "Write a unit in ext files (consumequeue_ext) for each queued message."
+    ),
+    Setting(
+        "mappedFileSizeConsumeQueueExt",
+        "number",
+        50_331_648,
+        "Size of one ext file, bytes.",
+        at_least=24,
+        at_most=2**31 - 1,
+    ),
+    Setting(
+        "enableLmq",
+        "flag",
+        False,
+        "Serve light queues (%LMQ% topics); their consumers' offsets are kept in lmqConsumerOffset.json.",
+    ),
+    Setting(
+        "enableMultiDispatch",
+        "flag",
+        False,
+        "List a message in the light queues that its INNER_MULTI_DISPATCH names; needs enableLmq.",
+    ),
+    Setting("maxLmqConsumeQueueNum", "number", 20_000, "Light queues there may be.", at_least=0),
     Setting(
         "flushIntervalCommitLog",
         "number",
@@ -189,9 +230,6 @@ SCHEMA: tuple[Setting, ...] = (
     *RETENTION,
     _not_built("transientStorePoolEnable", "the pool of off-heap write buffers"),
     _not_built("writeWithoutMmap", "writing the log without a mapping"),
-    _not_built("enableLmq", "the light queue"),
-    _not_built("enableMultiDispatch", "dispatch to light queues"),
-    _not_built("enableConsumeQueueExt", "the extended queue file"),
     _not_built("duplicationEnable", "duplication"),
     _not_built("enabledAppendPropCRC", "appending a check sum property"),
     _not_built("forceVerifyPropCRC", "recovery by the check sum property"),

@@ -32,9 +32,13 @@ from gantrymq.interfaces import (
 from gantrymq.model.queue import Queue
 from gantrymq.world import Lock
 from gantrymq.world.folders import make_durable_dirs
-from gantrymq_storage_mmap.appender import Appender, refused
+from gantrymq_storage_mmap.apart import ApartAppender, refused
+from gantrymq_storage_mmap.appender import Appender
+from gantrymq_storage_mmap.batch_get import BatchReader
+from gantrymq_storage_mmap.batch_queue import BatchQueue
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.disk_watch import DiskWatch
+from gantrymq_storage_mmap.extras import Extras
 from gantrymq_storage_mmap.flush import LogFlusher
 from gantrymq_storage_mmap.get import Reader
 from gantrymq_storage_mmap.index_folder import IndexPlace, LoadedIndex, load_index
@@ -45,6 +49,7 @@ from gantrymq_storage_mmap.log_cleaning import LogCleaner
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.log_folder import load_log_files
 from gantrymq_storage_mmap.log_scan import dispatch_entries, place_from, read_at
+from gantrymq_storage_mmap.log_writes import LogWrites
 from gantrymq_storage_mmap.options import read_options
 from gantrymq_storage_mmap.preallocation import Preallocation
 from gantrymq_storage_mmap.publisher import Publisher
@@ -57,7 +62,7 @@ from gantrymq_storage_mmap.read_ahead import ReadAhead
 from gantrymq_storage_mmap.recovery import Recovery
 from gantrymq_storage_mmap.retention import Retention
 from gantrymq_storage_mmap.retention_settings import check_quota, read_rules
-from gantrymq_storage_mmap.time_search import offset_at
+from gantrymq_storage_mmap.time_search import batch_offset_at, offset_at
 
 __all__ = ["MmapStore"]
 
@@ -96,17 +101,30 @@ class MmapStore:
         )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
         self._queues = QueueTable(
-            self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files)
+            self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files), options
         )
         self._publisher = Publisher(self._queues.tails)
-        self._appender = Appender(self._log, self._queues, self._publisher, self._clock.now_ms, self._max_body_bytes)
+        self._extras = Extras()
+        self._writes = LogWrites()
+        parts = (self._log, self._queues, self._publisher, self._writes)
+        apart = ApartAppender(*parts, self._extras, self._clock.now_ms, self._max_body_bytes, options)
+        self._appender = Appender(
+            *parts, self._clock.now_ms, self._max_body_bytes, self._extras, apart, options.ext_units
+        )
         self._flusher = LogFlusher(self._log, self._workers, self._clock, self._settings)
         self._queue_flusher = QueueFlusher(
-            self._queues, self._publisher, self._flusher, (self._files, self._workers, self._clock), options, self._tell
+            self._queues,
+            self._publisher,
+            self._extras,
+            self._flusher,
+            (self._files, self._workers, self._clock),
+            options,
+            self._tell,
         )
         lane = Lane(self._workers, COLD_READS)
         self._ahead = ReadAhead(self._log, lane, options, self._clock.monotonic)
         self._reader = Reader(self._log, lane, options, self._ahead, self._tell)
+        self._batch_reader = BatchReader(self._log, self._workers, options, self._reader.damaged)
         self._index = IndexWriter(
             (self._files, self._workers, self._clock),
             self._root,
@@ -123,7 +141,7 @@ class MmapStore:
         world, settings, tell = self._context.world, self._context.settings, self._tell
         log, queues = self._log, self._queues
         folders = (self._root, self._options.log_folder)
-        self._watch = DiskWatch(world, settings, folders, log, queues, self._appender, self._index.taken_bytes, tell)
+        self._watch = DiskWatch(world, settings, folders, log, queues, self._writes, self._index.taken_bytes, tell)
         log_cleaner = LogCleaner(self._files, self._workers, log, queues, self._durable_offset, self._queue_flusher)
         queue_cleaner = QueueCleaner(world, self._root, log, queues, self._context.reserve_ms, tell)
         self._retention = Retention(
@@ -181,13 +199,14 @@ class MmapStore:
         try:
             await self._retention.stop()
             await self._flusher.stop()
-            self._index.add(self._publisher.publish(self._log.end), self._log.end)
+            self.publish(self._log.end)
+            self._index.add((), self._log.end)
             await self._index.stop()
             await self._queue_flusher.stop()
             self._log.ahead.close()
-            while self._reader.reading or self._ahead.busy or self._log.ahead.busy:
+            while self._reader.reading or self._batch_reader.reading or self._ahead.busy or self._log.ahead.busy:
                 await self._clock.sleep(0.001)
-            if self._appender.refusal is None:
+            if self._writes.refusal is None:
                 await self._workers.run(save_queue_ends, self._files, self._root, self._queues)
                 self._files.remove(self._root / "abort")
                 self._files.sync_dir(self._root)
@@ -265,7 +284,7 @@ class MmapStore:
     def _close_files(self) -> None:
         self._log.close()
         self._index.close()
-        self._queues.queue_files.close()
+        self._queues.close()
 
     def _release_lock(self) -> None:
         if self._lock is not None:
@@ -281,7 +300,7 @@ class MmapStore:
             self._watch.hurry()
             return [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * len(messages)
         results = self._appender.append(messages)
-        if self._log.ahead.refusal is not None or self._appender.refusal is not None:
+        if self._log.ahead.refusal is not None or self._writes.refusal is not None:
             self._watch.hurry()
         return results
 
@@ -290,8 +309,11 @@ class MmapStore:
         return self._flusher.flushed(log_offset)
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
-        """Make visible what ends at or before *up_to*; see `Publisher.publish`."""
+        """Make visible what ends at or before *up_to*; see `Extras.publish` and `Publisher.publish`."""
+        self._extras.publish(up_to)
         entries = self._publisher.publish(up_to)
+        if self._options.light_queues and entries:  # a record's entry in a light queue follows that of its own queue
+            entries = [e for n, e in enumerate(entries) if not n or e.log_offset != entries[n - 1].log_offset]
         self._index.add(entries, self._publisher.published_offset)
         return entries
 
@@ -300,7 +322,10 @@ class MmapStore:
         full = self._watch.refusal()
         if full is not None and self._refusal is None and self._flusher.failure is None:
             return full.sentence
-        return self._refusal or self._appender.refusal or self._flusher.failure or self._queues.tails.refusal
+        return self._refusal or self._writes.refusal or self._flusher.failure or self._queue_refusal()
+
+    def _queue_refusal(self) -> str | None:
+        return self._queues.tails.refusal or self._extras.refusal
 
     def _refusal_cause(self) -> str:
         """A short name for what `refusal` says; empty while writes are taken."""
@@ -311,8 +336,8 @@ class MmapStore:
         if full is not None:
             return full.cause
         for cause, found in (
-            ("log_write_failed", self._appender.refusal),
-            ("queue_write_failed", self._queues.tails.refusal),
+            ("log_write_failed", self._writes.refusal),
+            ("queue_write_failed", self._queue_refusal()),
         ):
             if found is not None:
                 return cause
@@ -325,7 +350,10 @@ class MmapStore:
     ) -> GetResult | Awaitable[GetResult]:
         """Read from *queue_offset*; see `Reader.get`. An awaitable when the entries or the records are cold."""
         try:
-            return self._reader.get(self._queues.get(queue), queue_offset, limit, match)
+            found = self._queues.get(queue)
+            if isinstance(found, BatchQueue):
+                return self._batch_reader.get(found, queue_offset, limit, match)
+            return self._reader.get(found, queue_offset, limit, match)
         except OSError as error:
             raise self._unreadable(error) from error
 
@@ -355,6 +383,8 @@ class MmapStore:
         """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
         found = self._queues.get(queue)
         try:
+            if isinstance(found, BatchQueue):
+                return batch_offset_at(found, time_ms, edge)
             return offset_at(self._log, found, time_ms, edge) if found is not None else 0
         except OSError as error:
             raise self._unreadable(error) from error

@@ -9,10 +9,11 @@ import struct
 
 from gantrymq.interfaces import Edge
 from gantrymq.model.sys_flag import BORN_HOST_V6
+from gantrymq_storage_mmap.batch_queue import BatchQueue
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 
-__all__ = ["STORE_TIME_AT", "STORE_TIME_BYTES", "offset_at", "store_time_of"]
+__all__ = ["STORE_TIME_AT", "STORE_TIME_BYTES", "batch_offset_at", "offset_at", "store_time_of"]
 
 _SYS_FLAG_TO_TIME = struct.Struct(">i8x8xq")  # from byte 36; the born host in between has 8 bytes
 _SYS_FLAG_TO_TIME_V6 = struct.Struct(">i8x20xq")
@@ -37,6 +38,19 @@ def offset_at(log: CommitLog, queue: ConsumeQueue, time_ms: int, edge: Edge) -> 
     if edge is Edge.LOWER:
         return low
     return max(low - 1, queue.min_offset)
+
+
+def batch_offset_at(queue: BatchQueue, time_ms: int, edge: Edge) -> int:
+    """The same for a batch queue, whose entries hold their store times; the offset is that of a record's first message.
+
+    Where Java answers LOWER with the last batch although it is older, the answer here is the queue's end, as elsewhere.
+    """
+    if edge is Edge.LOWER:
+        number = queue.last_where(lambda entry: entry.store_timestamp < time_ms) + 1
+    else:
+        number = max(queue.last_where(lambda entry: entry.store_timestamp <= time_ms), queue.first)
+    entry = queue.entry(number) if number < queue.end else None
+    return entry.base_offset if entry is not None else queue.max_offset
 
 
 def _store_time(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int:

@@ -36,6 +36,17 @@ def test_the_pull_offsets_of_5_5_0_survive():
     assert read.to_json()["pullOffsetTable"] == {"T@G": {0: 30}}
 
 
+def test_light_groups_have_a_table_of_their_own():
+    table = {"%LMQ%q@%LMQ%g": {0: 4}, "%LMQ%q@G": {0: 5}, "T@%LMQ%g": {1: 6}}
+    offsets = ConsumerOffsetsFile(table, DataVersion(0, 0, 9), light=True)
+    written = offsets.to_json()
+    assert written["lmqOffsetTable"] == {"%LMQ%q@%LMQ%g": 4}
+    assert written["offsetTable"] == {"%LMQ%q@G": {0: 5}, "T@%LMQ%g": {1: 6}}
+    assert ConsumerOffsetsFile.from_json(loads(pretty(written)), light=True) == offsets
+    with pytest.raises(FormatError, match="lmqOffsetTable of q@g holds 'x'"):
+        ConsumerOffsetsFile.from_json({"lmqOffsetTable": {"q@g": "x"}}, light=True)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -11,6 +11,7 @@ from pathlib import Path
 from gantrymq import __version__
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.placing import serves_light_queues
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.broker.wire.disk_figures import disk_figures
@@ -55,6 +56,7 @@ class RuntimeRequests:
         self._held = held
         self._offsets = offsets
         self._settings = settings
+        self._light = serves_light_queues(settings)
         self._started_ms = started_ms
 
     def handlers(self) -> dict[int, Handler]:
@@ -70,7 +72,8 @@ class RuntimeRequests:
 
     def all_offsets(self, asked: Command, connection: Connection) -> Command:
         """43: every committed offset, as consumerOffset.json holds them."""
-        return with_json(asked, ConsumerOffsetsFile(self._offsets.table, self._offsets.version).to_json())
+        file = ConsumerOffsetsFile(self._offsets.table, self._offsets.version, light=self._light)
+        return with_json(asked, file.to_json())
 
     def table(self) -> dict[str, str]:
         """The figures themselves."""

@@ -125,7 +125,7 @@ class SendRequests:
         if asked.is_oneway:
             return
         self._answered[connection] = None
-        if error is None and len(results) == 1 and results[0].status is PutStatus.OK:
+        if error is None and len(results) == 1 and results[0].status is PutStatus.OK and prepared.batch_id is None:
             result = results[0]
             connection.reply(
                 asked,
@@ -162,6 +162,7 @@ class SendRequests:
         ext = {
             "queueId": str(prepared.queue_id),
             **({} if prepared.unique_id is None else {"transactionId": prepared.unique_id}),
+            **({} if prepared.batch_id is None else {"batchUniqId": prepared.batch_id}),
             "msgId": ",".join(self._offset_id(result.log_offset) for result in results),
             **self._region_ext(),
             "queueOffset": str(first.queue_offset),

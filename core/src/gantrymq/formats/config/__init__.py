@@ -8,7 +8,7 @@
 What a newer or older RocketMQ wrote and we do not understand is kept and written back.
 """
 
-from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, ConsumerOffsetsFile
+from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS, ConsumerOffsetsFile
 from gantrymq.formats.config.groups import GROUPS, GroupsFile
 from gantrymq.formats.config.manager_file import backup_of, broken_of, load, save
 from gantrymq.formats.config.pretty import pretty
@@ -17,6 +17,7 @@ from gantrymq.formats.config.topics import TOPICS, TopicsFile
 __all__ = [
     "CONSUMER_OFFSETS",
     "GROUPS",
+    "LIGHT_CONSUMER_OFFSETS",
     "TOPICS",
     "ConsumerOffsetsFile",
     "GroupsFile",

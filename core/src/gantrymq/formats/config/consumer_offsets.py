@@ -4,9 +4,13 @@
     5.3.3   + dataVersion, + groupTopicMap {group -> [topics]}, derived from the table and ignored when read
     5.5.0   + pullOffsetTable, of the table's form; kept as it is
 
+With ``enableLmq`` a broker keeps lmqConsumerOffset.json instead. It has lmqOffsetTable {"topic@group" -> next offset}
+besides, for the groups of light queues (``%LMQ%``), whose topics have queue 0 and no other.
+
 A broadcasting group's smallest offset stands under "topic@group@broadcast".
 
-Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java, BroadcastOffsetManager.java.
+Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java, LmqConsumerOffsetManager.java,
+BroadcastOffsetManager.java.
 """
 
 from __future__ import annotations
@@ -18,10 +22,13 @@ import attrs
 
 from gantrymq.formats.config.members import as_number, as_object, data_version, in_order, table, unknown
 from gantrymq.model.data_version import DataVersion
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light
 from gantrymq.model.property_order import java_map_order
 
 CONSUMER_OFFSETS = "consumerOffset.json"
+LIGHT_CONSUMER_OFFSETS = "lmqConsumerOffset.json"
 
+_LIGHT_MEMBER = "lmqOffsetTable"
 _MEMBERS = ("dataVersion", "groupTopicMap", "offsetTable")
 _JAVA_BUCKETS = 16  # an empty HashMap, HashSet or ConcurrentHashMap
 
@@ -33,17 +40,23 @@ class ConsumerOffsetsFile:
     offsets: dict[str, dict[int, int]] = attrs.field(factory=dict)  # "topic@group" -> queue id -> queue offset
     version: DataVersion = attrs.field(factory=DataVersion)
     kept: dict[str, Any] = attrs.field(factory=dict)  # members of the file that we do not know
+    light: bool = False  # lmqConsumerOffset.json: the offsets of light groups stand in a table of their own
 
     @classmethod
-    def from_json(cls, members: Mapping[Any, Any]) -> ConsumerOffsetsFile:
-        """Read what `manager_file.load` returned.
+    def from_json(cls, members: Mapping[Any, Any], *, light: bool = False) -> ConsumerOffsetsFile:
+        """Read what `manager_file.load` returned; with *light* the file is lmqConsumerOffset.json.
 
         Raises:
             FormatError: a member has the wrong type; says which.
         """
-        found = cls(version=data_version(members, CONSUMER_OFFSETS), kept=unknown(members, _MEMBERS))
-        for key, queues in table(members, "offsetTable", CONSUMER_OFFSETS).items():
-            where = f"{CONSUMER_OFFSETS}: offsetTable of {key}"
+        name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
+        known = (*_MEMBERS, _LIGHT_MEMBER) if light else _MEMBERS
+        found = cls(version=data_version(members, name), kept=unknown(members, known), light=light)
+        if light:
+            for key, queue_offset in table(members, _LIGHT_MEMBER, name).items():
+                found.offsets[key] = {LIGHT_QUEUE_ID: as_number(queue_offset, f"{name}: {_LIGHT_MEMBER} of {key}")}
+        for key, queues in table(members, "offsetTable", name).items():
+            where = f"{name}: offsetTable of {key}"
             found.offsets[key] = {
                 as_number(queue_id, where): as_number(queue_offset, f"{where}, queue {queue_id}")
                 for queue_id, queue_offset in as_object(queues, where).items()
@@ -52,12 +65,18 @@ class ConsumerOffsetsFile:
 
     def to_json(self) -> dict[str, Any]:
         """The members 5.3.3 writes, and those that are kept."""
-        known = {
-            "dataVersion": self.version.to_json(),
-            "groupTopicMap": topics_by_group(self.offsets),
-            "offsetTable": self.offsets,
-        }
+        offsets = self.offsets
+        known: dict[str, Any] = {"dataVersion": self.version.to_json()}
+        if self.light:
+            of_light = {key: queues[LIGHT_QUEUE_ID] for key, queues in offsets.items() if _is_light(key, queues)}
+            offsets = {key: queues for key, queues in offsets.items() if key not in of_light}
+            known[_LIGHT_MEMBER] = of_light
+        known |= {"groupTopicMap": topics_by_group(offsets), "offsetTable": offsets}
         return in_order(known, self.kept)
+
+
+def _is_light(key: str, queues: Mapping[int, int]) -> bool:
+    return is_light(key.rpartition("@")[2]) and queues.keys() == {LIGHT_QUEUE_ID}
 
 
 def topics_by_group(keys: Iterable[str]) -> dict[str, list[str]]:

@@ -1,0 +1,75 @@
+"""Which queues list a message besides its own."""
+
+import pytest
+
+from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.placing import Placer, serves_light_queues
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.broker.topics import TopicTable
+from gantrymq.config import Setting, Settings
+from gantrymq.errors import InvalidParameter, MessageIllegal
+from gantrymq.interfaces import Placing, StoreMessage
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.topic import TopicConfig
+
+KEYS = [Setting(key, "flag", False, "Of the store.") for key in ("enableLmq", "enableMultiDispatch")]
+PLAIN, BATCHES = TopicConfig("T"), TopicConfig("B", attributes={"queue.type": "BatchCQ"})
+ASKS = {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b"}
+
+
+def settings(light):
+    return Settings([*SCHEMA, *KEYS], {"enableLmq": light, "enableMultiDispatch": light})
+
+
+def placed(topic, own, light=True):
+    message = StoreMessage(topic.name, 0, b"x", b"")
+    Placer(settings(light)).place(message, topic, own)
+    return message.placing
+
+
+def test_only_what_needs_it_has_a_placing():
+    assert placed(PLAIN, {}) is None
+    assert placed(BATCHES, {}) == Placing(batch=1)
+    assert placed(PLAIN, ASKS) == Placing(light=("%LMQ%a", "%LMQ%b"))
+    assert placed(PLAIN, ASKS, light=False) is None
+    assert placed(TopicConfig("%RETRY%G"), ASKS) is None
+    assert placed(BATCHES, ASKS, light=False) == Placing(batch=1)
+
+
+def test_what_cannot_be_had_together_is_refused():
+    for topic, own in ((BATCHES, ASKS), (PLAIN, {"INNER_NUM": "2"})):
+        with pytest.raises(MessageIllegal):
+            placed(topic, own)
+
+
+def test_a_store_without_the_keys_has_no_light_queues():
+    assert not serves_light_queues(Settings(SCHEMA))
+    assert not serves_light_queues(settings(False))
+    assert serves_light_queues(settings(True))
+
+
+def test_a_plugin_s_message_is_placed_like_a_client_s():
+    placer = Placer(settings(True))
+    text = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"
+    for topic, properties, placing in (
+        (PLAIN, text, Placing(light=("%LMQ%a",))),
+        (PLAIN, b"", None),
+        (BATCHES, b"", Placing(batch=1)),
+        (None, text, None),
+    ):
+        message = StoreMessage("T", 0, b"x", properties)
+        placer.place_of_plugin(message, topic)
+        assert message.placing == placing
+
+
+def test_light_topics_and_groups_are_there_without_being_kept():
+    topics, groups = TopicTable(settings(True), lambda: 1), GroupTable(settings(True), lambda: 1)
+    topic = topics.get("%LMQ%a")
+    assert (topic.read_queues, topic.write_queues, topic.perm) == (1, 1, 6)
+    assert topics.for_send("%LMQ%a", "TBW102", 4, unit=False, peer="p") == topic
+    assert groups.find("%LMQ%g") == groups.known("%LMQ%g") == GroupConfig("%LMQ%g")
+    assert (dict(topics.view), dict(groups.view)) == ({}, {})
+    with pytest.raises(InvalidParameter, match="light queue"):
+        topics.update(TopicConfig("%LMQ%a"), {})
+    off = TopicTable(settings(False), lambda: 1), GroupTable(settings(False), lambda: 1)
+    assert (off[0].get("%LMQ%a"), off[1].known("%LMQ%g")) == (None, None)

@@ -1,0 +1,28 @@
+"""Messages for batch queues and light queues."""
+
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
+from gantrymq.interfaces import Placing
+from gantrymq.model.property_order import ordered_text
+from gantrymq.testing.store_contract_bench import message
+
+LIGHT = {"enableLmq": True, "enableMultiDispatch": True}
+EXT = {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 128}
+
+
+def inner(*bodies, topic="B", queue_id=0, **more):
+    """An inner batch of *bodies*, as the broker hands it to a store."""
+    body = encode_batch(BatchEntry(0, each, b"") for each in bodies)
+    text = ordered_text({"UNIQ_KEY": "ID", "INNER_NUM": str(len(bodies))})
+    placing = Placing(batch=len(bodies))
+    return message(topic, queue_id, body, properties=text, sys_flag=0xC0, placing=placing, **more)
+
+
+def alone(body=b"alone", topic="B", queue_id=0, **more):
+    """One message for a batch queue."""
+    return message(topic, queue_id, body, placing=Placing(batch=1), **more)
+
+
+def fanned(*names, topic="T", body=b"fanned", tag="", **more):
+    """A message that names light queues."""
+    own = {"INNER_MULTI_DISPATCH": ",".join(names), **({"TAGS": tag} if tag else {})}
+    return message(topic, 0, body, tag, properties=ordered_text(own), placing=Placing(light=names), **more)

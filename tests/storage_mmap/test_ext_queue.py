@@ -1,0 +1,174 @@
+import shutil
+
+import pytest
+from apart_messages import EXT, LIGHT, alone, fanned
+
+from gantrymq.errors import StoreLayoutError
+from gantrymq.formats.ext_unit import END_OF_UNITS, ExtUnit, ext_address, iter_ext_units, pack_ext_unit
+from gantrymq.formats.queue_entry import ENTRY, is_ext_address
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import GetLimit
+from gantrymq.model.queue import Queue
+from gantrymq.testing.store_contract_bench import START_MS, OnlyTags, message, records_of
+
+QUEUE = Queue("T", 0)
+TAGS = ["A", "B", "", "A", "C", "A", "B", "A"]
+
+
+class Asked:
+    """Takes one tag and keeps what it was asked with."""
+
+    accepts_all = needs_message = False
+
+    def __init__(self, tag):
+        self.code = tags_code(tag)
+        self.asked = []
+
+    def match_entry(self, code, ext):
+        self.asked.append((code, ext))
+        return code == self.code
+
+
+def ext_file(rig, start=0, topic="T"):
+    return rig.root / "consumequeue_ext" / topic / "0" / f"{start:020d}"
+
+
+async def fill(bench):
+    for tag in TAGS:
+        await bench.add(message(tag=tag))
+        bench.clock.now += 1
+
+
+def entries(rig):
+    return [entry for entry in ENTRY.iter_unpack(rig.queue().read_bytes()) if entry[1]]
+
+
+def test_each_message_gets_a_unit_and_files_roll_as_java_s_do(rig):
+    rig.run(fill, **EXT)
+    units = [ExtUnit(tags_code(tag), START_MS + n) for n, tag in enumerate(TAGS)]
+    packed = b"".join(map(pack_ext_unit, units[:6]))
+    assert ext_file(rig).read_bytes() == packed + END_OF_UNITS + bytes(128 - 122)
+    assert [unit for _, unit in iter_ext_units(ext_file(rig, 128).read_bytes())] == units[6:]
+    addresses = [ext_address(at) for at in (0, 20, 40, 60, 80, 100, 128, 148)]
+    assert [entry[2] for entry in entries(rig)] == addresses
+
+
+@pytest.mark.parametrize("settings", [EXT, EXT | {"enableConsumeQueueExt": False}, EXT | {"hotReadWindow": 0}])
+@pytest.mark.parametrize("again", [False, True])
+def test_filters_are_asked_with_the_real_code_and_the_unit(rig, settings, again):
+    async def case(bench):
+        await fill(bench)
+        if again:
+            await bench.restart()
+        match = Asked("A")
+        found = await bench.read_all(QUEUE, match=match)
+        assert [record.queue_offset for record in found] == [0, 3, 5, 7]
+        expected = [tags_code(tag) for tag in TAGS]
+        # What turns out to be on the disk only is asked for again there.
+        assert [code for code, _ in match.asked] in (expected, expected * 2)
+        if settings["enableConsumeQueueExt"]:
+            assert [ext for _, ext in match.asked[:8]] == [ExtUnit(c, START_MS + n) for n, c in enumerate(expected)]
+        by_message = await bench.read_all(QUEUE, match=OnlyTags("C", needs_message=True))
+        assert [record.queue_offset for record in by_message] == [4]
+
+    rig.run(case, **settings)
+
+
+def test_units_are_written_while_the_setting_is_on_and_read_always(rig):
+    off = EXT | {"enableConsumeQueueExt": False}
+
+    async def add(bench):
+        await bench.add(message(tag="A"), message(tag="B"))
+
+    for settings in (EXT, off, EXT, off):
+        rig.run(add, **settings)
+    assert [is_ext_address(code) for _, _, code in entries(rig)] == [True, True, False, False] * 2
+
+    async def look(bench):
+        assert bench.report.clean
+        assert len(await bench.read_all(QUEUE, match=Asked("A"))) == 4
+
+    rig.run(look, **off)
+    rig.run(look, **EXT)
+
+
+def test_an_entry_without_its_unit_passes_the_first_stage(rig):
+    rig.run(fill, **EXT)
+    rig.patch(ext_file(rig), 0, bytes(40))
+
+    async def look(bench):
+        found = records_of(await bench.get(QUEUE, 0, GetLimit(), Asked("C")))
+        assert [record.queue_offset for record in found] == [0, 1, 4]
+
+    rig.run(look, **EXT)
+
+
+@pytest.mark.parametrize("part", ["consumequeue", "consumequeue_ext"])
+def test_after_a_crash_queue_and_units_belong_together_again(rig, part):
+    async def fill_and_write(bench):
+        await fill(bench)
+        rig.write_queues(bench)
+
+    rig.kill(fill_and_write, **EXT)
+    before = ext_file(rig).read_bytes(), rig.queue().read_bytes()
+    shutil.rmtree(rig.root / part)
+
+    async def look(bench):
+        match = Asked("A")
+        assert [record.queue_offset for record in await bench.read_all(QUEUE, match=match)] == [0, 3, 5, 7]
+        assert [code for code, _ in match.asked] == [tags_code(tag) for tag in TAGS]
+        await bench.add(message(tag="A"))
+        assert len(await bench.read_all(QUEUE, match=Asked("A"))) == 5
+
+    rig.run(look, **EXT)
+    if part == "consumequeue":
+        assert (ext_file(rig).read_bytes(), rig.queue().read_bytes()[:160]) == (before[0], before[1][:160])
+    else:
+        assert [is_ext_address(code) for _, _, code in entries(rig)] == [False] * 8 + [True]
+
+
+def test_units_behind_the_last_entry_are_cut_off_and_kept(rig):
+    rig.kill(fill, **EXT)
+    rig.patch(ext_file(rig, 128), 40, b"\x00\x14" + b"x" * 18)
+
+    async def look(bench):
+        assert any("consumequeue_ext/T/0" in kept for kept in bench.report.kept)
+
+    rig.run(look, **EXT)
+    assert ext_file(rig, 128).read_bytes()[40:] == bytes(88)
+
+
+def test_batch_queues_and_light_queues_have_no_units(rig):
+    async def case(bench):
+        await bench.add(alone(tag="A"), fanned("%LMQ%a", tag="A"))
+
+    rig.run(case, **EXT, **LIGHT)
+    assert sorted(path.name for path in (rig.root / "consumequeue_ext").iterdir()) == ["T"]
+    assert ENTRY.unpack_from(rig.queue("%LMQ%a").read_bytes())[2] == tags_code("A")
+
+
+def test_files_of_another_size_are_refused_with_the_setting_that_fits(rig):
+    rig.run(fill, **EXT)
+    with pytest.raises(StoreLayoutError, match="set mappedFileSizeConsumeQueueExt=128 for this store"):
+        rig.run(fill, **EXT | {"mappedFileSizeConsumeQueueExt": 256})
+
+
+def test_a_dropped_topic_takes_its_units_along(rig):
+    async def case(bench):
+        await fill(bench)
+        bench.store.drop("T")
+        assert not (rig.root / "consumequeue_ext" / "T").exists()
+        await bench.add(message(tag="B"))
+        assert [r.queue_offset for r in await bench.read_all(QUEUE, match=Asked("B"))] == [0]
+
+    rig.run(case, **EXT)
+
+
+def test_the_files_before_a_unit_are_those_that_end_before_it(rig):
+    async def case(bench):
+        await fill(bench)
+        ext = bench.store._queues.get(QUEUE).ext
+        assert ext.before(ext_address(0)) == ext.before(ext_address(100)) == []
+        assert ext.before(ext_address(128)) == ext.before(ext_address(148)) == [ext_file(rig)]
+
+    rig.run(case, **EXT)
