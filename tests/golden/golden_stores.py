@@ -45,14 +45,19 @@ SCENARIOS = (
     "v550",
 )
 
-# Parts of these stores that no part of this version reads, and what is not tested of them for that reason.
-LEFT_OUT = {
-    "innerbatch": "batchconsumequeue/: inner batches are stored in queues of a form of their own",
-    "sql": "consumequeue_ext/: queue entries hold the address of a unit there in place of the tags code; pulls work",
-    "lmq": "consumequeue/%LMQ%...: one record has entries in several queues; pulls of ordinary queues work",
+# Stores whose queues are more than one entry of 20 bytes a record; test_queue_extras compares them.
+EXTRAS = {
+    "innerbatch": "batchconsumequeue/: an entry of 46 bytes for each record, which may hold several messages",
+    "sql": "consumequeue_ext/: queue entries hold the address of a unit there in place of the tags code",
+    "lmq": "consumequeue/%LMQ%...: one record has entries in several queues",
 }
 
-SIZE_KEYS = {"mappedFileSizeCommitLog": 1073741824, "mappedFileSizeConsumeQueue": 6000000}
+SIZE_KEYS = {
+    "mappedFileSizeCommitLog": 1073741824,
+    "mappedFileSizeConsumeQueue": 6000000,
+    "mapperFileSizeBatchConsumeQueue": 13800000,
+    "mappedFileSizeConsumeQueueExt": 50331648,
+}
 
 
 def unpack(folder: Path) -> None:
@@ -127,10 +132,10 @@ class Scenario:
         """The sound records of the log."""
         return [place.check.record for place in self.log() if place.check.record is not None]
 
-    def queue_files(self) -> dict[Queue, list[Path]]:
-        """Files of every consume queue, oldest first."""
+    def queue_files(self, part: str = "consumequeue") -> dict[Queue, list[Path]]:
+        """Files of every queue below *part* of the store, oldest first."""
         found: dict[Queue, list[Path]] = {}
-        for path in sorted((self.store / "consumequeue").glob("*/*/*")):
+        for path in sorted((self.store / part).glob("*/*/*")):
             found.setdefault(Queue(path.parent.parent.name, int(path.parent.name)), []).append(path)
         return found
 

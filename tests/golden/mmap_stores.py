@@ -24,13 +24,18 @@ BROKER_KEYS = (
     Setting("flushDiskType", "text", "SYNC_FLUSH", "Declared by the broker."),
     Setting("storePathRootDir", "text", "", "Declared by the broker."),
 )
-# A file size, or a value that entries depend on: without them the store must not, or cannot, be opened.
+# A file size, or a value that entries depend on: without them the store must not, or cannot, be opened as it was.
 TAKEN_OVER = (
     "mappedFileSizeCommitLog",
     "mappedFileSizeConsumeQueue",
+    "mapperFileSizeBatchConsumeQueue",
+    "mappedFileSizeConsumeQueueExt",
     "messageDelayLevel",
     "maxHashSlotNum",
     "maxIndexNum",
+    "enableConsumeQueueExt",
+    "enableLmq",
+    "enableMultiDispatch",
 )
 
 
@@ -48,12 +53,12 @@ def schema() -> list[Setting]:
     return [*found.values(), *BROKER_KEYS]
 
 
-def make_store(scenario: Scenario, world: Any, more: Mapping[str, Any]) -> MessageStore:
-    """The store of *scenario*, with the settings its broker had and *more*."""
+def make_store(scenario: Scenario, world: Any, **settings: Any) -> MessageStore:
+    """The store of *scenario*, with the settings its broker had and *settings* over them."""
     stores = _Found()
     plugin.gantry_register_stores(stores)
-    settings = Settings(schema(), {key: scenario.conf[key] for key in TAKEN_OVER if key in scenario.conf} | dict(more))
-    store: MessageStore = stores["mmap"](StoreContext(world, scenario.store, settings))
+    values = {key: scenario.conf[key] for key in TAKEN_OVER if key in scenario.conf} | settings
+    store: MessageStore = stores["mmap"](StoreContext(world, scenario.store, Settings(schema(), values)))
     return store
 
 
@@ -64,7 +69,7 @@ def with_open_store(
 
     async def run() -> T:
         world = real_world()
-        store = make_store(scenario, world, settings)
+        store = make_store(scenario, world, **settings)
         try:
             report = await store.start()
             try:

@@ -55,7 +55,6 @@ NOT_BUILT = (
     Named(1, "SET_MESSAGE_REQUEST_MODE", "code", "pop", ours="1 *pop consumption is not built*"),
     Named(10, "CHECK_CLIENT_CONFIG", "code", "SQL92", ours="1 *by SQL92; no plugin serves this type*"),
     Named(385, "PULL_MESSAGE", "*", "SQL92", scenario="sql", ours="1 *by SQL92; no plugin serves this type*"),
-    Named(1, "UPDATE_AND_CREATE_TOPIC", "code", "inner batches", ours="1 *queue.type=BatchCQ is not built*"),
     Named(1, "GET_BROKER_EPOCH_CACHE", "code", "the controller, which Java refuses here too (1)", ours="3 *not built*"),
     Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not built*"),
     Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not built*"),
@@ -82,9 +81,9 @@ FOLLOWS = (
     Named(
         1, "GET_BROKER_HA_STATUS", "json.masterCommitLogMaxOffset", "messages refused above are missing", scenario="ha"
     ),
-    Named(211, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="[cdhlpv]*"),
+    Named(196, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="[cdhlpv]*"),
     Named(12, "SEND_BATCH_MESSAGE", "ext.msgId", SHIFTED, scenario="v497"),
-    Named(237, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="[cdhlpv]*"),
+    Named(222, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="[cdhlpv]*"),
     Named(2, "GET_ALL_TOPIC_CONFIG", "*.rmq_sys_wheel_timer", "timers are not built, so their topic is not made"),
     Named(2, "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", "*.topicList", "timers are not built, so their topic is not made"),
     Named(
@@ -98,7 +97,6 @@ FOLLOWS = (
     ),
 )
 
-INNER = "a topic with queues of batches was refused above, so each entry became a message of its own"
 OLD = "4.9.7 sends less than 5.3.3, whose answers ours are"
 OLD_RECORD = "4.9.7 stores fewer properties than 5.3.3, whose records ours are"
 FIGURE = "a figure of a part that is not here: timers, schedules, direct memory"
@@ -107,14 +105,8 @@ SIDE_BY_SIDE = "what comes together is served side by side in Java, in the order
 
 # What stays different.
 DIFFERENT = (
-    Named(12, "SEND_BATCH_MESSAGE", "ext.batchUniqId", INNER, scenario="innerbatch"),
-    Named(11, "SEND_BATCH_MESSAGE", "ext.msgId", INNER, scenario="innerbatch"),
-    Named(1, "SEND_MESSAGE_V2", "ext.msgId", INNER, scenario="innerbatch"),
-    Named(1, "PULL_MESSAGE", "ext.nextBeginOffset", INNER, scenario="innerbatch"),
-    Named(3, "PULL_MESSAGE", "records", INNER, scenario="innerbatch"),
-    Named(12, "PULL_MESSAGE", "*.INNER_MULTI_QUEUE_OFFSET", "light queues are not built", scenario="lmq"),
     Named(30, "PULL_MESSAGE", "*.__CRC32#", "a CRC of properties is not written", scenario="propcrc"),
-    Named(5, "UPDATE_AND_CREATE_TOPIC", "remark", "Java leaves a text there by mistake", java="not set *"),
+    Named(6, "UPDATE_AND_CREATE_TOPIC", "remark", "Java leaves a text there by mistake", java="not set *"),
     Named(6, "QUERY_TOPIC_CONSUME_BY_WHO", "json.groupList", "5.3.3 counts the topic's own name, which is no group"),
     Named(4, "GET_BROKER_RUNTIME_INFO", "*.msgGetTotalTodayNow", "pulls that ended late or were reset (see there)"),
     Named(5, "GET_BROKER_RUNTIME_INFO", "*.pullRequestsHeld", "a figure of ours", java="(absent)"),

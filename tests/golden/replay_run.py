@@ -27,9 +27,6 @@ SETTLE_S = 1e-6  # lets the broker see a request before the next one leaves
 
 # Settings of the recorded brokers that name what is not built here; they are left out.
 SETTINGS_LEFT_OUT = {
-    "enableConsumeQueueExt",
-    "enableLmq",
-    "enableMultiDispatch",
     "enabledAppendPropCRC",
     "slaveReadEnable",
 }

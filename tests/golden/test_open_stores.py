@@ -5,7 +5,7 @@ import hashlib
 import zlib
 
 import pytest
-from golden_stores import LEFT_OUT, SCENARIOS
+from golden_stores import EXTRAS, SCENARIOS
 from mmap_stores import contents, read_queue, with_open_store
 
 from gantrymq.formats.checkpoint import decode_checkpoint
@@ -16,6 +16,7 @@ from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_MAS
 
 CLEAN = [name for name in SCENARIOS if name not in ("crash/killed", "crash/torn")]
 BY_CONSUMER = ("MIN_OFFSET", "MAX_OFFSET")  # properties that a consumer adds; a message sent back is stored with them
+PARTS = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue")
 NO_PULL = ("mqadmin", "ha/slave")  # no consumer read these
 
 
@@ -35,7 +36,7 @@ def entries_on_disk(scenario, queue):
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_store_that_java_closed_opens_cleanly_and_stays_as_it_was(golden_copy, name):
     scenario = golden_copy(name)
-    before = {part: contents(scenario.store / part) for part in ("commitlog", "consumequeue")}
+    before = {part: contents(scenario.store / part) for part in PARTS}
     said = [line for line in scenario.records if line["kind"] == "record"]
 
     async def look(store, report):
@@ -79,7 +80,7 @@ def test_an_open_store_yields_exactly_the_records(golden_copy, name):
     with_open_store(scenario, look)
 
 
-@pytest.mark.parametrize("name", [name for name in CLEAN if name not in LEFT_OUT])
+@pytest.mark.parametrize("name", [name for name in CLEAN if name not in EXTRAS])
 def test_queues_have_the_bounds_and_entries_that_their_files_have(golden_copy, name):
     scenario = golden_copy(name)
     on_disk = {queue: entries_on_disk(scenario, queue) for queue in scenario.queue_files()}

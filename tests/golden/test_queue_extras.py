@@ -1,21 +1,22 @@
 """Ext files, batch queues and light queues of the golden stores against their logs, byte for byte."""
 
+import shutil
+from inspect import isawaitable
+
+import pytest
+from mmap_stores import contents, read_queue, with_open_store
+
+from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.batch_entry import BATCH_ENTRY, BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
 from gantrymq.formats.ext_unit import END_OF_UNITS, TAIL_BYTES, ext_address, iter_ext_units, pack_ext_unit
 from gantrymq.formats.queue_entry import ENTRY
+from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import Edge, GetLimit
 from gantrymq.model import properties as props
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
-
-
-def by_queue(scenario, part):
-    """Files of every queue below *part* of the store, oldest first."""
-    found = {}
-    for path in sorted((scenario.store / part).glob("*/*/*")):
-        found.setdefault(Queue(path.parent.parent.name, int(path.parent.name)), []).append(path)
-    return found
 
 
 def test_every_batch_queue_entry_says_what_the_log_says(golden):
@@ -32,7 +33,7 @@ def test_every_batch_queue_entry_says_what_the_log_says(golden):
         expected.setdefault(Queue(record.topic, record.queue_id), []).append(
             pack_batch_entry(record.log_offset, record.total_size, code, record.store_timestamp, base, count)
         )
-    for queue, paths in by_queue(scenario, "batchconsumequeue").items():
+    for queue, paths in scenario.queue_files("batchconsumequeue").items():
         data = b"".join(path.read_bytes() for path in paths)
         assert len(data) == file_bytes * len(paths)
         entries = [read_batch_entry(data, index) for index in range(len(data) // BATCH_ENTRY_BYTES)]
@@ -51,7 +52,7 @@ def test_every_ext_unit_says_what_the_log_says(golden):
         queue = Queue(record.topic, record.queue_id)
         said = (record.total_size, tags_code(record.properties.get(props.TAGS)), record.store_timestamp)
         expected.setdefault(queue, {})[record.log_offset] = said
-    ext_files = by_queue(scenario, "consumequeue_ext")
+    ext_files = scenario.queue_files("consumequeue_ext")
     assert ext_files.keys() == expected.keys()
     assert all(len(paths) > 1 for paths in ext_files.values())
     for queue, paths in ext_files.items():
@@ -100,3 +101,147 @@ def test_every_light_queue_holds_what_the_records_promise(golden):
         data = b"".join(path.read_bytes() for path in paths)
         entries = b"".join(expected[queue.topic])
         assert data == entries + bytes(len(data) - len(entries))
+
+
+PARTS = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
+
+
+def queue_bytes(scenario):
+    """Path to content, of every file that a queue has."""
+    return {part: contents(scenario.store / part) for part in PARTS}
+
+
+async def everything(store, report):
+    """The report, and for every queue its bounds and the log offsets of its records."""
+    queues = store.queues()
+    found = {queue: [record.log_offset for record in await read_queue(store, queue)] for queue in queues}
+    return report, {queue: store.bounds(queue) for queue in queues}, found
+
+
+@pytest.mark.parametrize(
+    ("name", "removed", "crashed"),
+    [
+        ("innerbatch", ["batchconsumequeue"], False),
+        ("innerbatch", ["batchconsumequeue"], True),
+        ("innerbatch", ["batchconsumequeue", "config"], False),
+        ("innerbatch", ["batchconsumequeue/GoldenInner/0"], True),
+        ("lmq", ["consumequeue"], False),
+        ("lmq", ["consumequeue"], True),
+        ("lmq", ["consumequeue/%LMQ%q2"], True),
+        ("sql", ["consumequeue"], False),
+        ("sql", ["consumequeue"], True),
+        ("sql", ["consumequeue/GoldenSql/1"], True),
+    ],
+)
+def test_queues_that_were_removed_are_rebuilt_byte_for_byte(golden, golden_copy, name, removed, crashed):
+    scenario = golden_copy(name)
+    _, bounds, offsets = with_open_store(golden_copy(name), everything)
+    for part in removed:
+        shutil.rmtree(scenario.store / part)
+    if crashed:
+        (scenario.store / "abort").write_bytes(b"")
+    report, rebuilt_bounds, rebuilt_offsets = with_open_store(scenario, everything)
+    assert (report.cut_bytes, report.kept) == (0, ())
+    assert report.entries_rebuilt > 0
+    assert (rebuilt_bounds, rebuilt_offsets) == (bounds, offsets)
+    assert queue_bytes(scenario) == queue_bytes(golden(name))
+
+
+def test_ext_units_without_their_files_are_made_anew_without_bits(golden, golden_copy):
+    scenario = golden_copy("sql")
+    codes = {record.log_offset: tags_code(record.properties.get(props.TAGS)) for record in scenario.log_records()}
+    shutil.rmtree(scenario.store / "consumequeue")
+    shutil.rmtree(scenario.store / "consumequeue_ext")
+    with_open_store(scenario, everything)
+    for queue, paths in scenario.queue_files().items():
+        units = {}
+        for path in scenario.queue_files("consumequeue_ext")[queue]:
+            units |= {ext_address(int(path.name) + at): unit for at, unit in iter_ext_units(path.read_bytes())}
+        entries = [entry for entry in ENTRY.iter_unpack(b"".join(path.read_bytes() for path in paths)) if entry[1]]
+        assert [entry[2] for entry in entries] == list(units)
+        assert [unit.tags_code for unit in units.values()] == [codes[entry[0]] for entry in entries]
+        assert {unit.bits for unit in units.values()} == {b""}
+
+
+class Tagged:
+    """A filter that takes one tags code and keeps what it was asked."""
+
+    accepts_all = needs_message = False
+
+    def __init__(self, code):
+        self.code = code
+        self.asked = []
+
+    def match_entry(self, code, ext):
+        self.asked.append((code, ext))
+        return code == self.code
+
+
+@pytest.mark.parametrize("written", ["true", "false"])
+@pytest.mark.parametrize("window", ["0", "1000000000"])
+def test_filters_get_the_tags_code_and_the_unit_of_each_entry(golden_copy, written, window):
+    scenario = golden_copy("sql")
+    code = tags_code("TagA")
+    queue = Queue("GoldenSql", 0)
+    units = {
+        (unit.tags_code, unit.store_timestamp, unit.bits)
+        for path in scenario.queue_files("consumequeue_ext")[queue]
+        for _, unit in iter_ext_units(path.read_bytes())
+    }
+    wanted = [
+        record.log_offset
+        for record in scenario.log_records()
+        if record.queue_id == 0 and record.properties.get(props.TAGS) == "TagA"
+    ]
+
+    async def look(store, report):
+        match, found, offset = Tagged(code), [], 0
+        while offset < store.bounds(queue).max_offset:
+            result = store.get(queue, offset, GetLimit(), match)
+            result = await result if isawaitable(result) else result
+            found += [record.log_offset for buffer in result.buffers for record in iter_records(buffer)]
+            offset = result.next_offset
+        assert found == wanted
+        assert {tuple(ext) for _, ext in match.asked} == units
+        assert all(asked == ext.tags_code for asked, ext in match.asked)
+
+    with_open_store(scenario, look, enableConsumeQueueExt=written, hotReadWindow=window)
+
+
+def test_each_offset_of_an_inner_batch_is_served_with_its_record(golden_copy):
+    scenario = golden_copy("innerbatch")
+    covering = {}
+    for record in scenario.log_records():
+        count = len(decode_batch(record.body)) if record.sys_flag & INNER_BATCH else 1
+        for offset in range(record.queue_offset, record.queue_offset + count):
+            covering[record.queue_id, offset] = (record.log_offset, record.queue_offset + count)
+    received = {(line["queueId"], line["queueOffset"]) for line in scenario.received("pull")}
+    assert received == covering.keys()
+
+    async def look(store, report):
+        for (queue_id, offset), (log_offset, end) in covering.items():
+            result = store.get(Queue("GoldenInner", queue_id), offset, GetLimit(1), None)
+            result = await result if isawaitable(result) else result
+            (record,) = [record for buffer in result.buffers for record in iter_records(buffer)]
+            assert (record.log_offset, result.next_offset) == (log_offset, end)
+            assert result.count == end - record.queue_offset
+
+    with_open_store(scenario, look)
+    with_open_store(scenario, look, hotReadWindow="0")
+
+
+def test_offsets_by_time_find_the_batch_that_was_stored_then(golden_copy):
+    scenario = golden_copy("innerbatch")
+    records = [record for record in scenario.log_records() if record.queue_id == 0]
+
+    async def look(store, report):
+        queue = Queue("GoldenInner", 0)
+        for record in records:
+            for edge in Edge:
+                assert store.offset_at(queue, record.store_timestamp, edge) == record.queue_offset
+        assert store.offset_at(queue, 0, Edge.LOWER) == store.offset_at(queue, 0, Edge.UPPER) == 0
+        late = records[-1].store_timestamp + 1
+        assert store.offset_at(queue, late, Edge.LOWER) == store.bounds(queue).max_offset
+        assert store.offset_at(queue, late, Edge.UPPER) == records[-1].queue_offset
+
+    with_open_store(scenario, look)

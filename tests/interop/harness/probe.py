@@ -43,7 +43,7 @@ def wait_for_route(namesrv: str, topic: str = "TBW102", deadline_s: float = ROUT
     return wait_until(look, f"route of {topic} at {namesrv}", deadline_s) or ""
 
 
-def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6) -> None:
+def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attributes: str = "") -> None:
     """Make *topic* on every master that the name server knows, and wait for its route."""
     for broker in set(re.findall(r'"?0"?:"([^"]+)"', wait_for_route(namesrv))):
         header, _ = request(
@@ -58,6 +58,7 @@ def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6) -> No
                 "topicFilterType": "SINGLE_TAG",
                 "topicSysFlag": "0",
                 "order": "false",
+                **({"attributes": attributes} if attributes else {}),
             },
         )
         if header["code"] != 0:

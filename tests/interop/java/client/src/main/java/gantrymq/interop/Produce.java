@@ -159,7 +159,10 @@ final class Produce {
                 String[] ids = result.getMsgId().split(",");
                 String[] offsetIds = result.getOffsetMsgId().split(",");
                 for (int i = 0; i < batch.size(); i++) {
-                    print(from + i, batch.get(i), result, ids[i], offsetIds[i], result.getQueueOffset() + i);
+                    // An inner batch is one record with one id.
+                    String id = ids[ids.length == 1 ? 0 : i];
+                    String offsetId = offsetIds[offsetIds.length == 1 ? 0 : i];
+                    print(from + i, batch.get(i), result, id, offsetId, result.getQueueOffset() + i);
                 }
             } catch (Exception e) {
                 for (int i = 0; i < batch.size(); i++) {
