@@ -30,7 +30,7 @@ def light(broker_with):
 
 
 @pytest.mark.parametrize(("properties", "sys_flag"), [("INNER_NUM\x013\x02", 0), ("", 128)])
-def test_bi109_a_single_message_that_claims_to_be_an_inner_batch(broker, row, properties, sys_flag):
+def test_bi116_a_single_message_that_claims_to_be_an_inner_batch(broker, row, properties, sys_flag):
     with broker.peer() as peer:
         assert peer.create_topic("Batches", attributes="+queue.type=BatchCQ").code == 0
         answer = peer.send("Batches", b"x", properties, f=sys_flag)
@@ -38,7 +38,7 @@ def test_bi109_a_single_message_that_claims_to_be_an_inner_batch(broker, row, pr
         assert peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "Batches", "queueId": 0}).ext["offset"] == "0"
 
 
-def test_bi110_a_kind_of_queue_that_a_topic_was_not_made_with(broker, row):
+def test_bi117_a_kind_of_queue_that_a_topic_was_not_made_with(broker, row):
     with broker.peer() as peer:
         for topic, made, asked in (("Plain", "", "BatchCQ"), ("Batches2", "+queue.type=BatchCQ", "SimpleCQ")):
             assert peer.create_topic(topic, attributes=made).code == 0
@@ -48,14 +48,14 @@ def test_bi110_a_kind_of_queue_that_a_topic_was_not_made_with(broker, row):
 
 
 @pytest.mark.parametrize("where", ["envelope", "entry"])
-def test_bi111_light_queues_named_by_a_batch(light, row, where):
+def test_bi118_light_queues_named_by_a_batch(light, row, where):
     of_envelope, of_entry = (names("%LMQ%a"), "") if where == "envelope" else ("", names("%LMQ%a"))
     body = encode_batch([BatchEntry(0, b"x", of_entry.encode())])
     answer = light.ask(RequestCode.SEND_BATCH_MESSAGE, {**HEAD, "i": of_envelope}, body)
     row.check(answer.remark, answer.code, topic="T")
 
 
-def test_bi112_light_queues_named_by_a_message_for_batch_queues(light, row):
+def test_bi119_light_queues_named_by_a_message_for_batch_queues(light, row):
     assert light.create_topic("Batches", attributes="+queue.type=BatchCQ").code == 0
     answer = light.send("Batches", b"x", names("%LMQ%a"))
     row.check(answer.remark, answer.code, topic="Batches")
@@ -65,27 +65,27 @@ def test_bi112_light_queues_named_by_a_message_for_batch_queues(light, row):
     ("name", "why"),
     [("q", "its name lacks %LMQ% in front"), ("%LMQ%a/b", "the topic '%LMQ%a/b' is not usable as a folder's name")],
 )
-def test_bi113_a_name_that_is_no_light_queue_s(broker_with, row, name, why):
+def test_bi120_a_name_that_is_no_light_queue_s(broker_with, row, name, why):
     with broker_with(**LIGHT).peer() as peer:
         answer = peer.send("T", b"x", names(name))
         row.check(answer.remark, answer.code, name=repr(name), why=why)
 
 
-def test_bi114_one_light_queue_too_many(light, row):
+def test_bi121_one_light_queue_too_many(light, row):
     answer = light.send("T", b"x", names("%LMQ%c"))
     row.check(answer.remark, answer.code, name="%LMQ%c", count=2, most=2)
 
 
-def test_bi115_dispatch_to_light_queues_without_light_queues(program, row, tmp_path):
+def test_bi122_dispatch_to_light_queues_without_light_queues(program, row, tmp_path):
     row.check(*program.refusal("--store", tmp_path / "store", "--set", "enableMultiDispatch=true"))
 
 
-def test_bi116_files_of_a_batch_queue_of_another_size(program, row, tmp_path):
+def test_bi123_files_of_a_batch_queue_of_another_size(program, row, tmp_path):
     file = make(tmp_path / "store" / "batchconsumequeue" / "T" / "0" / FIRST, 460)
     row.check(*program.refusal("--store", tmp_path / "store"), file=file, size=460, configured=13_800_000)
 
 
-def test_bi117_batch_queues_of_a_topic_that_is_no_longer_marked(program, row, tmp_path):
+def test_bi124_batch_queues_of_a_topic_that_is_no_longer_marked(program, row, tmp_path):
     store = tmp_path / "store"
     running = start_broker(store, mappedFileSizeCommitLog=4 * MIB)
     with running.peer() as peer:
