@@ -20,6 +20,7 @@ from gantrymq_storage_faults import Plan
 
 ROOM_BYTES = 20 * 4096
 SENDS = 400
+KEEP = {"cleanFileForciblyEnable": False, "diskSpaceWarningLevelRatio": 100}  # delete nothing, refuse at the last byte
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "without power"])
@@ -30,7 +31,7 @@ def test_what_was_acknowledged_before_between_and_after_is_there(starts: Starts,
 
     async def main(world: World) -> None:
         disk = start.disk(world.clock.now_ms)
-        life = Life(world, disk, start, Plan(seed=seed, room_bytes=ROOM_BYTES))
+        life = Life(world, disk, start, Plan(seed=seed, room_bytes=ROOM_BYTES), KEEP)
 
         async def fill(life: Life) -> None:
             day, rng = Day(life, ledger, seed), random.Random(seed)
@@ -52,7 +53,7 @@ def test_what_was_acknowledged_before_between_and_after_is_there(starts: Starts,
         assert not await life.run(fill)
         if power:
             life.files.power_cut()
-        after = Life(world, disk, start)
+        after = Life(world, disk, start, None, KEEP)
 
         async def look(life: Life) -> None:
             findings = await judge(life, ledger, {}, after.said)
