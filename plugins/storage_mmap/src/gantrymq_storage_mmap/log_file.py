@@ -5,6 +5,7 @@ Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
@@ -77,11 +78,22 @@ class LogFile:
 
     def prefetch(self, start: int, end: int) -> None:
         """Have bytes ``[start, end)`` of the log read into the page cache, in the background."""
-        self.file.prefetch(start - self.start, end - start)
+        self._advise(self.file.prefetch, start, end)
 
     def drop_cache(self, start: int, end: int) -> None:
         """Let the page cache forget bytes ``[start, end)`` of the log."""
-        self.file.drop_cache(start - self.start, end - start)
+        self._advise(self.file.drop_cache, start, end)
+
+    def _advise(self, call: Callable[[int, int], None], start: int, end: int) -> None:
+        """For any thread, as `pread`; a closed file needs no advice."""
+        with self._guard:
+            if self._closed:
+                return
+            self._readers += 1
+        try:
+            call(start - self.start, end - start)
+        finally:
+            self._read_done()
 
     def unmap(self) -> None:
         """Drop the mapping; slices that are still held keep the memory."""
