@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.blank import BLANK_BYTES
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.index import ENTRY as INDEX_ENTRY
 from gantrymq.formats.index import HEADER as INDEX_HEADER
 from gantrymq.formats.queue_entry import ENTRY_BYTES
@@ -20,8 +22,8 @@ SIZES = {
     "1. Commit log: the record": [HEAD_V4.size],
     "2. Commit log: the blank": [BLANK_BYTES],
     "3. Queue entry": [ENTRY_BYTES],
-    "4. Ext unit": [20],
-    "5. Batch entry": [46],
+    "4. Ext unit": [MIN_UNIT_BYTES],
+    "5. Batch entry": [BATCH_ENTRY_BYTES],
     "6. Index file": [INDEX_HEADER.size, INDEX_ENTRY.size],
     "7. Checkpoint": [8 * len(Checkpoint._fields)],
 }

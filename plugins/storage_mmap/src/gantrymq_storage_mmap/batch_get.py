@@ -18,9 +18,9 @@ from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
-from gantrymq.world import Workers
 from gantrymq_storage_mmap.batch_queue import BatchQueue
 from gantrymq_storage_mmap.commit_log import CommitLog
+from gantrymq_storage_mmap.lane import Lane
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.read_check import Damaged, sound_pieces
 from gantrymq_storage_mmap.selection import Selection
@@ -31,7 +31,7 @@ __all__ = ["BatchReader"]
 class BatchReader:
     """Serves gets from batch queues."""
 
-    def __init__(self, log: CommitLog, workers: Workers, options: Options, damaged: Damaged) -> None:
+    def __init__(self, log: CommitLog, workers: Lane, options: Options, damaged: Damaged) -> None:
         """*damaged* counts and tells the records that were refused."""
         self._damaged = damaged
         self._log = log

@@ -18,10 +18,10 @@ from gantrymq.formats.index import IndexHeader, overlaps, walk
 from gantrymq.formats.index_hash import index_hash, index_keys
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import QueryResult
-from gantrymq.world import Workers
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.index_file import IndexFile
 from gantrymq_storage_mmap.index_writer import IndexWriter
+from gantrymq_storage_mmap.lane import Lane
 
 __all__ = ["IndexReader", "read_cold"]
 
@@ -48,7 +48,7 @@ class _Found(NamedTuple):
 class IndexReader:
     """Answers queries from the files of a writer."""
 
-    def __init__(self, log: CommitLog, workers: Workers, writer: IndexWriter, most: int) -> None:
+    def __init__(self, log: CommitLog, workers: Lane, writer: IndexWriter, most: int) -> None:
         """*most*: messages of one answer (``maxMsgsNumBatch``)."""
         self._log = log
         self._workers = workers

@@ -124,7 +124,7 @@ class MmapStore:
         lane = Lane(self._workers, COLD_READS)
         self._ahead = ReadAhead(self._log, lane, options, self._clock.monotonic)
         self._reader = Reader(self._log, lane, options, self._ahead, self._tell)
-        self._batch_reader = BatchReader(self._log, self._workers, options, self._reader.damaged)
+        self._batch_reader = BatchReader(self._log, lane, options, self._reader.damaged)
         self._index = IndexWriter(
             (self._files, self._workers, self._clock),
             self._root,
@@ -134,7 +134,7 @@ class MmapStore:
             self._queue_flusher.index_flushed,
             enabled=options.index_enabled,
         )
-        self._index_reader = IndexReader(self._log, self._workers, self._index, options.most_found)
+        self._index_reader = IndexReader(self._log, lane, self._index, options.most_found)
         self._wire_retention()
 
     def _wire_retention(self) -> None:
