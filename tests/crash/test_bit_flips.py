@@ -14,7 +14,7 @@ docs/durability.md, section 5, is this table.
 from __future__ import annotations
 
 import pytest
-from crash_rig.ledger import Ledger
+from crash_rig.ledger import DIGITS, Ledger
 from crash_rig.lives import Life
 from crash_rig.oracle import Content, content_of
 from crash_rig.runs import START_MS
@@ -23,8 +23,9 @@ from crash_rig.workload import Day
 
 from gantrymq.errors import GantryError
 from gantrymq.formats.blank import MAGIC_BLANK
+from gantrymq.formats.index import HEADER_BYTES, SLOT_BYTES
 from gantrymq.formats.queue_entry import ENTRY_BYTES
-from gantrymq.formats.record import read_record
+from gantrymq.formats.record import iter_records, read_record
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
 from gantrymq.world.simulated import simulate
@@ -96,8 +97,11 @@ class Sample:
         """The first file of a queue."""
         return ROOT / "consumequeue" / queue.topic / str(queue.queue_id) / f"{0:020d}"
 
-    def after(self, path, position, bit, *, clean):
-        """Flip, start, read: the content, what was told, and why a start was refused."""
+    def after(self, path, position, bit, *, clean, keys=None):
+        """Flip, start, read: the content, what was told, and why a start was refused.
+
+        *keys* gets each message with what a query by its key finds.
+        """
         content = {}
 
         async def main(world):
@@ -111,6 +115,12 @@ class Sample:
 
             async def look(life):
                 content.update(await content_of(life.broker.store, set()))
+                if keys is not None:
+                    await life.world.clock.sleep(5)
+                    for queue, messages in self.content.items():
+                        for body in messages.values():
+                            found = await life.broker.store.query(queue.topic, body[:DIGITS].decode(), 0, 1 << 50, 8)
+                            keys.append((body, [bytes(r.body) for raw in found.records for r in iter_records(raw)]))
 
             try:
                 await life.run(look)
@@ -217,3 +227,44 @@ def test_a_bit_of_a_small_file_never_costs_a_message(sample: Sample, name: str, 
     data = sample.start.content[path]
     for position in range(0, len(data), max(1, len(data) // 12)):
         compare(sample, path, position, position % 8, "refused", clean=clean)
+
+
+INDEX = {  # where it is, byte and bit
+    "begin time": ("header", 6, 0),
+    "end time": ("header", 14, 0),
+    "begin offset": ("header", 22, 1),
+    "end offset": ("header", 30, 1),
+    "slots in use": ("header", 35, 0),
+    "entries": ("header", 39, 2),
+    "slot": ("slot", 3, 1),
+    "hash": ("entry", 3, 2),
+    "log offset": ("entry", 10, 1),
+    "time": ("entry", 14, 0),
+    "entry before": ("entry", 19, 0),
+}
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
+@pytest.mark.parametrize("field", INDEX)
+@pytest.mark.parametrize("number", [0, -1], ids=["oldest", "newest"])
+def test_a_bit_of_the_index_may_hide_a_message_from_queries_and_never_shows_a_wrong_one(
+    sample: Sample, field: str, number: int, clean: bool
+) -> None:
+    part, at, bit = INDEX[field]
+    path = sorted(path for path in sample.start.content if path.parent.name == "index")[number]
+    data, slots = sample.start.content[path], sample.start.sizes["maxHashSlotNum"]
+    used = next(slot for slot in range(slots) if any(data[HEADER_BYTES + SLOT_BYTES * slot :][:SLOT_BYTES]))
+    at += {
+        "header": 0,
+        "slot": HEADER_BYTES + SLOT_BYTES * used,
+        "entry": HEADER_BYTES + SLOT_BYTES * slots + 20 * 3,  # entries count from 1
+    }[part]
+    keys = []
+    content, _, refusal = sample.after(path, at, bit, clean=clean, keys=keys)
+    assert refusal is None
+    assert content == sample.content
+    assert all(found in ([body], []) for body, found in keys)
+    assert len(keys) > 80
+    hidden = sum(not found for _, found in keys)
+    assert hidden == 0 or clean
+    assert hidden < len(keys)  # only those of this file
