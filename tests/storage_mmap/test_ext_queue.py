@@ -162,13 +162,3 @@ def test_a_dropped_topic_takes_its_units_along(rig):
         assert [r.queue_offset for r in await bench.read_all(QUEUE, match=Asked("B"))] == [0]
 
     rig.run(case, **EXT)
-
-
-def test_the_files_before_a_unit_are_those_that_end_before_it(rig):
-    async def case(bench):
-        await fill(bench)
-        ext = bench.store._queues.get(QUEUE).ext
-        assert ext.before(ext_address(0)) == ext.before(ext_address(100)) == []
-        assert ext.before(ext_address(128)) == ext.before(ext_address(148)) == [ext_file(rig)]
-
-    rig.run(case, **EXT)

@@ -157,11 +157,6 @@ class ExtQueue:
         """Recovery found the end."""
         self.next = self.end = end
 
-    def before(self, address: int) -> list[Path]:
-        """The files that lie wholly before the unit at *address*: nothing names their units once that is the first."""
-        limit, file_bytes = ext_position(address), self._files.file_bytes
-        return [self.folder / file_name(start) for start in self.starts() if start + file_bytes <= limit]
-
     def take_dirty(self) -> list[int]:
         """Positions of the files with units that are not durable; they count as durable from now on."""
         starts, self._to_sync = list(self._to_sync), {}

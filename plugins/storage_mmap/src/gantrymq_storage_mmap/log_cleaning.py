@@ -15,6 +15,7 @@ from pathlib import Path
 from gantrymq.world import Files, Workers
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.extras_cleaning import ExtrasCleaner
 from gantrymq_storage_mmap.log_file import LogFile
 from gantrymq_storage_mmap.queue_flush import QueueFlusher
 from gantrymq_storage_mmap.queue_minima import first_from, first_in_log, spans_of
@@ -40,6 +41,7 @@ class LogCleaner:
         self._workers = workers
         self._log = log
         self._queues = queues
+        self._extras = ExtrasCleaner(files, workers, queues)
         self._durable = durable
         self._flusher = flusher
 
@@ -73,6 +75,7 @@ class LogCleaner:
         file = self._log.files[0]
         queues = list(self._queues.by_name.values())
         minima = await self._workers.run(_delete, self._files, file.path, queues, file.end)
+        await self._extras.follow_log(file.end)
         self._log.drop_first()
         for queue, minimum in minima:
             if not queue.dropped:

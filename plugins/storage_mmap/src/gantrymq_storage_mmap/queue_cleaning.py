@@ -17,6 +17,7 @@ from gantrymq.model import names
 from gantrymq.world import Files, World
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.extras_cleaning import ExtrasCleaner
 from gantrymq_storage_mmap.log_file import file_name, file_start
 from gantrymq_storage_mmap.log_snapshot import LogSnapshot
 from gantrymq_storage_mmap.queue_ends import forget_queue_ends
@@ -47,6 +48,7 @@ class QueueCleaner:
         self._root = root
         self._log = log
         self._queues = queues
+        self._extras = ExtrasCleaner(world.files, world.workers, queues)
         self._reserve_ms = reserve_ms
         self._tell = tell
         self._trimmed: dict[ConsumeQueue, int] = {}  # files before this position are gone
@@ -60,10 +62,10 @@ class QueueCleaner:
         now, found = self._clock.now_ms(), self._queues.by_name.values()
         kept = {topic: self._reserve_ms(topic) for topic in {queue.topic for queue in found}}
         due = [(span, now - kept[span.queue.topic]) for span in spans_of([q for q in found if kept[q.topic] >= 0])]
+        moved = await self._extras.follow_time(now, self._reserve_ms)
         if not due:
-            return 0
+            return moved
         minima = await self._workers.run(_first_kept, due, LogSnapshot(self._log))
-        moved = 0
         for (span, _), minimum in zip(due, minima, strict=True):
             if minimum > span.queue.min_offset:
                 span.queue.min_offset = minimum
@@ -95,7 +97,7 @@ class QueueCleaner:
                 await self._workers.run(_delete, self._files, queue.folder, start)
                 deleted += 1
         self._trimmed = trimmed
-        return deleted
+        return await self._extras.trim(pause, deleted)
 
     async def remove_expired(self) -> int:
         """Remove queues whose messages have all left the log; system topics keep theirs. Returns how many went.
