@@ -19,6 +19,7 @@ class Sent:
     queue: Queue
     body: bytes
     queue_offset: int | None = None  # once acknowledged
+    log_offset: int = 0  # the same
     acknowledged_at: float = 0.0  # monotonic
     deleted: bool = False  # its topic was deleted after it was sent
 
@@ -31,6 +32,7 @@ class Ledger:
     seen: dict[Queue, dict[int, bytes]] = attrs.field(factory=lambda: defaultdict(dict))  # by queue offset
     committed: dict[Queue, int] = attrs.field(factory=dict)  # the highest offset ever committed
     topics: set[str] = attrs.field(factory=set)  # acknowledged
+    cleaned: bool = False  # retention was asked for; it goes on with each log file that is full
     deleting: str = ""  # a topic whose deletion was asked for and not answered
 
     def write(self, queue: Queue, rng: random.Random) -> Sent:
@@ -40,9 +42,9 @@ class Ledger:
         self.sent.append(sent)
         return sent
 
-    def acknowledge(self, sent: Sent, queue_offset: int, now: float) -> None:
-        """*sent* was stored at *queue_offset*."""
-        sent.queue_offset, sent.acknowledged_at = queue_offset, now
+    def acknowledge(self, sent: Sent, queue_offset: int, log_offset: int, now: float) -> None:
+        """*sent* was stored at *queue_offset*, in the log at *log_offset*."""
+        sent.queue_offset, sent.log_offset, sent.acknowledged_at = queue_offset, log_offset, now
 
     def see(self, queue: Queue, queue_offset: int, body: bytes) -> None:
         """A consumer was given a message."""

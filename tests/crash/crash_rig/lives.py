@@ -29,6 +29,7 @@ QUICK = {
     "flushIntervalConsumeQueue": 30,
     "flushConsumeQueueThoroughInterval": 150,
     "flushConsumerOffsetInterval": 100,
+    "fileReservedTime": 0,  # a log file may go as soon as it is not written any more, when somebody asks for it
 }
 
 
@@ -73,7 +74,7 @@ class Life:
         """Nothing runs before `run`; *disk* is what the power cut would leave."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
-        self._disk = disk
+        self.log_file_bytes: int = start.sizes["mappedFileSizeCommitLog"]
         self.files = FaultyFiles(disk, plan, on_crash=self._kill, stall=loop.jump)
         workers = LateWorkers(world.workers, world.clock, self.files)
         self._process = SimulatedProcess(

@@ -50,6 +50,8 @@ class Findings:
     acknowledged: int = 0
     found: int = 0
     lost: int = 0
+    expired: int = 0  # taken by retention
+    cleaned: bool = False  # retention was at work
     holes: int = 0  # queue offsets of messages that recovery has given up
     lost_in_window: int = 0  # acknowledged in asynchronous mode so late that it may be lost
     problems: list[str] = attrs.field(factory=list)
@@ -116,16 +118,30 @@ async def judge(
         if queue in repeated and not missing:
             findings.wrong("duplicated", f"{queue} gives a message twice, and has no hole")
     for queue, messages in base.items():
-        if messages != content.get(queue, {}):
+        least = store.bounds(queue).min_offset if ledger.cleaned else 0
+        if {at: body for at, body in messages.items() if at >= least} != content.get(queue, {}):
             findings.wrong("base", f"{queue} had {len(messages)} messages, now {len(content.get(queue, {}))}")
     places = _places(content, base, ledger, findings)
     findings.found = sum(map(len, places.values()))
     half_deleted = [sent for sent in ledger.acknowledged if sent.queue.topic == ledger.deleting]
+    findings.cleaned = ledger.cleaned
+
+    newest = max((sent.log_offset for sent in ledger.acknowledged), default=0)
+
+    def expired(sent: Sent) -> bool:
+        """Whether retention may have taken it: never from the file that the newest message is in."""
+        older = sent.log_offset // life.log_file_bytes < newest // life.log_file_bytes
+        return ledger.cleaned and older and sent.log_offset < store.state().min_log_offset
+
+    half_deleted = [sent for sent in half_deleted if not expired(sent)]
     gone = [sent for sent in half_deleted if not _there(sent, content)]
     if gone and len(gone) < len(half_deleted):
         findings.wrong("lost", f"{len(gone)} of {len(half_deleted)} messages of {ledger.deleting}, half deleted")
     for sent in ledger.acknowledged:
         if sent.queue.topic == ledger.deleting or _there(sent, content):
+            continue
+        if expired(sent):
+            findings.expired += 1
             continue
         if lost_from is not None and sent.acknowledged_at >= lost_from:
             findings.lost_in_window += 1
@@ -191,7 +207,8 @@ def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Fin
         if queue.topic == ledger.deleting:
             continue
         for queue_offset, body in seen.items():
-            if content.get(queue, {}).get(queue_offset) != body and not may_lose:
+            expired = ledger.cleaned and queue_offset < life.broker.bounds(queue).min_offset
+            if content.get(queue, {}).get(queue_offset) != body and not may_lose and not expired:
                 findings.wrong("unseen", f"{body[:8]!r} of {queue} at {queue_offset}")
     for topic in life.broker.topics():
         for queue in [Queue(topic, number) for number in range(8)]:
@@ -225,8 +242,8 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
         await life.world.clock.sleep(30)  # an index is caught up beside the work
 
     await Life(world, bare, again).run(look)
-    # Java's files begin where Java began them; a file that was full keeps the keys of messages that were given up.
-    if start.name == NEW and not findings.holes and index_of(bare) != index:
+    # Java's files begin where Java began them; a file keeps the keys of messages that were given up, or have expired.
+    if start.name == NEW and not findings.holes and not findings.cleaned and index_of(bare) != index:
         findings.wrong("index", f"{len(index)} files, made anew {len(index_of(bare))}, and they differ")
     made = entries_of(bare)
     for queue in live.keys() | made.keys():

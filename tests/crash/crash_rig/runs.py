@@ -11,7 +11,7 @@ import attrs
 from crash_rig.ledger import Ledger
 from crash_rig.lives import QUICK, Life
 from crash_rig.oracle import Content, Findings, content_of, judge, judge_rebuilt
-from crash_rig.starts import ROOT, Start
+from crash_rig.starts import Start
 from crash_rig.workload import OPERATIONS, Day
 from gantrymq.world import World
 from gantrymq.world.simulated import simulate
@@ -37,7 +37,6 @@ class Outcome:
     notes: list[str] = attrs.field(factory=list)
     trace: str = ""
     day: Counter[str] = attrs.field(factory=Counter)  # calls of the first life, by name
-    log_files: int = 0
     committed: int = 0
     deleted: int = 0
 
@@ -90,7 +89,7 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
     outcome.ended = not await life.run(day)
     outcome.calls, outcome.trace = life.files.calls, life.files.trace(int(__import__("os").environ.get("TR", "40")))
     outcome.day = life.files.counts
-    outcome.log_files, outcome.deleted = len(disk.list(ROOT / "commitlog")), sum(sent.deleted for sent in ledger.sent)
+    outcome.deleted = sum(sent.deleted for sent in ledger.sent)
     outcome.committed = len(ledger.committed)
     asynchronous = run.settings.get("flushDiskType") == "ASYNC_FLUSH" and run.power and outcome.ended
     lost_from = life.ended_at - WINDOW_S if asynchronous else None

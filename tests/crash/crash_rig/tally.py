@@ -20,6 +20,7 @@ class Tally:
     acknowledged: int = 0
     found: int = 0
     lost: int = 0
+    expired: int = 0
     holes: int = 0
     lost_in_window: int = 0
     problems: Counter[str] = attrs.field(factory=Counter)
@@ -37,6 +38,7 @@ class Tally:
         self.acknowledged += findings.acknowledged
         self.found += findings.found
         self.lost += findings.lost
+        self.expired += findings.expired
         self.holes += findings.holes
         self.lost_in_window += findings.lost_in_window
         self.problems.update(problem.partition(":")[0] for problem in findings.problems)
@@ -49,5 +51,6 @@ class Tally:
             f"{self.runs} runs ({golden} from golden stores), {self.ended} ended on the way, and {self.starts_ended} "
             f"starts after them; {self.sent} sent, {self.acknowledged} acknowledged, {self.found} found, {self.lost} "
             f"lost, {self.problems['duplicated']} duplicated; {self.lost_in_window} lost in the window of asynchronous "
-            f"flush, {self.holes} queue offsets given up; problems {dict(self.problems)}"
+            f"flush, {self.holes} queue offsets given up, {self.expired} taken by retention; problems "
+            f"{dict(self.problems)}"
         )

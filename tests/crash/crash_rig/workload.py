@@ -14,7 +14,7 @@ from crash_rig.ledger import Ledger, Sent
 from crash_rig.lives import Life
 from gantrymq.client.calls import Calls
 from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import GetLimit, StoreMessage
+from gantrymq.interfaces import Cleaning, GetLimit, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -98,7 +98,7 @@ class Day:
         text = properties.encode({properties.KEYS: sent.body[:8].decode()})
         message = StoreMessage(sent.queue.topic, sent.queue.queue_id, sent.body, text, joined=joined)
         result = await self.broker.put(message)
-        self.ledger.acknowledge(sent, result.queue_offset, self.life.world.clock.monotonic())
+        self.ledger.acknowledge(sent, result.queue_offset, result.log_offset, self.life.world.clock.monotonic())
 
 
 async def send(day: Day) -> None:
@@ -122,7 +122,8 @@ async def send_batch(day: Day) -> None:
 async def read(day: Day) -> None:
     """A consumer goes on where it was."""
     queue = day.queue()
-    at = day.positions.get(queue, day.broker.bounds(queue).min_offset)
+    least = day.broker.bounds(queue).min_offset
+    at = max(least, day.positions.get(queue, least))
     result = await day.broker.get(queue, at, GetLimit(day.rng.randint(1, 12)))
     for buffer in result.buffers:
         for record in iter_records(buffer):
@@ -156,6 +157,12 @@ async def delete_and_make_again(day: Day) -> None:
         await day.make_topic(DOOMED)
 
 
+async def clean(day: Day) -> None:
+    """Every log file goes but the one that is written, one after the other; queues and index follow."""
+    day.ledger.cleaned = True
+    await day.broker.store.clean(Cleaning.EXPIRED_LOG)
+
+
 STEPS: dict[str, tuple[int, Callable[[Day], Awaitable[None]]]] = {
     "send": (45, send),
     "send at once": (10, send_at_once),
@@ -165,4 +172,5 @@ STEPS: dict[str, tuple[int, Callable[[Day], Awaitable[None]]]] = {
     "wait": (9, wait),
     "new topic": (1, new_topic),
     "delete and make again": (3, delete_and_make_again),
+    "clean": (1, clean),
 }
