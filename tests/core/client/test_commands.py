@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq.cli.run import run
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -28,7 +29,9 @@ class Servers:
         self._cluster_type, self._record = cluster_type, record
         self.stored: dict[str, list[bytes]] = {}
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        # uvloop as in a server: asyncio's transport of a connection that was reset before it was accepted says that it
+        # was never closed (CPython sets TCP_NODELAY after it has taken the socket, and that fails).
+        self._thread = threading.Thread(target=lambda: run(self._serve()))
 
     def __enter__(self) -> "Servers":
         self._thread.start()
