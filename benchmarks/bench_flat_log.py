@@ -6,8 +6,8 @@ One store with the default settings grows through the points of the table, close
 flushed in between, the system writes it out as it likes. At each point:
 
     CPU us       user and system time of the process for each of the 16 MB of messages that led up to the point: append
-                 and publish in batches of 64, the index included; a smaller point is reached several times, in stores
-                 of its own
+                 and publish in batches of 64, until the last is found by its key; a smaller point is reached several
+                 times, in stores of its own
     get us       the same for each message of pulls of 32 at the end of the log
     cold us      the same for pulls of 8 at the beginning of the log, read in a thread
     private MB   resident memory without pages of files
@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arguments import existing_folder, whole
-from filled_store import TOPIC, batches, new_store, put
+from filled_store import TOPIC, batches, new_store, put, unique_key
 
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.interfaces import GetLimit, StoreMessage
@@ -51,6 +51,7 @@ BAND = 1.5
 MEMORY_MB = 32
 POINTS_MB = (1, 10, 100, 1_000, 10_000)
 SAMPLE_BYTES = 16_000_000
+INDEXED_S = 300.0
 PARTS = 5
 GETS = 300
 LOG_FILE_BYTES = 1024**3
@@ -81,7 +82,7 @@ class Growing:
         self.root = root
         self._world = world
         self._body = body
-        self._number = 0  # of the next message
+        self._number = self._newest = 0  # of the next message, of the newest one
         self._store = self._new()
 
     def _new(self) -> MmapStore:
@@ -132,7 +133,21 @@ class Growing:
                 break
             await put(self._store, batch)
             count += len(batch)
+            self._newest = batch[-1].born_timestamp  # its number
+        await self._indexed()
         return count
+
+    async def _indexed(self) -> None:
+        """Wait until the newest message is found by its key: what the index costs belongs to the messages that made it.
+
+        Raises:
+            SystemExit: that took too long.
+        """
+        until = time.perf_counter() + INDEXED_S
+        while not (await self._store.query(TOPIC, unique_key(self._newest).decode(), 0, 1 << 62, 1)).records:
+            if time.perf_counter() > until:
+                raise SystemExit(f"the newest message is not in the index after {INDEXED_S:g} s")
+            await asyncio.sleep(0.02)
 
     async def get(self, *, at_end: bool) -> float:
         """CPU microseconds for each message of many pulls, at the end of the log or at its beginning."""
