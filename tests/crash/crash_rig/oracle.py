@@ -123,7 +123,6 @@ async def judge(
             findings.wrong("base", f"{queue} had {len(messages)} messages, now {len(content.get(queue, {}))}")
     places = _places(content, base, ledger, findings)
     findings.found = sum(map(len, places.values()))
-    half_deleted = [sent for sent in ledger.acknowledged if sent.queue.topic == ledger.deleting]
     findings.cleaned = ledger.cleaned
 
     newest = max((sent.log_offset for sent in ledger.acknowledged), default=0)
@@ -133,7 +132,13 @@ async def judge(
         older = sent.log_offset // life.log_file_bytes < newest // life.log_file_bytes
         return ledger.cleaned and older and sent.log_offset < store.state().min_log_offset
 
-    half_deleted = [sent for sent in half_deleted if not expired(sent)]
+    half_deleted = [
+        sent
+        for sent in ledger.acknowledged
+        if sent.queue.topic == ledger.deleting
+        and not expired(sent)
+        and (lost_from is None or sent.acknowledged_at < lost_from)
+    ]
     gone = [sent for sent in half_deleted if not _there(sent, content)]
     if gone and len(gone) < len(half_deleted):
         findings.wrong("lost", f"{len(gone)} of {len(half_deleted)} messages of {ledger.deleting}, half deleted")
