@@ -194,6 +194,29 @@ def test_a_start_that_ends_while_it_moves_files_away_leaves_no_gap(rig, call, sk
     recovered(rig, check)
 
 
+def test_a_start_that_ends_while_it_fills_a_queue_over_a_hole_costs_no_message_more(rig):
+    root, skips, failed = rig.root, 0, True
+    while failed:
+        rig.root = root / str(skips)
+        results = fill(rig, 12)
+        rig.patch(rig.log(8192), results[9].log_offset - 8192 + 100, b"?")
+        rig.patch(rig.queue("T", 1), 4 * ENTRY.size, bytes(2 * ENTRY.size))  # its entry, and the one behind it
+
+        async def look(bench):
+            found = [bytes(body[:3]) for queue in (T0, Queue("T", 1)) for body in bodies(await bench.read_all(queue))]
+            assert sorted(found) == [b"%03d" % n for n in range(12) if n != 9]
+            assert not any("in no queue" in note for note in bench.report.notes)
+
+        rig.faults.once, rig.faults.once_number, rig.faults.once_skips = "pwrite", rig.BROKEN, skips
+        try:
+            rig.run(look)
+        except StoreError:
+            recovered(rig, look)
+        failed = not rig.faults.once
+        rig.faults.once, skips = "", skips + 1
+    assert skips > 4
+
+
 def append_behind(rig, place):
     """A sound record of queue 0 at *place*, as if it had been appended before the crash."""
     raw = encode_record(

@@ -169,7 +169,9 @@ class QueueRebuild:
             queue.min_offset = min(queue.min_offset, queue_offset)
         elif not queue.empty:
             self.lost += gap
-            queue.write(self.next, _entry(record, delay_levels_ms) * gap)
+            # With its own entry in the same write: alone, a repeated one says that the record's offset is wrong.
+            own = 1 if self._units is None else 0
+            queue.write(self.next, _entry(record, delay_levels_ms) * (gap + own))
         self._block_at = -1
 
     def _in_hole(self, queue_offset: int) -> bool:
