@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.errors import CallTimeout, ConnectionLost
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
-from gantrymq.remoting.connection import HAND_OVER
+from gantrymq.remoting.connection import HAND_OVER, MOST_WAITING
 from gantrymq.remoting.frame import split_frame
 from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
 
@@ -254,6 +254,20 @@ async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_le
         await turn()
     assert [command.opaque for command in handler.seen] == list(range(3 * HAND_OVER + 1))
     assert [answer.opaque for answer in transport.commands] == list(range(3 * HAND_OVER + 1))
+
+
+@in_loop
+async def test_a_peer_that_asks_faster_than_it_is_served_is_not_read_from_meanwhile(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler)
+    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING)))
+    assert transport.reading
+    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING, 2 * MOST_WAITING)))
+    assert not transport.reading
+    for _ in range(20):
+        await turn()
+    assert transport.reading
+    assert [command.opaque for command in handler.seen] == list(range(2 * MOST_WAITING))
 
 
 @in_loop

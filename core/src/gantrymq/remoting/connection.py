@@ -39,6 +39,7 @@ _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
 
 HAND_OVER: Final = 32  # requests served before their answers are written and others get their turn
+MOST_WAITING: Final = 8 * HAND_OVER  # requests that wait for their turn while more are read
 _JOIN_BYTES: Final = 64 * 1024  # buffers that are no more together are copied into one: cheaper than a list of them
 _BINARY_MAX_CODE: Final = 0x7FFF
 
@@ -423,6 +424,8 @@ class Connection(asyncio.Protocol):
         else:
             self._waiting = commands
             self._go_on()
+        if len(self._waiting) > MOST_WAITING:  # until they are served
+            self._pause(_PAUSED_BY_ANSWERS)
 
     def _go_on(self) -> None:
         """Serve the next of the requests that wait, if the answers before them are written by now."""
