@@ -131,12 +131,11 @@ class ConsumeQueue:
         count, tail = self.split(queue_offset, count)
         if not count:
             return tail
-        position = queue_offset * ENTRY_BYTES
-        start = position - position % self._files.file_bytes
+        start, position, length = self._span(queue_offset, count)
         file = self._files.existing(self.folder, start)
         if file is None:
             return b""
-        data = file.pread(min(count * ENTRY_BYTES, start + self._files.file_bytes - position), position - start)
+        data = file.pread(length, position)
         return data + tail if tail and len(data) == count * ENTRY_BYTES else data
 
     def read_cached(self, queue_offset: int, count: int) -> bytes | None:
@@ -144,30 +143,33 @@ class ConsumeQueue:
         count, tail = self.split(queue_offset, count)
         if not count:
             return tail
-        position = queue_offset * ENTRY_BYTES
-        start = position - position % self._files.file_bytes
+        start, position, length = self._span(queue_offset, count)
         file = self._files.existing(self.folder, start)
         if file is None:
             return b""
-        length = min(count * ENTRY_BYTES, start + self._files.file_bytes - position)
-        data = file.pread_cached(length, position - start)
+        data = file.pread_cached(length, position)
         return data + tail if tail and data is not None and length == count * ENTRY_BYTES else data
 
     def read_detached(self, queue_offset: int, count: int, tail: bytes) -> bytes:
         """As `read`, for a thread of its own: opens the file for this one call; *count* and *tail* are from `split`."""
         if not count:
             return tail
-        position = queue_offset * ENTRY_BYTES
-        start = position - position % self._files.file_bytes
+        start, position, length = self._span(queue_offset, count)
         try:
             file = self._files.files.open(self.folder / f"{start:020d}", read_only=True)
         except FileNotFoundError:
             return b""
         try:
-            data = file.pread(min(count * ENTRY_BYTES, start + self._files.file_bytes - position), position - start)
+            data = file.pread(length, position)
         finally:
             file.close()
         return data + tail if tail and len(data) == count * ENTRY_BYTES else data
+
+    def _span(self, queue_offset: int, count: int) -> tuple[int, int, int]:
+        """Start of the file with *queue_offset*, where in it that entry is, and the bytes of *count* there at most."""
+        at, file_bytes = queue_offset * ENTRY_BYTES, self._files.file_bytes
+        position = at % file_bytes
+        return at - position, position, min(count * ENTRY_BYTES, file_bytes - position)
 
     def entry(self, queue_offset: int) -> tuple[int, int, int] | None:
         """Log offset, size and tags code of one entry; None where nothing was written."""
