@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import time
-from datetime import datetime
 from typing import Any
 
 import click
 
 from gantrymq.cli.output import print_json
+from gantrymq.cli.times import read_time_ms
 from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["as_json", "show", "time_ms"]
@@ -55,11 +55,4 @@ def as_json(found: ReceivedMessage) -> dict[str, Any]:
 
 def time_ms(text: str, option: str) -> int:
     """A time as milliseconds, or as local time that `datetime` reads; *option* is named when it is neither."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(
-            f"{text!r} is neither a time such as '2026-11-21 10:00:00' nor milliseconds", param_hint=option
-        ) from None
+    return read_time_ms(text, param_hint=option)

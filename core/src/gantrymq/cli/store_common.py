@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gantrymq.cli.output import print_table, say, warn
+from gantrymq.cli.times import read_time_ms
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.offline.findings import Finding, Progress
 from gantrymq.world.real.lock import held_elsewhere
@@ -112,13 +112,4 @@ def show_findings(findings: Sequence[Finding]) -> None:
 
 def time_ms(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """A store time, as click's callback: milliseconds, or a local time such as '2026-11-21 10:00:00'."""
-    if text is None:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(
-            f"{text!r} is neither a time such as '2026-11-21 10:00:00' nor milliseconds", param=option
-        ) from None
+    return None if text is None else read_time_ms(text, param=option)
