@@ -72,6 +72,16 @@ def test_answers_of_a_batch_may_leave_together_once_all_are_given(bench, gated):
     bench(main, gated=gated)
 
 
+def test_the_answer_to_one_that_does_not_wait_leaves_before_the_gate_opens(bench):
+    async def main(bench):
+        bench.pipeline.on_answered(lambda: bench.calls.append(("leave",)))
+        bench.submit("a", message(wait=False))
+        await bench.turns()
+        assert bench.names() == ["put", "a", "leave", "gate"]
+
+    bench(main)
+
+
 def test_append_gate_publication_listeners_answer_in_this_order(bench):
     async def main(bench):
         bench.submit("a", message())

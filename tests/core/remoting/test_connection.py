@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import itertools
 import logging
 
 import pytest
@@ -254,6 +255,33 @@ async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_le
         await turn()
     assert [command.opaque for command in handler.seen] == list(range(3 * HAND_OVER + 1))
     assert [answer.opaque for answer in transport.commands] == list(range(3 * HAND_OVER + 1))
+
+
+@in_loop
+async def test_the_longer_requests_take_the_fewer_are_served_a_turn(rig, recorder):
+    cost_s = 0.0001
+
+    def take(connection, command):
+        rig.clock.advance(cost_s)
+        return echo(connection, command)
+
+    handler = recorder(take)
+    connection, _ = rig.connect(handler)
+
+    async def turns(count):
+        seen, last = [len(handler.seen)], -1
+        connection.data_received(b"".join(asked(opaque=number) for number in range(count)))
+        seen.append(len(handler.seen))
+        while seen[-1] != last:
+            last = seen[-1]
+            await asyncio.sleep(0)
+            seen.append(len(handler.seen))
+        return [after - before for before, after in itertools.pairwise(seen) if after > before]
+
+    assert await turns(60) == [32, 16, 8, 4]
+    assert await turns(20) == [8, 8, 4]
+    cost_s = 0.0
+    assert await turns(60) == [8, 16, 32, 4]
 
 
 @in_loop

@@ -1,23 +1,30 @@
 import pytest
 
 from gantrymq.errors import LocalProtocolError
+from gantrymq.model.ids import offset_id
 from gantrymq.remoting.command import decode, encode
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, split_frame
 from gantrymq.remoting.headers import PullMessageResponse, SendMessageResponse
-from gantrymq.remoting.replies import encode_pull_head, encode_send_ok
+from gantrymq.remoting.replies import SendOk, encode_pull_head
 
 
-@pytest.mark.parametrize("serialize", [0, 1])
-@pytest.mark.parametrize("transaction_id", ["7F00000104D2", None, 'odd "one"\x01 %s', "中"])
+@pytest.mark.parametrize("host", [b"\x7f\0\0\x01\0\0*\x9f", bytes(range(20))], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("region", ["DefaultRegion", "100% mine"])
-def test_send_answer_is_what_the_encoder_would_write(serialize, transaction_id, region):
-    data = encode_send_ok(serialize, -7, "7F", 3, 2**40, transaction_id, region, False)
-    command = decode(split_frame(data))
-    assert encode(command) == data
-    assert (command.code, command.flag, command.opaque, command.serialize) == (0, 1, -7, serialize)
-    assert SendMessageResponse.from_ext(command.ext) == SendMessageResponse(
-        msg_id="7F", queue_id=3, queue_offset=2**40, transaction_id=transaction_id, msg_region=region, trace_on=False
-    )
+def test_send_answer_is_what_the_encoder_would_write(host, region):
+    answers = SendOk(host, region, False)
+    for opaque, unique_id in [(-7, "7F00000104D2"), (2**31 - 1, "U"), (0, "7F00000104D2" * 3)]:
+        data = answers.frame(opaque, 2**41 + 5, 3, 2**40, unique_id)
+        command = decode(split_frame(data))
+        assert encode(command) == data
+        assert (command.code, command.flag, command.opaque, command.serialize) == (0, 1, opaque, 0)
+        assert SendMessageResponse.from_ext(command.ext) == SendMessageResponse(
+            msg_id=offset_id(host, 2**41 + 5),
+            queue_id=3,
+            queue_offset=2**40,
+            transaction_id=unique_id,
+            msg_region=region,
+            trace_on=False,
+        )
 
 
 @pytest.mark.parametrize("serialize", [0, 1])

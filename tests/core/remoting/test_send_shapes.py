@@ -9,7 +9,7 @@ from gantrymq.remoting import send_shapes
 from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import Frame, split_frame
 from gantrymq.remoting.headers import read_send_header
-from gantrymq.remoting.send_shapes import SendShapes, ShapedSend
+from gantrymq.remoting.send_shapes import WORTH_A_PATTERN, SendShapes, ShapedSend
 
 ID = "7F0000010B2C18B4AAC2000000000001"
 
@@ -28,12 +28,15 @@ def frame(text, body=b"body"):
     return Frame(0, text, body)
 
 
-@pytest.fixture
-def shapes():
-    """The shape of `header()` is known: it came twice."""
+@pytest.fixture(params=[0, WORTH_A_PATTERN + 1], ids=["looked up", "matched"])
+def shapes(request):
+    """The shape of `header()` is known: it came twice, or so often that it has a pattern."""
     found = SendShapes()
     for opaque in "12":
         assert type(found.decode(frame(header(opaque=opaque)))) is Command
+    for opaque in range(request.param):
+        assert type(found.decode(frame(header(opaque=opaque)))) is ShapedSend
+    assert (found._last is None) == (request.param == 0)
     return found
 
 

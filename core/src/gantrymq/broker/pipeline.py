@@ -181,7 +181,7 @@ class Pipeline:
 
     def _wait_for_gates(self, incoming: list[tuple[Sequence[StoreMessage], Done]], results: list[PutResult]) -> None:
         deadline = self._clock.monotonic() + self._gate_timeout_s
-        start = 0
+        start, answered = 0, False
         for messages, done in incoming:
             stop = start + len(messages)
             own = results[start:stop]
@@ -191,6 +191,9 @@ class Pipeline:
                 self._waiters.append(_Waiter(last.log_offset + last.size, done, own, deadline))
             else:
                 done(own, None)
+                answered = True
+        if answered:
+            self._have_answered()
         if self._appended > self._published and self._pump is None:
             self._pump = self._loop.create_task(self._pass_gates())
             self._pump.add_done_callback(self._pump_ended)

@@ -43,6 +43,8 @@ from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.remoting.send_shapes import SendShape, ShapedSend
 from gantrymq.world import World
 
+_new = tuple.__new__  # half the time of calling a named tuple
+
 MOST_REMEMBERED = 4096  # shapes of sends
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
 
@@ -214,18 +216,19 @@ class Sender:
             queue_id,
             body,
             plan.before + asked.unique_id + plan.after,
-            tags_code=plan.tags_code,
-            flag=flag,
-            sys_flag=flags,
-            born_timestamp=asked.born_timestamp,
-            born_host=born_host,
-            store_host=self._store_host,
-            reconsume_times=reconsume_times,
-            wait_stored=plan.wait_stored,
+            plan.tags_code,
+            flag,
+            flags,
+            asked.born_timestamp,
+            born_host,
+            self._store_host,
+            reconsume_times,
+            0,
+            plan.wait_stored,
         )
         for interceptor in self._interceptors:
             message = interceptor(message)
-        return Prepared((message,), queue_id, asked.unique_id.decode())
+        return _new(Prepared, ((message,), queue_id, asked.unique_id.decode(), None))
 
     def remember(self, asked: ShapedSend, request: SendRequest) -> None:
         """Keep that *asked*, read as *request*, passed `prepare`, unless something else of it has to be checked."""

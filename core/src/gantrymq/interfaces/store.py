@@ -30,7 +30,10 @@ class Placing(NamedTuple):
 
 
 class StoreMessage:
-    """A message on its way into the store; everything is ready to be copied into a record."""
+    """A message on its way into the store; everything is ready to be copied into a record.
+
+    Name the fields behind `properties`, unless one is made for every send: names cost as much as the message.
+    """
 
     __slots__ = (
         "body",
@@ -56,7 +59,6 @@ class StoreMessage:
         queue_id: int,
         body: bytes | memoryview,
         properties: bytes,
-        *,
         tags_code: int = 0,
         flag: int = 0,
         sys_flag: int = 0,

@@ -38,9 +38,12 @@ _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
 
-HAND_OVER: Final = 32  # requests served before their answers are written and others get their turn
+HAND_OVER: Final = 32  # requests served, at most, before their answers are written and others get their turn
+LEAST_HAND_OVER: Final = 4  # the same where requests take long
+TURN_S: Final = 0.001  # that the requests of one turn should not take together
 MOST_WAITING: Final = 8 * HAND_OVER  # requests that wait for their turn while more are read
-_JOIN_BYTES: Final = 64 * 1024  # buffers that are no more together are copied into one: cheaper than a list of them
+_JOIN_BYTES: Final = 64 * 1024  # buffers that are no more together are copied into one, cheaper than a list of them,
+_SMALL_BYTES: Final = 4096  # unless they are larger on average
 _BINARY_MAX_CODE: Final = 0x7FFF
 
 
@@ -109,6 +112,7 @@ class Connection(asyncio.Protocol):
         self._out_bytes = 0
         self._waiting: list[Command] = []  # requests behind answers that the peer has not read
         self._flushing = False
+        self._at_once = HAND_OVER  # requests of one turn, by how long those before took
         self._going = False  # whether the requests that wait are to be served in a turn to come
         self._paused = 0
         self._last_wrote = self.last_heard
@@ -419,7 +423,7 @@ class Connection(asyncio.Protocol):
         self.serialize = commands[-1].serialize
         if self._waiting:
             self._waiting += commands
-        elif len(commands) <= HAND_OVER:
+        elif len(commands) <= self._at_once:
             self._serve(commands)
         else:
             self._waiting = commands
@@ -436,8 +440,9 @@ class Connection(asyncio.Protocol):
         if self.unwritten_bytes > self._limits.pause_reading_bytes:
             self._pause(_PAUSED_BY_ANSWERS)
             return
-        self._waiting = waiting[HAND_OVER:]
-        self._serve(waiting[:HAND_OVER])
+        part = self._at_once
+        self._waiting = waiting[part:]
+        self._serve(waiting[:part])
         if self._waiting:
             self._soon()
         else:
@@ -453,10 +458,16 @@ class Connection(asyncio.Protocol):
             for command in commands:
                 self.reply(command, Command(3, remark=f" request type {command.code} not supported"))
             return
+        began = self._clock.monotonic()
         try:
             self._handler.requests(self, commands)
         except Exception:
             log.exception("%s: the handler failed on %s", self.address, [request_name(c.code) for c in commands[:8]])
+        took_s = self._clock.monotonic() - began
+        if took_s > TURN_S:
+            self._at_once = max(LEAST_HAND_OVER, self._at_once // 2)
+        elif took_s < TURN_S / 4 and self._at_once < HAND_OVER and len(commands) >= self._at_once:
+            self._at_once *= 2
 
     def _address_answer(self, asked: Command | int, answer: Command) -> None:
         if isinstance(asked, int):
@@ -500,7 +511,7 @@ class Connection(asyncio.Protocol):
         self._last_wrote = self._clock.monotonic()
         if len(out) == 1:
             transport.write(out[0])
-        elif size <= _JOIN_BYTES:
+        elif size <= _JOIN_BYTES and size <= _SMALL_BYTES * len(out):
             transport.write(b"".join(out))
         else:
             transport.writelines(out)

@@ -1,7 +1,7 @@
 """The two answers that are sent most, written from templates: a stored message, and a pull.
 
-Other answers go through `command.encode`. Both functions give the same bytes as that one would, the order of ext
-fields aside, which nobody depends on.
+Other answers go through `command.encode`. Both give the same bytes as that one would, the order of ext fields aside,
+which nobody depends on.
 
 Source of the fields: apache/rocketmq broker/.../processor/SendMessageProcessor.java, PullMessageProcessor.java.
 """
@@ -15,57 +15,49 @@ from gantrymq.remoting.codes import FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX
 
-__all__ = ["encode_pull_head", "encode_send_ok"]
+__all__ = ["SendOk", "encode_pull_head"]
 
 
-def encode_send_ok(
-    serialize: int,
-    opaque: int,
-    msg_id: str,
-    queue_id: int,
-    queue_offset: int,
-    transaction_id: str | None,
-    region: str = "DefaultRegion",
-    trace_on: bool = True,
-) -> bytes:
-    """Return the whole frame that says where a message was stored. Budget: 1.5 us.
+class SendOk:
+    """Answers to messages that one broker has stored."""
 
-    Args:
-        serialize: header form of the request.
-        msg_id: offset id, or several joined with commas.
-        transaction_id: the message's UNIQ_KEY; left out when None.
-        region: value of MSG_REGION.
-        trace_on: value of TRACE_ON; a bool becomes ``true`` or ``false``.
-    """
-    if serialize == SERIALIZE_JSON and transaction_id is not None and transaction_id.isalnum():
-        header = (_send_template(region, trace_on) % (msg_id, queue_id, queue_offset, transaction_id, opaque)).encode()
-        return PREFIX.pack(4 + len(header), len(header)) + header
-    ext = {
-        "queueId": str(queue_id),
-        "TRACE_ON": "true" if trace_on else "false",
-        "MSG_REGION": region,
-        "msgId": msg_id,
-        "queueOffset": str(queue_offset),
-    }
-    if transaction_id is not None:
-        ext["transactionId"] = transaction_id
-    return encode(Command(0, opaque=opaque, flag=FLAG_RESPONSE, ext=ext, serialize=serialize))
+    def __init__(self, packed_host: bytes, region: str, trace_on: bool) -> None:
+        """Prepare the text that all answers share.
 
+        Args:
+            packed_host: of the broker, the first part of every msgId (`model.hosts`).
+            region: value of MSG_REGION.
+            trace_on: value of TRACE_ON.
+        """
+        marks = {
+            "msgId": "<id>",
+            "queueId": "<d>",
+            "queueOffset": "<d>",
+            "transactionId": "<s>",
+            "MSG_REGION": region,
+            "TRACE_ON": "true" if trace_on else "false",
+        }
+        frame = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE, ext=marks))
+        text = frame[8:].decode().replace("%", "%%").replace('"opaque":-999', '"opaque":%d')
+        text = text.replace("<id>", packed_host.hex().upper() + "%016X").replace("<d>", "%d").replace("<s>", "%s")
+        self._template = text  # with places for log offset, queue id, queue offset, unique id and opaque
+        self._prefixes: dict[int, bytes] = {}  # by length of the header
 
-@lru_cache(maxsize=64)
-def _send_template(region: str, trace_on: bool) -> str:
-    """The header with places for msgId, queueId, queueOffset, transactionId and opaque."""
-    marks = {
-        "msgId": "<s>",
-        "queueId": "<d>",
-        "queueOffset": "<d>",
-        "transactionId": "<s>",
-        "MSG_REGION": region,
-        "TRACE_ON": "true" if trace_on else "false",
-    }
-    frame = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE, ext=marks))
-    text = frame[8:].decode().replace("%", "%%")
-    return text.replace("<s>", "%s").replace("<d>", "%d").replace('"opaque":-999', '"opaque":%d')
+    def frame(self, opaque: int, log_offset: int, queue_id: int, queue_offset: int, unique_id: str) -> bytes:
+        """Return the whole frame, its header in JSON. Budget: 0.8 us.
+
+        Args:
+            opaque: of the request.
+            log_offset: where the message is stored, 0 or more.
+            queue_id: of its queue.
+            queue_offset: in that queue.
+            unique_id: its UNIQ_KEY, letters and digits of ASCII; becomes transactionId.
+        """
+        header = (self._template % (log_offset, queue_id, queue_offset, unique_id, opaque)).encode()
+        prefix = self._prefixes.get(len(header))
+        if prefix is None:
+            prefix = self._prefixes[len(header)] = PREFIX.pack(4 + len(header), len(header))
+        return prefix + header
 
 
 def encode_pull_head(

@@ -10,12 +10,18 @@ The text around these values is a shape. A header whose text around them is that
 but for these values, what that one said. A shape is kept when it comes a second time, and only if a header made of it
 with other values parses to exactly these values: so what `SendShapes` returns never differs from what `decode` returns.
 
+Neighbours mostly come from one client. So a header is first held against the shape of the one before it, which is a
+regular expression; only where that fails is it cut into values and what lies between them, to look its shape up.
+
 Source of the order of the fields: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
 RemotingSerializable.java (fastjson sorts by name); versions 4.9 to 5.5 write them alike.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
@@ -27,6 +33,7 @@ __all__ = ["SendShape", "SendShapes", "ShapedSend"]
 
 MOST_SHAPES: Final = 1024
 MOST_CANDIDATES: Final = 4096
+WORTH_A_PATTERN: Final = 16  # look-ups of a shape before it gets one, which costs 300 us
 MAX_DIGITS: Final = 18
 MAX_HEADER_BYTES: Final = 4096  # longer ones are parsed: what is kept stays small
 
@@ -36,6 +43,10 @@ _RAW_ID_MARK: Final = b"UNIQ_KEY\\u0001"
 _RAW_PAIR_END: Final = b"\\u0002"
 _QUEUE_IDS: Final = {str(number).encode(): number for number in range(1024)}
 _MAX_OPAQUE: Final = 0x7FFFFFFF
+_QUEUE: Final = rb"(0|[1-9][0-9]{0,2})"
+_BORN: Final = rb"(0|[1-9][0-9]{0,17})"
+_ID: Final = rb"([0-9A-Za-z]{1,255})"
+_OPAQUE: Final = rb"(0|[1-9][0-9]{0,8})"
 
 Literals = tuple[bytes, ...]
 
@@ -43,15 +54,24 @@ Literals = tuple[bytes, ...]
 class SendShape:
     """What all send headers with one text around their values say."""
 
-    __slots__ = ("ext", "flag", "language", "properties_after", "properties_before", "version")
-
-    def __init__(self, command: Command, ext: dict[str, str], before: str, after: str) -> None:
+    def __init__(self, literals: Literals, command: Command, ext: dict[str, str], before: str, after: str) -> None:
+        self.met = 0  # how often it was looked up
+        self._literals = literals
         self.language = command.language
         self.version = command.version
         self.flag = command.flag
         self.ext = ext  # of the header it was learnt from
         self.properties_before = before  # properties up to the name of the unique id
         self.properties_after = after  # and behind the id and its 0x02
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """Headers of this shape; its groups are queue id, born timestamp, unique id and opaque.
+
+        Numbers that nobody sends (very long ones, zeros in front) do not match.
+        """
+        literals = [re.escape(text) for text in self._literals]
+        return re.compile(_joined(literals, _QUEUE, _BORN, _ID, _OPAQUE, re.escape))
 
 
 class ShapedSend(Command):
@@ -97,15 +117,21 @@ class SendShapes:
 
     def __init__(self) -> None:
         self._shapes: dict[Literals, SendShape] = {}
+        self._last: SendShape | None = None  # of the newest send whose shape is known
         self._seen: dict[int, int] = {}  # how often, by hash; where two collide, one may never be learnt
 
     def decode(self, frame: Frame) -> Command:
-        """As `command.decode`. Budget: 2.5 us for a send whose shape is known, 1.5 us on top of decoding for others.
+        """As `command.decode`. Budget: 1.5 us for a send shaped like the one before it, 2.5 us for
+        other known shapes, 1.7 us on top of decoding for unknown ones.
 
         Raises:
             RemoteProtocolError: the header cannot be read.
         """
         codec, header, body = frame
+        last = self._last
+        if last is not None and codec == SERIALIZE_JSON and (found := last.pattern.fullmatch(header)) is not None:
+            queue_text, born, unique_id, opaque_text = found.groups()
+            return ShapedSend(last, int(opaque_text), int(queue_text), int(born), unique_id, body)
         if codec != SERIALIZE_JSON or len(header) > MAX_HEADER_BYTES or not header.startswith(_BEGIN):
             return decode(frame)
         literals, queue_text, born, unique_id, opaque_text = _cut(header)
@@ -123,6 +149,9 @@ class SendShapes:
             or (opaque := int(opaque_text)) > _MAX_OPAQUE
         ):
             return decode(frame)
+        shape.met += 1
+        if shape.met > WORTH_A_PATTERN:
+            self._last = shape
         return ShapedSend(shape, opaque, queue_id, int(born), unique_id, body)
 
     def _learn(self, literals: Literals, command: Command) -> None:
@@ -157,12 +186,21 @@ def _cut(header: bytes) -> tuple[Literals, bytes, bytes, bytes, bytes]:
     return (head, middle, later, before, after, tail, end), queue_id, born, unique_id, opaque
 
 
-def _joined(literals: Literals, queue_id: bytes, born: bytes, unique_id: bytes, opaque: bytes) -> bytes:
-    """The header that `_cut` cuts into these."""
+def _joined(
+    literals: Sequence[bytes],
+    queue_id: bytes,
+    born: bytes,
+    unique_id: bytes,
+    opaque: bytes,
+    written: Callable[[bytes], bytes] = bytes,
+) -> bytes:
+    """The header that `_cut` cuts into these; *written* is applied to the names of the values."""
     head, middle, later, before, after, tail, end = literals
-    properties = b"".join((before, _RAW_ID_MARK, unique_id, _RAW_PAIR_END, after))
-    pieces = (head, b'"e":"', queue_id, b'"', middle, b'"g":"', born, b'"', later, b'"i":"', properties, b'"', tail)
-    return b"".join((*pieces, b'"opaque":', opaque, b",", end))
+    names = (b'"e":"', b'"g":"', b'"i":"', _RAW_ID_MARK, _RAW_PAIR_END, b'"', b'"opaque":', b",")
+    e, g, i, mark, pair_end, quote, number, comma = map(written, names)
+    properties = (before, mark, unique_id, pair_end, after)
+    pieces = (head, e, queue_id, quote, middle, g, born, quote, later, i, *properties, quote, tail)
+    return b"".join((*pieces, number, opaque, comma, end))
 
 
 def _proven(literals: Literals, command: Command) -> SendShape | None:
@@ -174,7 +212,7 @@ def _proven(literals: Literals, command: Command) -> SendShape | None:
     _, end, after = rest.partition("\x02")
     if not mark or not end:
         return None
-    shape = SendShape(command, ext, before, after)
+    shape = SendShape(literals, command, ext, before, after)
     header = _joined(literals, b"1021", b"1234567890123", b"PROBE", b"987654321")
     try:
         probe = decode(Frame(SERIALIZE_JSON, header, None))

@@ -5,6 +5,7 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from gantrymq.broker.identity import Identity
@@ -20,12 +21,14 @@ from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers import read_send_header
-from gantrymq.remoting.replies import encode_send_ok
+from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.send_shapes import ShapedSend
+
+_OK = PutStatus.OK
 
 
 class SendRequests:
-    """Serves sends."""
+    """Serves sends. The answers of a batch leave together, a write for each connection."""
 
     def __init__(
         self,
@@ -41,10 +44,19 @@ class SendRequests:
         self._pipeline = pipeline
         self._state = state
         self._stats = stats
-        self._region = settings.text("regionId")
+        self._packed_host = identity.packed_host
         self._offset_id = OffsetIds(identity.packed_host).of
-        self._answered: dict[Connection, None] = {}  # connections with answers that have not left
+        self._answered: defaultdict[Connection, list[bytes]] = defaultdict(
+            list
+        )  # frames that have not been handed to their connections
         pipeline.on_answered(self._flush)
+        self._read_settings()
+
+    def _read_settings(self) -> None:
+        """Take over what may change while the broker runs."""
+        self._revision = self._settings.revision
+        self._region, self._trace_on = self._settings.text("regionId"), self._settings.flag("traceOn")
+        self._ok = SendOk(self._packed_host, self._region, self._trace_on)
 
     def handlers(self) -> dict[int, Handler]:
         """Request code to handler."""
@@ -56,22 +68,32 @@ class SendRequests:
 
     def send(self, asked: Command, connection: Connection) -> Command | None:
         """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 5 us, 12 us a new shape."""
+        if self._settings.revision != self._revision:
+            self._read_settings()
         prepared = self._sender.repeat(asked, connection.peer_packed_host) if type(asked) is ShapedSend else None
+        usual = prepared is not None and not asked.is_oneway
         if prepared is None:
             try:
                 prepared = self._prepare(asked, connection)
             except GantryError as error:
                 self._stats.put_failed += 1
                 return refusal(asked, error, self._region_ext())
-        ready = prepared
+        messages, queue_id, unique_id, _ = ready = prepared
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-            self._answer(asked, connection, ready, results, error)
+            if usual and error is None and results[0].status is _OK and unique_id is not None:
+                result = results[0]
+                self._answered[connection].append(
+                    self._ok.frame(asked.opaque, result.log_offset, queue_id, result.queue_offset, unique_id)
+                )
+            elif not asked.is_oneway:
+                self._answered[connection] += ()  # it is flushed with the others
+                connection.reply(asked, self._other_answer(asked, ready, results, error))
 
-        if self._state.is_saved(prepared.messages[0].topic):
-            self._pipeline.submit(prepared.messages, done)
+        if self._state.is_saved(messages[0].topic):
+            self._pipeline.submit(messages, done)
         else:
-            self._submit_when_saved(prepared, done)
+            self._submit_when_saved(ready, done)
         return None
 
     def _prepare(self, asked: Command, connection: Connection) -> Prepared:
@@ -114,39 +136,12 @@ class SendRequests:
 
         self._state.when_saved(saved)
 
-    def _answer(
-        self,
-        asked: Command,
-        connection: Connection,
-        prepared: Prepared,
-        results: Sequence[PutResult],
-        error: GantryError | None,
-    ) -> None:
-        if asked.is_oneway:
-            return
-        self._answered[connection] = None
-        if error is None and len(results) == 1 and results[0].status is PutStatus.OK and prepared.batch_id is None:
-            result = results[0]
-            connection.reply(
-                asked,
-                encode_send_ok(
-                    asked.serialize,
-                    asked.opaque,
-                    self._offset_id(result.log_offset),
-                    prepared.queue_id,
-                    result.queue_offset,
-                    prepared.unique_id,
-                    self._region,
-                    self._settings.flag("traceOn"),
-                ),
-            )
-        else:
-            connection.reply(asked, self._other_answer(asked, prepared, results, error))
-
     def _flush(self) -> None:
         """Let answers leave before the loop looks for new requests: their senders get on with the next."""
-        answered, self._answered = self._answered, {}
-        for connection in answered:
+        answered, self._answered = self._answered, defaultdict(list)
+        for connection, frames in answered.items():
+            if frames:
+                connection.reply_parts(frames)
             connection.flush()
 
     def _other_answer(
@@ -171,4 +166,4 @@ class SendRequests:
         return response_to(asked, code, remark, ext)
 
     def _region_ext(self) -> dict[str, str]:
-        return {"TRACE_ON": "true" if self._settings.flag("traceOn") else "false", "MSG_REGION": self._region}
+        return {"TRACE_ON": "true" if self._trace_on else "false", "MSG_REGION": self._region}

@@ -175,7 +175,7 @@ def read_send_header(command: Command) -> SendMessageRequest:
     RequestCode.SEND_REPLY_MESSAGE_V2,
 )
 class SendMessageResponse(Header):
-    """Where the message is. `replies.encode_send_ok` writes the usual answer faster."""
+    """Where the message is. `replies.SendOk` writes the usual answer faster."""
 
     msg_id: str  # offset id; several joined with commas for a batch
     queue_id: Int32
