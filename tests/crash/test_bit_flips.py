@@ -13,6 +13,8 @@ docs/durability.md, section 5, is this table.
 
 from __future__ import annotations
 
+from inspect import isawaitable
+
 import pytest
 from crash_rig.ledger import DIGITS, Ledger
 from crash_rig.lives import Life
@@ -119,7 +121,8 @@ class Sample:
                     await life.world.clock.sleep(5)
                     for queue, messages in self.content.items():
                         for body in messages.values():
-                            found = await life.broker.store.query(queue.topic, body[:DIGITS].decode(), 0, 1 << 50, 8)
+                            found = life.broker.store.query(queue.topic, body[:DIGITS].decode(), 0, 1 << 50, 8)
+                            found = await found if isawaitable(found) else found
                             keys.append((body, [bytes(r.body) for raw in found.records for r in iter_records(raw)]))
 
             try:

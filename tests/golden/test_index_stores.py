@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from inspect import isawaitable
 
 import pytest
 from golden_stores import SCENARIOS
@@ -18,7 +19,9 @@ BUILT_OTHERWISE = ("v550", "crash/recovered", "cleaned/cleaned")
 async def ask(store, topic, key, window=(0, 1 << 62), limit=64):
     """Log offsets of the answer, and why there are none; waits until the index has caught up."""
     while True:
-        result = await store.query(topic, key, *window, limit)
+        result = store.query(topic, key, *window, limit)
+        if isawaitable(result):
+            result = await result
         if "being caught up" not in result.problem:
             break
         await asyncio.sleep(0)

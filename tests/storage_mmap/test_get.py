@@ -113,12 +113,12 @@ def test_messages_behind_the_hot_window_that_are_in_memory_are_read_at_once(rig,
         found = await bench.read_all(T0, limit=GetLimit(max_count=3), match=match)
         assert bodies(found) == [b"%d" % n for n in range(1, 200, 2)]
         await bench.restart()
-        assert not isawaitable(bench.store.get(T0, 0, GetLimit(), None))
         rig.faults.only = "commitlog"
         rig.faults.failing["pread_cached"] = rig.BROKEN
         with pytest.raises(StoreError, match="cannot be read"):
             bench.store.get(T0, 0, GetLimit(), None)
         rig.faults.failing.clear()
+        assert not isawaitable(bench.store.get(T0, 0, GetLimit(), None))
 
     rig.run(case, hotReadWindow=2000, **BIG)
 

@@ -1,13 +1,22 @@
 """Asking the index: what is found, what is left out, and why nothing is found."""
 
+from inspect import isawaitable
+
 import pytest
 
 from gantrymq.formats.index import read_header
 from gantrymq.formats.index_hash import index_hash
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed
-from gantrymq_storage_mmap import index_query
+from gantrymq_storage_mmap import cold_record, index_query
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
+
+
+@pytest.fixture(params=[False, True], ids=["disk", "memory"], autouse=True)
+def in_memory(rig, request):
+    """Whether what is read counts as being in memory."""
+    rig.faults.cached = request.param
+    return request.param
 
 
 async def send(bench, count=9, **more):
@@ -79,6 +88,39 @@ def test_the_store_has_a_limit_of_its_own(rig):
     rig.run(case, maxMsgsNumBatch=3, **SMALL)
 
 
+def test_no_thread_is_needed_for_what_is_in_memory(rig, in_memory):
+    async def case(bench):
+        await send(bench)
+        await bench.query("all")
+        before = rig.faults.calls["pread"]
+        assert len(bodies((await bench.query("all"))[0])) == 9
+        assert (rig.faults.calls["pread"] == before) == in_memory
+
+    rig.run(case, **SMALL)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MOST_READS", 5), ("MOST_BYTES", 1000)])
+def test_what_takes_too_long_is_for_a_thread(rig, monkeypatch, limit, value):
+    monkeypatch.setattr(cold_record, limit, value)
+
+    async def case(bench):
+        await send(bench)
+        await bench.query("all")
+        before = rig.faults.calls["pread"]
+        assert len(bodies((await bench.query("all"))[0])) == 9
+        assert rig.faults.calls["pread"] > before
+
+    rig.run(case, **SMALL)
+
+
+def test_a_record_longer_than_most_is_found_whole(rig):
+    async def case(bench):
+        await bench.add(keyed(b"x" * 3000, "k"))
+        assert bodies((await bench.query("k"))[0]) == [b"x" * 3000]
+
+    rig.run(case, **SMALL)
+
+
 def test_an_answer_is_no_larger_than_a_frame_takes(rig, monkeypatch):
     monkeypatch.setattr(index_query, "MAX_ANSWER_BYTES", 700)
 
@@ -108,7 +150,9 @@ def test_a_message_that_is_indexed_twice_is_found_once(rig):
 def test_the_newest_message_of_the_index_is_told(rig):
     async def case(bench):
         await send(bench)
-        result = await bench.store.query("T", "k3", 0, 1 << 62, 32)
+        await bench.query("k3")
+        result = bench.store.query("T", "k3", 0, 1 << 62, 32)
+        result = await result if isawaitable(result) else result
         newest = read_header(list(rig.index().values())[-1])
         assert (result.index_timestamp, result.index_log_offset) == (newest.end_timestamp, newest.end_offset)
         assert newest.end_timestamp == START_MS + 80_000
@@ -120,7 +164,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(rig):
     async def case(bench):
         await send(bench, 4)
         await bench.query("all")
-        rig.faults.only, rig.faults.failing = "index", {"pread": rig.BROKEN}
+        rig.faults.only, rig.faults.failing = "index", {"pread": rig.BROKEN, "pread_cached": rig.BROKEN}
         with pytest.raises(index_query.StoreError, match="the index cannot be read"):
             await bench.query("all")
         rig.faults.failing = {}

@@ -83,6 +83,40 @@ def test_records_far_apart_are_read_without_what_lies_between(rig, told):
     rig.run(case, **COLD)
 
 
+def test_what_is_in_the_cache_at_both_ends_is_not_asked_for(rig, told, monkeypatch):
+    monkeypatch.setattr(read_ahead, "PROBED_ENTRIES", 12)
+
+    async def case(bench):
+        results = await bench.add(*[message(body=b"x" * 1000) for _ in range(80)])
+        rig.write_queues(bench)
+        await bench.restart()
+        rig.faults.cached = True
+        await walk(bench, T0, 0, 5)
+        assert told == []
+        rig.faults.cached = False
+        await walk(bench, T0, 20, 2)  # has to wait, so from now on the system is asked, also where all is there again
+        rig.faults.cached = True
+        await walk(bench, T0, 28, 2)
+        assert {name for name, _, _ in told} == {"prefetch"}
+        assert told[-1][2] == results[-1].end
+
+    rig.run(case, **COLD)
+
+
+def test_ends_far_apart_say_nothing_of_what_lies_between(rig, told, monkeypatch):
+    monkeypatch.setattr(read_ahead, "PROBED_BYTES", 5000)
+
+    async def case(bench):
+        await bench.add(*[message(body=b"x" * 1000) for _ in range(80)])
+        rig.write_queues(bench)
+        await bench.restart()
+        rig.faults.cached = True
+        await walk(bench, T0, 0, 2)
+        assert len(told) == 1
+
+    rig.run(case, **COLD)
+
+
 def test_no_more_than_two_windows_lie_in_front_of_a_stream(rig, told, monkeypatch):
     monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 10_000)
 
@@ -178,9 +212,9 @@ def test_a_disk_that_takes_no_hints_does_not_keep_anybody_from_reading(rig):
 def test_a_thread_that_reads_ahead_is_counted_until_it_has_ended(rig):
     async def case(bench):
         await bench.add(*[message() for _ in range(40)])
-        bench.store._ahead.follow(bench.store._queues.get(T0), 0, 4)
+        bench.store._ahead.follow(bench.store._queues.get(T0), 0, 4, cached=False)
         rig.workers.held = True
-        bench.store._ahead.follow(bench.store._queues.get(T0), 4, 8)
+        bench.store._ahead.follow(bench.store._queues.get(T0), 4, 8, cached=False)
         assert bench.store._ahead.busy == 1
         rig.workers.step()
         assert bench.store._ahead.busy == 0

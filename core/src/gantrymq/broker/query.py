@@ -7,27 +7,11 @@ Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 
 from __future__ import annotations
 
-from gantrymq.errors import QueryNotFound, RefusedWith
+from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import MessageStore, QueryResult
+from gantrymq.interfaces import MessageStore
 
-__all__ = ["query_messages", "view_message"]
-
-
-async def query_messages(
-    store: MessageStore, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
-) -> QueryResult:
-    """The newest *limit* messages of *topic* with *key* that were stored in ``[begin_ms, end_ms]``, oldest first.
-
-    Raises:
-        QueryNotFound: there is none; says why.
-        StoreError: the disk cannot be read.
-    """
-    found = store.query(topic, key, begin_ms, end_ms, limit)
-    result = found if isinstance(found, QueryResult) else await found
-    if not result.records:
-        raise QueryNotFound(result.problem)
-    return result
+__all__ = ["view_message"]
 
 
 async def view_message(store: MessageStore, log_offset: int) -> RecordView:

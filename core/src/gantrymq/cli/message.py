@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from gantrymq.cli.message_query import query, view
-from gantrymq.cli.message_shown import show, time_ms
+from gantrymq.cli.message_shown import show
 from gantrymq.cli.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.cli.run import run, stop_requested
+from gantrymq.cli.times import read_time_ms
 from gantrymq.cli.topic import topic_option
 from gantrymq.client import Producer, PullConsumer, SendResult
 from gantrymq.client.reading import follow, read
@@ -106,7 +107,7 @@ def pull(
     """Print messages that are there, queue by queue, from the oldest on. Commits nothing."""
     if from_offset is not None and from_time is not None:
         raise click.UsageError("give --from-offset or --from-time, not both")
-    from_ms = time_ms(from_time, "--from-time") if from_time is not None else None
+    from_ms = read_time_ms(from_time, param_hint="--from-time") if from_time is not None else None
 
     async def start_of(consumer: PullConsumer, at: MessageQueue) -> int:
         if from_offset is not None:

@@ -6,9 +6,10 @@ import time
 
 import click
 
-from gantrymq.cli.message_shown import as_json, show, time_ms
+from gantrymq.cli.message_shown import as_json, show
 from gantrymq.cli.output import namesrv_option, output_option, print_json
 from gantrymq.cli.run import run
+from gantrymq.cli.times import read_time_ms
 from gantrymq.cli.topic import topic_option
 from gantrymq.client.admin_messages import FOREVER_MS, MessageAdmin
 from gantrymq.errors import ClientError, NoMessageFound
@@ -43,8 +44,8 @@ def query(
     """
     if (key is None) == (unique is None):
         raise click.UsageError("give --key or --unique-key, and not both")
-    begin_ms = time_ms(begin, "--begin") if begin is not None else None
-    end_ms = time_ms(end, "--end") if end is not None else FOREVER_MS
+    begin_ms = read_time_ms(begin, param_hint="--begin") if begin is not None else None
+    end_ms = read_time_ms(end, param_hint="--end") if end is not None else FOREVER_MS
 
     async def work() -> list[ReceivedMessage]:
         async with MessageAdmin(namesrv) as admin:

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from gantrymq.cli.output import print_json
-from gantrymq.cli.times import read_time_ms
 from gantrymq.model.message import ReceivedMessage
 
-__all__ = ["as_json", "show", "time_ms"]
+__all__ = ["as_json", "show"]
 
 
 def show(found: ReceivedMessage, output: str) -> None:
@@ -51,8 +50,3 @@ def as_json(found: ReceivedMessage) -> dict[str, Any]:
     except UnicodeDecodeError:
         document["body_base64"] = base64.b64encode(found.body).decode()
     return document
-
-
-def time_ms(text: str, option: str) -> int:
-    """A time as milliseconds, or as local time that `datetime` reads; *option* is named when it is neither."""
-    return read_time_ms(text, param_hint=option)

@@ -45,10 +45,13 @@ __all__ = [
 ]
 
 _START = struct.Struct(">iI")
+_PLAIN_HEAD = struct.Struct(">iII8xqqi44xi")  # of HEAD_V4: what a look at a plain record needs
+_HEAD_V4_BYTES = HEAD_V4.size
 _LOG_OFFSET_AT = 28
 HEAD_BYTES = 36  # of a record, up to and with its log offset
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _SECTOR_BYTES = 512
+_SMALL_BYTES = 16 * 1024  # are sooner copied than looked at through a view
 _ZERO_SECTOR = bytes(_SECTOR_BYTES)
 
 
@@ -105,7 +108,7 @@ def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: b
 
 
 def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
-    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`. Budget: 1.3 us and the CRC.
+    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`. Budget: 0.8 us and the CRC.
 
     The plain records that a log is full of (version 1, two IPv4 hosts, properties of ASCII) need no object to be told
     sound: everything that `check_place` looks at is compared in place.
@@ -120,10 +123,8 @@ def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int
     end = position + size
     if size < MIN_RECORD_BYTES or end > len(piece):
         return -1
-    found, magic, crc, _, _, queue_offset, place, flags, _, _, _, _, _, _, body_bytes = HEAD_V4.unpack_from(
-        piece, position
-    )
-    body_at = position + HEAD_V4.size
+    found, magic, crc, queue_offset, place, flags, body_bytes = _PLAIN_HEAD.unpack_from(piece, position)
+    body_at = position + _HEAD_V4_BYTES
     topic_at = body_at + body_bytes + 1
     length_at = topic_at + len(topic)
     if (
@@ -134,10 +135,12 @@ def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int
         or body_bytes < 0
         or length_at + 2 > end
         or piece[topic_at - 1] != len(topic)
-        or piece[topic_at:length_at] != topic
+        or not piece.startswith(topic, topic_at)
         or length_at + 2 + PROPERTIES_LENGTH.unpack_from(piece, length_at)[0] != end
-        or crc32(memoryview(piece)[body_at : topic_at - 1]) & 0x7FFFFFFF != crc
     ):
+        return -1
+    body = piece[body_at : topic_at - 1] if body_bytes <= _SMALL_BYTES else memoryview(piece)[body_at : topic_at - 1]
+    if crc32(body) & 0x7FFFFFFF != crc:
         return -1
     properties = piece[length_at + 2 : end]
     return queue_offset if properties.isascii() and 0 not in properties else -1

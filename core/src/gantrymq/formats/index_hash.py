@@ -6,7 +6,7 @@ hashed once.
 
 Keys of a batch are hashed side by side in one long integer: with each character in a lane of its own, neighbours are
 joined (``left * 31 + right``), then pairs of those (``* 31^2``), and so on, the lanes doubling each time. A zero in
-front changes no hash, so keys are padded to a power of two. This costs 0.3 us a key of 32 characters where a loop over
+front changes no hash, so keys are padded to a power of two. This costs 0.2 us a key of 32 characters where a loop over
 its characters costs 3.
 
 Source: apache/rocketmq store/.../index/IndexFile.java (indexKeyHashMethod), IndexService.java (buildKey, buildIndex).
@@ -33,7 +33,7 @@ _PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
 
 
 def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
-    """The keys, UTF-8, by which a stored message is found, in the order of its entries. Budget: 0.8 us.
+    """The keys, UTF-8, by which a stored message is found, in the order of its entries. Budget: 0.6 us.
 
     Its unique key comes first, then each part of KEYS. Rolled back messages have none.
     """
@@ -41,9 +41,10 @@ def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
         return []
     unique = _value(properties, _UNIQUE)
     found = [unique] if unique else []
-    keys = _value(properties, _KEYS)
-    if keys:
-        found += [key for key in keys.split(b" ") if key] if b" " in keys else [keys]
+    if properties.find(_KEYS) >= 0:  # `in` would cost twice as much
+        keys = _value(properties, _KEYS)
+        if keys:
+            found += [key for key in keys.split(b" ") if key] if b" " in keys else [keys]
     return found
 
 
@@ -53,7 +54,7 @@ def index_hash(topic: str, key: str) -> int:
 
 
 def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    """The hash of each key under the topic of the same position. Budget: 0.7 us a key of 32 characters.
+    """The hash of each key under the topic of the same position. Budget: 0.4 us a key of 32 characters.
 
     Args:
         topics: one for each key.
@@ -62,14 +63,17 @@ def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     own = _hashes(keys)
     found = []
     powers = _POWERS
-    before, head = None, 0
+    before, head, length, front = None, 0, -1, 0
     for topic, key, tail in zip(topics, keys, own, strict=True):
         if topic is not before:
-            before, head = topic, string_hash(f"{topic}#")
+            before, head, length = topic, string_hash(f"{topic}#"), -1
         if tail < 0:  # no ASCII, or very long
             found.append(index_hash(topic, key.decode("utf-8", "replace")))
             continue
-        whole = (head * powers[len(key)] + tail) & _MASK
+        if len(key) != length:
+            length = len(key)
+            front = head * powers[length]
+        whole = (front + tail) & _MASK
         if whole & 0x80000000:
             whole = (0x100000000 - whole) & 0x7FFFFFFF  # 2^31 becomes 0
         found.append(whole)
@@ -82,34 +86,54 @@ def _settle(whole: int) -> int:
 
 def _hashes(keys: Sequence[bytes]) -> list[int]:
     """Java's hash of each key by itself, as 32 bits without a sign; -1 for those that need another way."""
+    if keys and len(set(map(len, keys))) == 1 and len(keys[0]) < _WIDEST and b"".join(keys).isascii():
+        return _of_width(keys, _width(len(keys[0])))  # unique ids as a rule
     found = [-1] * len(keys)
     groups: dict[int, list[int]] = {}
     for place, key in enumerate(keys):
         length = len(key)
         if length < _WIDEST and key.isascii():
-            width = max(16, 1 << (length - 1).bit_length())
+            width = _width(length)
             group = groups.get(width)
             if group is None:
                 groups[width] = [place]
             else:
                 group.append(place)
     for width, places in groups.items():
-        for first in range(0, len(places), _AT_ONCE):
-            part = places[first : first + _AT_ONCE]
-            padded = b"".join([keys[place].rjust(width, b"\0") for place in part])
-            for place, (value,) in zip(part, _side_by_side(padded, width), strict=True):
-                found[place] = value
+        for place, value in zip(places, _of_width([keys[place] for place in places], width), strict=True):
+            found[place] = value
     return found
 
 
-def _side_by_side(padded: bytes, width: int) -> list[tuple[int]]:
+def _of_width(keys: Sequence[bytes], width: int) -> list[int]:
+    """Hashes of ASCII keys that are at most *width* bytes long."""
+    found: list[int] = []
+    for first in range(0, len(keys), _AT_ONCE):
+        padded = b"".join([key.rjust(width, b"\0") for key in keys[first : first + _AT_ONCE]])
+        found += _side_by_side(padded, width)
+    return found
+
+
+def _width(length: int) -> int:
+    """Bytes that a key of *length* is padded to."""
+    return max(16, 1 << (length - 1).bit_length())
+
+
+def _side_by_side(padded: bytes, width: int) -> tuple[int, ...]:
     """Hashes of the keys in *padded*, each *width* bytes long, a power of two from 16 on."""
     lanes = int.from_bytes(padded, "big")
-    for shift, mask, power, remainder in _steps(len(padded), width):
+    total = len(padded)
+    for shift, mask, power, remainder in _steps(total, width):
         lanes = (lanes >> shift & mask) * power + (lanes & mask)
         if remainder:
             lanes &= remainder
-    return list(struct.iter_unpack(f">{width - 4}xI", lanes.to_bytes(len(padded), "big")))
+    return _lasts(total // width, width).unpack(lanes.to_bytes(total, "big"))
+
+
+@lru_cache(maxsize=1024)
+def _lasts(count: int, width: int) -> struct.Struct:
+    """The last four bytes of each of *count* lanes."""
+    return struct.Struct(">" + f"{width - 4}xI" * count)
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ page fault on old data stops the event loop; the files there are not mapped.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.blank import encode_blank
@@ -126,8 +127,24 @@ class CommitLog:
         """
         file = self.find(start)
         if file is None or end > self.end:
-            raise StoreError(f"log offsets {start} to {end} lie outside {self.min_offset} to {self.end}")
+            raise self._outside(start, end)
         return file.slice(start, end)
+
+    def slices(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
+        """As `slice`, for each of *runs*, ascending. Budget: 0.2 us a run."""
+        found: list[bytes | memoryview] = []
+        begin, behind, view = 0, 0, memoryview(b"")
+        for start, end in runs:
+            if start < begin or end > behind:
+                file = self.find(start)
+                if file is None or end > min(file.end, self.end):
+                    raise self._outside(start, end)
+                begin, behind, view = file.start, min(file.end, self.end), file.mapping().view
+            found.append(view[start - begin : end - begin])
+        return found
+
+    def _outside(self, start: int, end: int) -> StoreError:
+        return StoreError(f"log offsets {start} to {end} lie outside {self.min_offset} to {self.end}")
 
     def close(self) -> None:
         """Drop mappings and descriptors."""

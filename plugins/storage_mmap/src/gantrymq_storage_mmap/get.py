@@ -3,7 +3,8 @@
 The rules are RocketMQ's, limits and statuses included; the next offset moves past an entry before any filter is asked,
 so a pull whose messages were all filtered out still advances. Records that lie side by side in the log leave as one
 slice of the mapping: nothing is decoded or copied. What lies further back is read through descriptors: at once where
-the system says that it is in memory, else in a thread. Either way it is checked (`read_check`).
+the system says that it is in memory (`cold_blocks`, or record by record), else in a thread. Either way it is checked
+(`read_check`).
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBatchFull, checkInMemByCommitOffset).
 """
@@ -17,6 +18,7 @@ from gantrymq.formats.ext_unit import ExtUnit
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
+from gantrymq_storage_mmap.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.lane import Lane
@@ -55,6 +57,7 @@ class Reader:
         self._workers = workers
         self._options = options
         self._ahead = ahead
+        self._blocks = ColdBlocks(log)
         self.reading = 0  # cold reads that are under way
         self.damaged = Damaged(tell)
 
@@ -92,13 +95,19 @@ class Reader:
         else:
             self._filter(selection, data, match, queue.ext.units(data) if queue.ext is not None else _NO_UNITS)
         if hot:
-            return selection.result(low, high, [self._log.slice(start, end) for start, end in selection.runs])
-        records = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
-        read = self._cached_runs(selection.runs, records, queue.topic.encode())
+            return selection.result(low, high, self._log.slices(selection.runs))
+        taken, topic = selection.next_offset - queue_offset, queue.topic.encode()
+        if match is None and taken == selection.count:  # a record each
+            whole = self._blocks.take(data[: taken * ENTRY_BYTES], queue_offset, topic, selection.size)
+            if whole is not None:
+                self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
+                return selection.result(low, high, [whole], cold=True)
+        records = wanted_records(queue.topic, queue_offset, data, taken)
+        read = self._cached_runs(selection.runs, records, topic)
         if read is None:
             return self._cold(queue, queue_offset, wanted, limit, match)
         self._refuse(selection, read[1])
-        self._ahead.follow(queue, queue_offset, selection.next_offset)
+        self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
         return selection.result(low, high, read[0], cold=True)
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
@@ -154,7 +163,7 @@ class Reader:
             ) from error
         finally:
             self.reading -= 1
-        self._ahead.follow(queue, queue_offset, result.next_offset)
+        self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
 
     async def _get_cold(

@@ -11,6 +11,7 @@ Source: apache/rocketmq store/.../index/IndexFile.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gantrymq.formats.index import (
@@ -28,10 +29,12 @@ from gantrymq.formats.index import (
 from gantrymq.formats.index_table import PAGE_SLOTS, IndexTable, Put
 from gantrymq.world import File, Files
 
-__all__ = ["IndexFile"]
+__all__ = ["IndexFile", "Read"]
 
 LOAD_SLOTS = 64 * 1024  # read at once
 _WRITE_PAGES = 16  # 64 KiB of slots in one write
+
+Read = Callable[[File, int, int], bytes]  # gives a length of bytes from a position of a file
 
 
 class IndexFile:
@@ -148,14 +151,14 @@ class IndexFile:
         """What the slot of *key_hash* holds, None when that is on the disk only."""
         return self.table.newest(key_hash) if self.table is not None else None
 
-    def slot(self, key_hash: int) -> int:
+    def slot(self, key_hash: int, read: Read) -> int:
         """What the disk holds in the slot of *key_hash*."""
         at = self.layout.slot_at(key_hash % self.layout.slots)
-        return int(SLOT.unpack(self.file.pread(SLOT_BYTES, at))[0])
+        return int(SLOT.unpack(read(self.file, SLOT_BYTES, at))[0])
 
-    def entry(self, number: int) -> IndexEntry:
+    def entry(self, number: int, read: Read) -> IndexEntry:
         """An entry by its number, from 1."""
-        return IndexEntry._make(ENTRY.unpack(self.file.pread(ENTRY_BYTES, self.layout.entry_at(number))))
+        return IndexEntry._make(ENTRY.unpack(read(self.file, ENTRY_BYTES, self.layout.entry_at(number))))
 
     def close(self) -> None:
         """Close the descriptor."""

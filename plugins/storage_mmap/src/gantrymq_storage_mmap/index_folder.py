@@ -24,6 +24,7 @@ import attrs
 
 from gantrymq.formats.index import IndexHeader, IndexLayout, is_index_file_name
 from gantrymq.world import Files
+from gantrymq_storage_mmap.cold_record import FromDisk
 from gantrymq_storage_mmap.index_file import IndexFile
 from gantrymq_storage_mmap.set_aside import SetAside
 
@@ -43,7 +44,7 @@ class IndexPlace(NamedTuple):
 class LoadedIndex:
     """What a folder gave."""
 
-    files: list[IndexFile]  # open, oldest first; the last has its slots in memory if it takes more entries
+    files: list[IndexFile]  # open, oldest first; none has its slots in memory
     place: IndexPlace
     full_timestamp: int  # ms, end of the newest full file; 0 without one
     set_aside: bool  # there were files that are not used
@@ -102,8 +103,6 @@ def load_index(
         noted, newest = read_note(files, root)
         if place.log_offset < noted <= log[1] and newest == (found[-1].path.name if found else ""):
             place = IndexPlace(noted)
-        if found and not found[-1].full:
-            found[-1].load()
     except BaseException:
         for file in found:
             file.close()
@@ -136,12 +135,12 @@ def _problem(
 
 def _place(found: list[IndexFile], log_min: int) -> IndexPlace:
     """Behind the newest entry: its message may have more keys than there are entries of it."""
-    newest, keys = -1, 0
+    newest, keys, read = -1, 0, FromDisk().index
     for file in reversed(found):
         number = file.header.index_count - 1
         if number >= 1 and newest < 0:
             newest = file.header.end_offset
-        while number >= 1 and file.entry(number).log_offset == newest:
+        while number >= 1 and file.entry(number, read).log_offset == newest:
             keys += 1
             number -= 1
         if number >= 1:

@@ -1,11 +1,14 @@
 """Filling the index, off the way of a send: what was published is indexed a moment later, many messages at a time.
 
-    publish --> waiting --(2 ms later, in steps)--> entries and header of the newest file
+    publish --> waiting --(5 ms later, in steps)--> entries and header of the newest file
                                 full file --(thread)--> slots, sync, checkpoint
 
 The index is up to date, or it lags behind: after a start that found it short, after a write that failed, or when too
 much was waiting. Then nothing waits in memory; the log is read again from the place that was reached, in a thread, and
 indexed in steps that leave the event loop to others, until nothing is left to read.
+
+The slots of a file that a start found are read, in a thread, when its first entry is to be added: they take 20 MB of
+memory, which a broker that is only read from does not need.
 
 An index that cannot be written stops nobody: it is told once, tried again every second, and queries say so.
 
@@ -30,8 +33,9 @@ from gantrymq_storage_mmap.index_log import CHUNK_BYTES, LogPiece, decode_piece,
 
 __all__ = ["IndexWriter"]
 
-PAUSE_S = 0.002  # what was published meanwhile is indexed together
+PAUSE_S = 0.005  # what was published meanwhile is indexed together
 RETRY_S = 1.0
+CATCH_UP_S = 10.0  # that a stop waits for an index that lags behind
 STEP_MESSAGES = 256  # of one turn of the event loop: under a millisecond
 QUERY_STEPS = 16  # that a query does at once, to see what was sent a moment ago
 SOON_BYTES = 8 * 1024 * 1024  # of log that a query waits for
@@ -81,6 +85,7 @@ class IndexWriter:
         self._chunk_bytes = CHUNK_BYTES
         self._reading = False  # a thread reads the log
         self._sealing = False
+        self._loading = False
         self._waiters: list[asyncio.Future[None]] = []  # queries
         self._timer: Timer | None = None
         self._running = False
@@ -97,13 +102,17 @@ class IndexWriter:
         self._seal()
 
     async def stop(self) -> None:
-        """Index what waits, make everything durable. A log that is still being read is read on at the next start.
+        """Index what is published, make everything durable.
+
+        Where that takes longer than `CATCH_UP_S`, the next start reads the log on.
 
         Raises:
             OSError: the index cannot be made durable.
         """
         if not self._running:
             return
+        await self._catch_up_for(CATCH_UP_S)
+        await self._until_ready()
         self.halt()
         while self._waiting and not self._behind:
             self._index_waiting()
@@ -121,6 +130,16 @@ class IndexWriter:
         note = (self.place.log_offset, newest.path.name if newest is not None else "")
         if note[0] - indexed > NOTE_BYTES and note != read_note(self._files, self._root):
             await self._workers.run(write_note, self._files, self._root, *note)
+
+    async def _catch_up_for(self, seconds: float) -> None:
+        """Go on reading the log, but no longer than that."""
+        until = self._clock.monotonic() + seconds
+        limit = self._clock.call_later(seconds, self._wake)
+        while self._behind and not self.failure and self._clock.monotonic() < until:
+            await self._wait()
+        limit.cancel()
+        if self._behind:
+            self._tell(f"the index lags {self.lag} bytes behind the log at this stop; the next start catches up")
 
     async def quiet(self) -> None:
         """Wait until no thread is at work for the index."""
@@ -162,17 +181,32 @@ class IndexWriter:
         """Bytes of published log that are not indexed, and not about to be."""
         return self._published - self.place.log_offset if self._behind else 0
 
+    @property
+    def up_to_date(self) -> bool:
+        """Whether a query sees everything without `catch_up`."""
+        return not self._behind and not self._waiting
+
     async def catch_up(self) -> bool:
         """Index what waits in memory, and wait for a log that is soon read; True when a query now sees everything."""
-        if self._running and self._behind and not self.failure and self.lag <= SOON_BYTES:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
+        while self._running and self._behind and not self.failure and self.lag <= SOON_BYTES:
+            await self._wait()
+        await self._until_ready()
         for _ in range(QUERY_STEPS):
             if self._behind or not self._waiting:
                 break
             self._index_waiting()
-        return not self._behind and not self._waiting
+        return self.up_to_date
+
+    async def _until_ready(self) -> None:
+        """Wait until what waits can be added, or is left to be read from the log."""
+        while self._running and self._waiting and not self._ready():
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Until `_wake`."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     def delete_before(self, log_offset: int) -> int:
         """Remove files that know no message at or behind *log_offset*, in a thread; never the newest one.
@@ -229,10 +263,30 @@ class IndexWriter:
         self._timer = None
         if self._behind:
             self._index_log()
-        elif self._waiting:
+        elif self._waiting and self._ready():
             self._index_waiting()
             if self._waiting:
                 self._arm(0.0)
+
+    def _ready(self) -> bool:
+        """Whether the newest file takes entries; else its slots are on their way into memory."""
+        newest = self.files[-1] if self.files else None
+        if newest is None or newest.full or newest.table is not None:
+            return True
+        if not self._loading:
+            self._loading = True
+            self.busy += 1
+            self._workers.submit(newest.load, done=self._loaded)
+        return newest.table is not None
+
+    def _loaded(self, _: None, error: BaseException | None) -> None:
+        self.busy -= 1
+        self._loading = False
+        if error is not None:
+            self._failed(self.place, f"the index cannot be read: {error}")
+        else:
+            self._wake()
+            self._arm(0.0)
 
     def _index_waiting(self) -> None:
         """One step over what waits in memory."""
@@ -294,7 +348,7 @@ class IndexWriter:
     # --- entries ----------------------------------------------------------------------------------------------------
 
     def _index(self, messages: Sequence[DispatchEntry]) -> bool:
-        """Add every key of *messages*; False when that failed, and the index has fallen behind."""
+        """Add every key of *messages*; False when that failed and the index has fallen behind, or has to wait there."""
         topics: list[str] = []
         keys: list[bytes] = []
         offsets: list[int] = []
@@ -302,15 +356,16 @@ class IndexWriter:
         place, known = self.place
         for message in messages:
             found = index_keys(message[9], message[7])
-            if found:
-                log_offset = message[3]
-                if log_offset <= place:
-                    found = found[known:] if log_offset == place else []
-                count = len(found)
-                topics += [message[0]] * count
-                keys += found
-                offsets += [log_offset] * count
-                timestamps += [message[6]] * count
+            log_offset = message[3]
+            if log_offset <= place:
+                found = found[known:] if log_offset == place else []
+            for key in found:
+                topics.append(message[0])
+                keys.append(key)
+                offsets.append(log_offset)
+                timestamps.append(message[6])
+        if keys and self._behind and not self._ready():
+            return False
         done = 0
         try:
             hashes = index_hashes(topics, keys)

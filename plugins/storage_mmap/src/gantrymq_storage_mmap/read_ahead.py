@@ -6,6 +6,9 @@ between them in the log, and the system is asked to have those places in its cac
 memory of this process is taken, and no more than two times `AHEAD_BYTES` lie in front of a stream. A get that finds its
 records in the cache needs no thread.
 
+Often all of it is in the cache already. Where the stream's gets found theirs there, and both ends of what comes next
+are there too, the system is not asked; the first get that had to wait ends this.
+
 What lies further back than ``accessMessageInMemoryMaxRatio`` of the machine's memory cannot all stay in the cache
 anyway, and would only push out the log's recent end, on which senders and other consumers work. There a stream's pages
 are let go behind it, unless another stream is about to come by: the queues of a topic lie side by side in the log.
@@ -27,6 +30,8 @@ __all__ = ["ReadAhead"]
 
 AHEAD_BYTES: Final = 4 * 1024**2  # of the log, for one stream
 AHEAD_ENTRIES: Final = 2048  # looked at for them: where records are small or far apart, fewer bytes are read ahead
+PROBED_ENTRIES: Final = 256  # between the two ends that are looked at
+PROBED_BYTES: Final = 4 * AHEAD_BYTES  # ends further apart say nothing of what lies between
 GAP_BYTES: Final = 32 * 1024  # places so close are read as one
 NEAR_BYTES: Final = 64 * 1024**2  # a stream so far behind will soon need what another one has left
 MOST_STREAMS: Final = 1024
@@ -44,11 +49,12 @@ class Window(NamedTuple):
 class Stream:
     """One consumer's way through one queue."""
 
-    __slots__ = ("ahead", "left", "seen", "telling", "windows")
+    __slots__ = ("ahead", "cached", "left", "seen", "telling", "windows")
 
     def __init__(self, ahead: int, seen: float) -> None:
         self.ahead = ahead  # queue offset up to which was read ahead
         self.seen = seen  # monotonic seconds of the last get
+        self.cached = True  # all that it asked for was in the cache
         self.telling = False  # a thread is at it
         self.windows: deque[Window] = deque()  # in front of the consumer, or around it
         self.left: deque[Window] = deque(maxlen=MOST_WINDOWS)  # behind it, still in the cache
@@ -67,10 +73,11 @@ class ReadAhead:
         self._monotonic = monotonic
         self._streams: OrderedDict[tuple[ConsumeQueue, int], Stream] = OrderedDict()  # by where each goes on
 
-    def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int) -> None:
+    def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, *, cached: bool) -> None:
         """A cold get looked at the entries ``[queue_offset, next_offset)``. Budget: 2 us.
 
-        The entries are the consumer's way, also where a filter kept their messages from it.
+        The entries are the consumer's way, also where a filter kept their messages from it. *cached* says that nothing
+        had to be waited for.
         """
         if not self._on or next_offset <= queue_offset:
             return
@@ -81,6 +88,7 @@ class ReadAhead:
             self._forget_old(now)
         else:
             stream.seen = now
+            stream.cached = stream.cached and cached
             while stream.windows and stream.windows[0].end <= next_offset:
                 stream.left.append(stream.windows.popleft())
             if not stream.telling and len(stream.windows) < 2:
@@ -101,6 +109,11 @@ class ReadAhead:
         if count <= 0:
             return
         gone = self._let_go(stream)
+        window = self._in_memory(queue, start) if stream.cached and not gone else None
+        if window is not None:
+            stream.ahead = window.end
+            stream.windows.append(window)
+            return
         stream.telling = True
         self.busy += 1
 
@@ -115,6 +128,25 @@ class ReadAhead:
                 raise error
 
         self._lane.submit(self._tell, queue, start, *queue.split(start, count), gone, done=done)
+
+    def _in_memory(self, queue: ConsumeQueue, start: int) -> Window | None:
+        """The queue's next part, if both ends of it are in the cache. Budget: 6 us."""
+        end = min(start + PROBED_ENTRIES, queue.max_offset)
+        ends: list[tuple[int, int]] = []
+        for queue_offset in (start, end - 1):
+            try:
+                entry = queue.read_cached(queue_offset, 1)
+                if entry is None or len(entry) != ENTRY_BYTES:
+                    return None
+                log_offset, size, _ = ENTRY.unpack(entry)
+                file = self._log.find(log_offset)
+                if file is None or not file.pread_cached(log_offset, log_offset + 1):
+                    return None
+            except OSError:
+                return None  # whoever reads the record is told
+            ends.append((log_offset, log_offset + size))
+        low, high = ends[0][0], ends[1][1]
+        return Window(end, ((low, high),)) if low < high <= low + PROBED_BYTES else None
 
     def _let_go(self, stream: Stream) -> list[tuple[int, int]]:
         """What *stream* has left and nobody else is about to need."""

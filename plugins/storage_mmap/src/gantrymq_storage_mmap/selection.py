@@ -25,11 +25,12 @@ class Selection:
     """Filled entry by entry; at least one record is taken however large it is."""
 
     __slots__ = (
+        "_far",
         "_last",
         "_limit",
         "_log",
-        "_max_bytes",
         "_memory_from",
+        "_near",
         "_options",
         "count",
         "next_offset",
@@ -43,7 +44,10 @@ class Selection:
         self._log = log
         self._options = options
         self._limit = limit
-        self._max_bytes = min(max(limit.max_bytes, MIN_PULL_BYTES), MAX_PULL_BYTES)
+        most_bytes, most = min(max(limit.max_bytes, MIN_PULL_BYTES), MAX_PULL_BYTES), limit.max_count
+        # Most bytes and most records, near the log's end and further back.
+        self._near = min(most_bytes, options.memory_limit_bytes), min(most, options.memory_limit_count)
+        self._far = min(most_bytes, options.disk_limit_bytes), min(most, options.disk_limit_count)
         self._memory_from = log.end - options.memory_window_bytes
         self.status = GetStatus.NO_MATCHED_MESSAGE
         self.next_offset = queue_offset
@@ -54,16 +58,8 @@ class Selection:
 
     def full(self, log_offset: int, size: int) -> bool:
         """Whether the entry is one too many."""
-        count = self.count
-        if not count:
-            return False
-        total = self.size + size
-        if count >= self._limit.max_count or total > self._max_bytes:
-            return True
-        options = self._options
-        if log_offset >= self._memory_from:
-            return total > options.memory_limit_bytes or count >= options.memory_limit_count
-        return total > options.disk_limit_bytes or count >= options.disk_limit_count
+        most_bytes, most = self._near if log_offset >= self._memory_from else self._far
+        return self.count > 0 and (self.size + size > most_bytes or self.count >= most)
 
     def present(self, log_offset: int, size: int) -> bool:
         """Whether the record can be in the log."""
@@ -95,19 +91,45 @@ class Selection:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def take_all(self, data: bytes) -> None:
-        """Take every record of packed entries *data* until full. Budget: 0.3 us an entry."""
-        add, full = self.add, self.full
-        for log_offset, size, _ in ENTRY.iter_unpack(data):
-            if full(log_offset, size):
-                if log_offset == self._last:
-                    self.next_offset += 1
-                    continue
-                break
-            self.next_offset += 1
-            if self.present(log_offset, size):
-                add(log_offset, size)
+        """Take every record of packed entries *data* until full. Budget: 0.3 us an entry.
+
+        The same as `full`, `present` and `add` for each, in one loop.
+        """
+        low, end, memory_from = self._log.min_offset, self._log.end, self._memory_from
+        near, far = self._near, self._far
+        runs, last, count, size = self.runs, self._last, self.count, self.size
+        looked = missed_first = 0
+        begin, behind = runs.pop() if runs else (0, -1)  # the run that may go on
+        for log_offset, record_bytes, _ in ENTRY.iter_unpack(data):
+            most_bytes, most = near if log_offset >= memory_from else far
+            if count and (size + record_bytes > most_bytes or count >= most):
+                if log_offset != last:
+                    break
+                looked += 1
+                continue
+            looked += 1
+            if not low <= log_offset < log_offset + record_bytes <= end or is_pre_blank(log_offset, record_bytes):
+                missed_first = missed_first or not count
+                continue
+            if log_offset == behind:
+                behind += record_bytes
+            elif log_offset == last:
+                continue
             else:
-                self.missed()
+                if behind >= 0:
+                    runs.append((begin, behind))
+                begin, behind = log_offset, log_offset + record_bytes
+            last = log_offset
+            count += 1
+            size += record_bytes
+        if behind >= 0:
+            runs.append((begin, behind))
+        self.next_offset += looked
+        self._last, self.count, self.size = last, count, size
+        if count:
+            self.status = GetStatus.FOUND
+        elif missed_first:
+            self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def refuse(self, count: int, size: int) -> None:
         """Records that were taken turned out damaged: they are not returned."""

@@ -36,13 +36,14 @@ from gantrymq_storage_mmap.apart import ApartAppender, refused
 from gantrymq_storage_mmap.appender import Appender
 from gantrymq_storage_mmap.batch_get import BatchReader
 from gantrymq_storage_mmap.batch_queue import BatchQueue
+from gantrymq_storage_mmap.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
 from gantrymq_storage_mmap.commit_log import CommitLog
 from gantrymq_storage_mmap.disk_watch import DiskWatch
 from gantrymq_storage_mmap.extras import Extras
 from gantrymq_storage_mmap.flush import LogFlusher
 from gantrymq_storage_mmap.get import Reader
 from gantrymq_storage_mmap.index_folder import IndexPlace, LoadedIndex, load_index
-from gantrymq_storage_mmap.index_query import IndexReader, read_cold
+from gantrymq_storage_mmap.index_query import IndexReader
 from gantrymq_storage_mmap.index_writer import IndexWriter
 from gantrymq_storage_mmap.lane import Lane
 from gantrymq_storage_mmap.log_cleaning import LogCleaner
@@ -392,20 +393,27 @@ class MmapStore:
     def _unreadable(self, error: OSError) -> StoreError:
         return StoreError(f"the store {self._root} cannot be read: {error}")
 
-    def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> Awaitable[QueryResult]:
+    def query(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
+    ) -> QueryResult | Awaitable[QueryResult]:
         """By the index; see `IndexReader.query`."""
         return self._index_reader.query(topic, key, begin_ms, end_ms, limit)
 
     def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
-        """As `read`; an awaitable when the record is cold."""
+        """As `read`; an awaitable when the record is not in memory."""
         if log_offset >= self._log.hot_offset:
             return self.read(log_offset)
-        return self._view_cold(log_offset)
+        try:
+            return read_cold(self._log, log_offset, FromMemory())
+        except NotInMemory:
+            return self._view_cold(log_offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     async def _view_cold(self, log_offset: int) -> RecordView | None:
         self._reader.reading += 1  # the store waits for it when it stops
         try:
-            return await self._workers.run(read_cold, self._log, log_offset)
+            return await self._workers.run(read_cold, self._log, log_offset, FromDisk())
         except OSError as error:
             raise self._unreadable(error) from error
         finally:

@@ -5,13 +5,13 @@ Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
-from gantrymq.broker.query import query_messages, view_message
+from gantrymq.broker.query import view_message
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.config import Settings
 from gantrymq.errors import QueryNotFound
-from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.interfaces import Connection, Handler, MessageStore, QueryResult
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
@@ -28,27 +28,37 @@ class QueryRequests:
         """Request code to handler."""
         return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
 
-    async def query(self, asked: Command, connection: Connection) -> Command | None:
+    def query(self, asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         """12: by key; a unique key is marked in the request, and then the broker says how many at most."""
         header = QueryMessageRequest.from_ext(asked.ext)
         limit = self._settings.number("defaultQueryMaxNum") if header.unique_key_query else header.max_num
         window = header.begin_timestamp, header.end_timestamp
-        try:
-            found = await query_messages(self._store, header.topic, header.key, *window, limit)
-        except QueryNotFound as problem:
-            none = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
-            return refusal(asked, problem, none.to_ext())
-        says = QueryMessageResponse(
-            index_last_update_timestamp=found.index_timestamp, index_last_update_phyoffset=found.index_log_offset
-        )
-        _send(asked, connection, found.records, says.to_ext())
-        return None
+        found = self._store.query(header.topic, header.key, *window, limit)
+        if isinstance(found, QueryResult):
+            return _answer(asked, connection, found)
+        return _answer_later(asked, connection, found)
 
     async def view(self, asked: Command, connection: Connection) -> None:
         """33: the record at a log offset; the topic does not matter."""
         header = ViewMessageByIdRequest.from_ext(asked.ext)
         record = await view_message(self._store, header.offset)
         _send(asked, connection, [record.raw], None)
+
+
+async def _answer_later(asked: Command, connection: Connection, found: Awaitable[QueryResult]) -> Command | None:
+    return _answer(asked, connection, await found)
+
+
+def _answer(asked: Command, connection: Connection, found: QueryResult) -> Command | None:
+    """Send what was found, or return why nothing was."""
+    if not found.records:
+        none = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+        return refusal(asked, QueryNotFound(found.problem), none.to_ext())
+    says = QueryMessageResponse(
+        index_last_update_timestamp=found.index_timestamp, index_last_update_phyoffset=found.index_log_offset
+    )
+    _send(asked, connection, found.records, says.to_ext())
+    return None
 
 
 def _send(

@@ -1,0 +1,56 @@
+"""Taking all entries at once chooses what taking them one by one does."""
+
+import random
+from types import SimpleNamespace
+
+from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
+from gantrymq.interfaces import GetLimit
+from gantrymq_storage_mmap.selection import Selection
+
+FIELDS = ("status", "next_offset", "count", "size", "runs", "_last")
+
+
+def one_by_one(selection, data):
+    for log_offset, size, _ in ENTRY.iter_unpack(data):
+        if selection.full(log_offset, size):
+            if log_offset == selection._last:
+                selection.next_offset += 1
+                continue
+            break
+        selection.next_offset += 1
+        if selection.present(log_offset, size):
+            selection.add(log_offset, size)
+        else:
+            selection.missed()
+
+
+def entries(chance):
+    """Some side by side, some apart, some twice, some that are gone, some that only fill."""
+    at, data = chance.choice([0, 900]), b""
+    for _ in range(chance.randrange(1, 12)):
+        size = chance.randrange(91, 300)
+        kind = chance.randrange(10)
+        at += 150 if kind == 0 else 0
+        data += PRE_BLANK if kind == 1 else ENTRY.pack(at, size, 7)
+        data += ENTRY.pack(at, size, 7) * (kind == 2)
+        at += size
+    return data
+
+
+def test_taking_all_chooses_what_taking_each_does():
+    chance = random.Random(5)
+    for _ in range(5000):
+        log = SimpleNamespace(min_offset=chance.choice([0, 0, 1000]), end=chance.choice([10_000, 10_000, 1500]))
+        options = SimpleNamespace(
+            memory_window_bytes=chance.choice([0, 400, 100_000]),
+            memory_limit_bytes=chance.choice([500, 100_000]),
+            memory_limit_count=chance.choice([3, 32]),
+            disk_limit_bytes=chance.choice([300, 100_000]),
+            disk_limit_count=chance.choice([2, 8]),
+        )
+        limit = GetLimit(max_count=chance.choice([1, 4, 32]), max_bytes=chance.choice([100, 700, 10**6]))
+        data = entries(chance)
+        whole, single = (Selection(log, options, 17, limit) for _ in range(2))
+        whole.take_all(data)
+        one_by_one(single, data)
+        assert [getattr(whole, name) for name in FIELDS] == [getattr(single, name) for name in FIELDS]
