@@ -144,7 +144,11 @@ class Growing:
             SystemExit: that took too long.
         """
         until = time.perf_counter() + INDEXED_S
-        while not (await self._store.query(TOPIC, unique_key(self._newest).decode(), 0, 1 << 62, 1)).records:
+        key = unique_key(self._newest).decode()
+        while True:
+            found = self._store.query(TOPIC, key, 0, 1 << 62, 1)
+            if (await found if isawaitable(found) else found).records:
+                return
             if time.perf_counter() > until:
                 raise SystemExit(f"the newest message is not in the index after {INDEXED_S:g} s")
             await asyncio.sleep(0.02)
