@@ -206,6 +206,18 @@ def test_a_refused_message_leaves_the_others_alone(bench):
     bench(main)
 
 
+def test_messages_of_one_sender_wait_for_the_gate_though_the_last_is_refused(bench):
+    async def main(bench):
+        bench.submit("a", message(), message(b"bad"))
+        await bench.turns()
+        assert bench.names() == ["put", "gate"]
+        bench.gate.open()
+        await bench.turns()
+        assert bench.calls[-1] == ("a", ["OK", "MESSAGE_ILLEGAL"])
+
+    bench(main)
+
+
 def test_refused_messages_alone_meet_no_gate(bench):
     async def main(bench):
         bench.submit("a", message(b"bad"))

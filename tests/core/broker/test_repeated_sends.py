@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import attrs
 import pytest
 from broker_desk import records
 
 from gantrymq.broker.send import Sender
+from gantrymq.broker.send_alike import SendsAlike
 
 PROPERTIES = "TAGS\x01A\x02UNIQ_KEY\x01{}\x02WAIT\x01true\x02"
 
@@ -110,3 +113,112 @@ def test_messages_that_ask_for_more_are_checked_each_time(broker, checks):
         assert len(checks) == 12
 
     broker(main)
+
+
+async def learn(desk, topic="T", first=900):
+    for number in range(first, first + 4):
+        await send(desk, number, topic)
+
+
+async def together(desk, sends):
+    """Requests that the broker reads at once."""
+    answers = await asyncio.gather(*sends)
+    return answers, records(await desk.pull("T"))[4:]
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """How many sends were taken together, time by time."""
+    counts = []
+    original = SendsAlike.together
+
+    def counted(self, asked, start, born_host):
+        found = original(self, asked, start, born_host)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(SendsAlike, "together", counted)
+    return counts
+
+
+def test_sends_of_one_read_are_stored_together_and_answered_each(broker, taken):
+    async def main(desk):
+        await learn(desk)
+        answers, found = await together(desk, [send(desk, number) for number in range(20)])
+        assert taken[-1] == 20
+        assert [bytes(record.body) for record in found] == [b"body %d" % number for number in range(20)]
+        for number, (answer, record) in enumerate(zip(answers, found, strict=True)):
+            assert answer.ext["transactionId"] == record.properties["UNIQ_KEY"] == f"ID{number:030}"
+            assert (answer.code, answer.ext["queueOffset"]) == (0, str(record.queue_offset))
+            assert answer.ext["msgId"].endswith(f"{record.log_offset:016X}")
+
+    broker(main)
+
+
+def test_one_that_has_to_be_looked_at_parts_those_around_it(broker, taken):
+    async def main(desk):
+        await learn(desk)
+        sends = [send(desk, number, queue_id=9 if number == 3 else 0) for number in range(8)]
+        answers, found = await together(desk, sends)
+        assert taken[-3:] == [3, 0, 4]
+        assert [answer.code for answer in answers] == [0, 0, 0, 29, 0, 0, 0, 0]
+        assert [bytes(record.body) for record in found] == [b"body %d" % number for number in (0, 1, 2, 4, 5, 6, 7)]
+
+    broker(main)
+
+
+def test_one_that_the_store_refuses_is_told_so_and_the_others_are_stored(broker, taken):
+    async def main(desk):
+        await learn(desk)
+        large = desk.send("T", b"x" * 2000, properties=PROPERTIES.format("LARGE"))
+        answers, found = await together(desk, [send(desk, 0), large, send(desk, 2)])
+        assert taken[-1] == 3
+        assert [answer.code for answer in answers] == [0, 13, 0]
+        assert "maxMessageSize is 1024" in answers[1].remark
+        assert [bytes(record.body) for record in found] == [b"body 0", b"body 2"]
+
+    broker(main, maxMessageSize=1024)
+
+
+def test_those_whose_producers_do_not_wait_are_submitted_apart(broker, taken):
+    async def main(desk):
+        await learn(desk)
+        own = PROPERTIES.replace("true", "false")
+        for number in range(4):
+            await desk.send("T", b"-", properties=own.format(f"N{number}"), queue_id=1)
+        sends = [send(desk, 0), desk.send("T", b"body 1", properties=own.format("N9")), send(desk, 2)]
+        answers, found = await together(desk, sends)
+        assert taken[-3:] == [1, 1, 1]
+        assert [answer.code for answer in answers] == [0, 0, 0]
+        assert [bytes(record.body) for record in found] == [b"body 0", b"body 1", b"body 2"]
+
+    broker(main)
+
+
+def test_topics_in_turn_are_taken_together(broker, taken):
+    async def main(desk):
+        await learn(desk)
+        await learn(desk, "Other", 800)
+        answers, found = await together(desk, [send(desk, n, "Other" if n % 2 else "T") for n in range(10)])
+        assert taken[-1] == 10
+        assert {answer.code for answer in answers} == {0}
+        assert [bytes(record.body) for record in found] == [b"body %d" % number for number in range(0, 10, 2)]
+
+    broker(main)
+
+
+def test_an_interceptor_sees_each(broker, plugins, taken):
+    class Mark:
+        order = 1
+
+        def __call__(self, message):
+            message.body = message.body.replace(b"body", b"seen")
+            return message
+
+    async def main(desk):
+        await learn(desk)
+        _, found = await together(desk, [send(desk, number) for number in range(3)])
+        assert taken[-3:] == [1, 1, 1]
+        assert [bytes(record.body) for record in found] == [b"seen 0", b"seen 1", b"seen 2"]
+
+    broker(main, plugins=attrs.evolve(plugins, interceptors=(Mark(),)))

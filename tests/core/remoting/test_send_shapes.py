@@ -28,7 +28,7 @@ def frame(text, body=b"body"):
     return Frame(0, text, body)
 
 
-@pytest.fixture(params=[0, WORTH_A_PATTERN + 1], ids=["looked up", "matched"])
+@pytest.fixture(params=[0, WORTH_A_PATTERN + 2], ids=["looked up", "matched"])
 def shapes(request):
     """The shape of `header()` is known: it came twice, or so often that it has a pattern."""
     found = SendShapes()
@@ -36,7 +36,7 @@ def shapes(request):
         assert type(found.decode(frame(header(opaque=opaque)))) is Command
     for opaque in range(request.param):
         assert type(found.decode(frame(header(opaque=opaque)))) is ShapedSend
-    assert (found._last is None) == (request.param == 0)
+    assert (found._usual is None) == (request.param == 0)
     return found
 
 
@@ -171,6 +171,33 @@ def test_what_is_kept_is_bounded(monkeypatch):
     long = header(topic="T" * 5000)
     for _ in range(4):
         assert type(shapes.decode(frame(long))) is Command
+
+
+def test_the_text_that_is_kept_is_bounded(monkeypatch):
+    monkeypatch.setattr(send_shapes, "MOST_SHAPE_BYTES", 4000)
+    shapes = SendShapes()
+    for number in range(30):
+        text = header(topic=f"T{number}")
+        for _ in range(3):
+            shapes.decode(frame(text))
+        assert type(shapes.decode(frame(text))) is ShapedSend
+        assert sum(len(b"".join(literals)) for literals in shapes._shapes) < 4500
+
+
+def test_only_shapes_that_come_running_get_patterns_and_few_of_them(monkeypatch):
+    monkeypatch.setattr(send_shapes, "MOST_PATTERNS", 2)
+    shapes = SendShapes()
+    topics = [header(topic=f"T{number}") for number in range(5)]
+    for _ in range(3 * WORTH_A_PATTERN):
+        for text in topics:
+            assert shapes.decode(frame(text)) == decode(frame(text))
+    assert shapes._usual is None
+    assert not shapes._patterns
+    for text in topics:
+        for _ in range(WORTH_A_PATTERN + 3):
+            assert shapes.decode(frame(text)) == decode(frame(text))
+        assert shapes._usual[0] is shapes._newest
+        assert 1 <= len(shapes._patterns) <= 2
 
 
 def test_the_binary_form_is_parsed(shapes):

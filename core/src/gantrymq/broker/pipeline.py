@@ -186,8 +186,8 @@ class Pipeline:
             stop = start + len(messages)
             own = results[start:stop]
             start = stop
-            last = own[-1]
-            if last.status is PutStatus.OK and messages[-1].wait_stored:
+            last = next((result for result in reversed(own) if result.status is PutStatus.OK), None)
+            if last is not None and messages[-1].wait_stored:
                 self._waiters.append(_Waiter(last.log_offset + last.size, done, own, deadline))
             else:
                 done(own, None)

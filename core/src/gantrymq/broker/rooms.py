@@ -102,8 +102,9 @@ class Rooms:
         )
         self.cluster_queues = ClusterQueues(identity, topics)
         self.dispatch = dispatch
+        sends = SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats)
         for family in (
-            SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats),
+            sends,
             PullRequests(self.puller, tables.stats),
             ClientRequests(settings, clock, topics, groups, clients, self.filters, tables.locks),
             OffsetRequests(store, topics, groups, tables.offsets),
@@ -123,6 +124,7 @@ class Rooms:
             MaintenanceRequests(store, topics),
         ):
             self.dispatch.add(family.handlers())
+        self.dispatch.add_together(sends.send_alike)
         self.dispatch.add({code: guarded_handler(code, each, stats) for code, each in plugins.handlers.items()})
         self.dispatch.on_connection_lost(clients.connection_lost)
         self.dispatch.on_connection_lost(self.held.connection_lost)

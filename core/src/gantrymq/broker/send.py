@@ -6,8 +6,7 @@ of ours equals Java's byte for byte. Entries of a client batch keep their own te
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
 its own is `gantrymq.broker.placing`'s business.
 
-What the checks of a send with a known shape came to is remembered: a send that differs from an earlier one in its
-queue, time, id and body alone passes the same checks as long as its topic and the settings are the same.
+What the checks of a send with a known shape came to is remembered, see `gantrymq.broker.send_alike`.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -20,7 +19,8 @@ from typing import NamedTuple
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.placing import Placer
-from gantrymq.broker.stored_properties import Plan, StoredProperties
+from gantrymq.broker.send_alike import Passed, SendsAlike
+from gantrymq.broker.stored_properties import StoredProperties
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -40,12 +40,9 @@ from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
-from gantrymq.remoting.send_shapes import SendShape, ShapedSend
+from gantrymq.remoting.send_shapes import ShapedSend
 from gantrymq.world import World
 
-_new = tuple.__new__  # half the time of calling a named tuple
-
-MOST_REMEMBERED = 4096  # shapes of sends
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
 
 
@@ -80,18 +77,6 @@ class Prepared(NamedTuple):
     batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
 
 
-class _Passed(NamedTuple):
-    """What the checks of one shape of sends came to."""
-
-    topic: TopicConfig
-    queues: int  # queue ids below this one are taken
-    flags: int
-    flag: int
-    reconsume_times: int
-    plan: Plan
-    revision: int  # of the settings
-
-
 class Sender:
     """Turns send requests into messages for the store."""
 
@@ -118,7 +103,7 @@ class Sender:
         self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
-        self._passed: dict[SendShape, _Passed] = {}
+        self.alike = SendsAlike(settings, topics, interceptors, identity.packed_host)
         self._placer = Placer(settings)
         self._read_settings()
 
@@ -196,40 +181,6 @@ class Sender:
                 self._placer.place(message, topic, special or {})
         return Prepared((message,), queue_id, stored.unique_id)
 
-    # --- sends alike ------------------------------------------------------------------------------------------------
-
-    def repeat(self, asked: ShapedSend, born_host: bytes) -> Prepared | None:
-        """As `prepare`, for a send whose shape passed before; None where its checks are to be made. Budget: 2.5 us."""
-        passed = self._passed.get(asked.shape)
-        body, queue_id = asked.body, asked.queue_id
-        if (
-            passed is None
-            or passed.revision != self._settings.revision
-            or self._topics.get(passed.topic.name) is not passed.topic
-            or queue_id >= passed.queues
-            or body is None
-        ):
-            return None
-        topic, _, flags, flag, reconsume_times, plan, _ = passed
-        message = StoreMessage(
-            topic.name,
-            queue_id,
-            body,
-            plan.before + asked.unique_id + plan.after,
-            plan.tags_code,
-            flag,
-            flags,
-            asked.born_timestamp,
-            born_host,
-            self._store_host,
-            reconsume_times,
-            0,
-            plan.wait_stored,
-        )
-        for interceptor in self._interceptors:
-            message = interceptor(message)
-        return _new(Prepared, ((message,), queue_id, asked.unique_id.decode(), None))
-
     def remember(self, asked: ShapedSend, request: SendRequest) -> None:
         """Keep that *asked*, read as *request*, passed `prepare`, unless something else of it has to be checked."""
         topic = self._topics.get(request.topic)
@@ -244,12 +195,10 @@ class Sender:
             or self._accept_from_ms
         ):
             return
-        if len(self._passed) >= MOST_REMEMBERED:
-            self._passed.clear()
         flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
         queues = max(topic.write_queues, topic.read_queues)
-        self._passed[asked.shape] = _Passed(
-            topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision
+        self.alike.remember(
+            asked.shape, Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
         )
 
     # --- checks -----------------------------------------------------------------------------------------------------

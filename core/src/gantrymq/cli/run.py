@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import logging.handlers
 import signal
@@ -40,6 +41,16 @@ def stop_requested() -> asyncio.Event:
         with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends the loop there
             loop.add_signal_handler(number, asked.set)
     return asked
+
+
+def collect_less_often() -> None:
+    """Leave what a server is made of out of garbage collections, and collect a tenth as often.
+
+    Messages on their way are freed when nobody refers to them any more; looking for cycles among them, some hundred at
+    a time, took 8 % of a send, and a full collection stopped a server for milliseconds.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def raise_descriptor_limit() -> None:

@@ -17,7 +17,7 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.output import print_json, warn
-from gantrymq.cli.run import stop_requested
+from gantrymq.cli.run import collect_less_often, stop_requested
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
@@ -153,6 +153,7 @@ async def serve_while(
     try:
         if not await _first(servers.start(), asked):
             return
+        collect_less_often()
         announce(servers)
         if work is None:
             await asked

@@ -8,14 +8,20 @@ Source of the fields: apache/rocketmq broker/.../processor/SendMessageProcessor.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from gantrymq.errors import LocalProtocolError
-from gantrymq.remoting.codes import FLAG_RESPONSE, SERIALIZE_JSON
+from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX
+from gantrymq.remoting.send_shapes import ShapedSend
 
 __all__ = ["SendOk", "encode_pull_head"]
+
+
+Stored = tuple[Any, int, int, int, int, str]  # a `PutResult`, which this floor does not know
 
 
 class SendOk:
@@ -39,25 +45,30 @@ class SendOk:
         }
         frame = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE, ext=marks))
         text = frame[8:].decode().replace("%", "%%").replace('"opaque":-999', '"opaque":%d')
-        text = text.replace("<id>", packed_host.hex().upper() + "%016X").replace("<d>", "%d").replace("<s>", "%s")
-        self._template = text  # with places for log offset, queue id, queue offset, unique id and opaque
+        text = text.replace("<id>", packed_host.hex().upper() + "%016X").replace("<d>", "%d").replace("<s>", "%b")
+        self._template = text.encode()  # with places for log offset, queue id, queue offset, unique id and opaque
         self._prefixes: dict[int, bytes] = {}  # by length of the header
 
-    def frame(self, opaque: int, log_offset: int, queue_id: int, queue_offset: int, unique_id: str) -> bytes:
-        """Return the whole frame, its header in JSON. Budget: 0.8 us.
+    def frames(self, sends: Sequence[ShapedSend], results: Sequence[Stored]) -> list[bytes]:
+        """Return whole frames, their headers in JSON, for those that want an answer. Budget: 0.8 us each.
 
         Args:
-            opaque: of the request.
-            log_offset: where the message is stored, 0 or more.
-            queue_id: of its queue.
-            queue_offset: in that queue.
-            unique_id: its UNIQ_KEY, letters and digits of ASCII; becomes transactionId.
+            sends: the requests.
+            results: of each: status, queue offset, log offset and what an answer does not tell.
         """
-        header = (self._template % (log_offset, queue_id, queue_offset, unique_id, opaque)).encode()
-        prefix = self._prefixes.get(len(header))
-        if prefix is None:
-            prefix = self._prefixes[len(header)] = PREFIX.pack(4 + len(header), len(header))
-        return prefix + header
+        template, prefixes = self._template, self._prefixes
+        found: list[bytes] = []
+        for send, result in zip(sends, results, strict=True):
+            if send.flag & FLAG_ONEWAY:
+                continue
+            values = (result[2], send.queue_id, result[1], send.unique_id, send.opaque)
+            header = template % values
+            length = len(header)
+            prefix = prefixes.get(length)
+            if prefix is None:
+                prefix = prefixes[length] = PREFIX.pack(4 + length, length)
+            found.append(prefix + header)
+        return found
 
 
 def encode_pull_head(

@@ -10,8 +10,9 @@ The text around these values is a shape. A header whose text around them is that
 but for these values, what that one said. A shape is kept when it comes a second time, and only if a header made of it
 with other values parses to exactly these values: so what `SendShapes` returns never differs from what `decode` returns.
 
-Neighbours mostly come from one client. So a header is first held against the shape of the one before it, which is a
-regular expression; only where that fails is it cut into values and what lies between them, to look its shape up.
+Neighbours mostly come from one client. So a shape that comes again and again becomes a regular expression, which the
+next header is held against first; only where that fails is it cut into values and what lies between them, to look its
+shape up. Clients that send to many topics in turn have many shapes and no such neighbours; theirs are always looked up.
 
 Source of the order of the fields: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
 RemotingSerializable.java (fastjson sorts by name); versions 4.9 to 5.5 write them alike.
@@ -21,7 +22,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Final
 
 from gantrymq.errors import RemoteProtocolError
@@ -31,9 +31,11 @@ from gantrymq.remoting.frame import Frame
 
 __all__ = ["SendShape", "SendShapes", "ShapedSend"]
 
-MOST_SHAPES: Final = 1024
-MOST_CANDIDATES: Final = 4096
-WORTH_A_PATTERN: Final = 16  # look-ups of a shape before it gets one, which costs 300 us
+MOST_SHAPES: Final = 16384  # a client has one for each topic it sends to
+MOST_SHAPE_BYTES: Final = 16 * 1024 * 1024  # of their text
+MOST_CANDIDATES: Final = 2 * MOST_SHAPES
+WORTH_A_PATTERN: Final = 16  # times that a shape came twice running before it gets one, which costs 300 us
+MOST_PATTERNS: Final = 64
 MAX_DIGITS: Final = 18
 MAX_HEADER_BYTES: Final = 4096  # longer ones are parsed: what is kept stays small
 
@@ -54,17 +56,17 @@ Literals = tuple[bytes, ...]
 class SendShape:
     """What all send headers with one text around their values say."""
 
-    def __init__(self, literals: Literals, command: Command, ext: dict[str, str], before: str, after: str) -> None:
-        self.met = 0  # how often it was looked up
+    __slots__ = ("_literals", "flag", "language", "properties_after", "properties_before", "running", "version")
+
+    def __init__(self, literals: Literals, command: Command, before: str, after: str) -> None:
+        self.running = 0  # how often it came twice running
         self._literals = literals
         self.language = command.language
         self.version = command.version
         self.flag = command.flag
-        self.ext = ext  # of the header it was learnt from
         self.properties_before = before  # properties up to the name of the unique id
         self.properties_after = after  # and behind the id and its 0x02
 
-    @cached_property
     def pattern(self) -> re.Pattern[bytes]:
         """Headers of this shape; its groups are queue id, born timestamp, unique id and opaque.
 
@@ -72,6 +74,12 @@ class SendShape:
         """
         literals = [re.escape(text) for text in self._literals]
         return re.compile(_joined(literals, _QUEUE, _BORN, _ID, _OPAQUE, re.escape))
+
+    def ext(self, queue_id: str, born: str, unique_id: str) -> dict[str, str]:
+        """The extFields of a header of this shape with these values."""
+        own = decode(Frame(SERIALIZE_JSON, _joined(self._literals, b"0", b"0", b"0", b"0"), None)).ext
+        properties = f"{self.properties_before}{_ID_MARK}{unique_id}\x02{self.properties_after}"
+        return {**(own or {}), "e": queue_id, "g": born, "i": properties}
 
 
 class ShapedSend(Command):
@@ -103,8 +111,7 @@ class ShapedSend(Command):
     def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
         """The extFields, as `decode` gives them."""
         if self._ext is None:
-            shape = self.shape
-            self._ext = _filled(shape, str(self.queue_id), str(self.born_timestamp), self.unique_id.decode())
+            self._ext = self.shape.ext(str(self.queue_id), str(self.born_timestamp), self.unique_id.decode())
         return self._ext
 
     @ext.setter
@@ -117,7 +124,10 @@ class SendShapes:
 
     def __init__(self) -> None:
         self._shapes: dict[Literals, SendShape] = {}
-        self._last: SendShape | None = None  # of the newest send whose shape is known
+        self._bytes = 0  # of their text
+        self._patterns: dict[SendShape, re.Pattern[bytes]] = {}
+        self._newest: SendShape | None = None  # of the newest send whose shape is known
+        self._usual: tuple[SendShape, re.Pattern[bytes]] | None = None  # the newest one that has a pattern
         self._seen: dict[int, int] = {}  # how often, by hash; where two collide, one may never be learnt
 
     def decode(self, frame: Frame) -> Command:
@@ -128,17 +138,17 @@ class SendShapes:
             RemoteProtocolError: the header cannot be read.
         """
         codec, header, body = frame
-        last = self._last
-        if last is not None and codec == SERIALIZE_JSON and (found := last.pattern.fullmatch(header)) is not None:
+        usual = self._usual
+        if usual is not None and codec == SERIALIZE_JSON and (found := usual[1].fullmatch(header)) is not None:
             queue_text, born, unique_id, opaque_text = found.groups()
-            return ShapedSend(last, int(opaque_text), int(queue_text), int(born), unique_id, body)
+            return ShapedSend(usual[0], int(opaque_text), int(queue_text), int(born), unique_id, body)
         if codec != SERIALIZE_JSON or len(header) > MAX_HEADER_BYTES or not header.startswith(_BEGIN):
             return decode(frame)
         literals, queue_text, born, unique_id, opaque_text = _cut(header)
         shape = self._shapes.get(literals)
         if shape is None:
             command = decode(frame)
-            self._learn(literals, command)
+            self._learn(literals, command, len(header))
             return command
         queue_id = _QUEUE_IDS.get(queue_text)
         if (
@@ -149,12 +159,22 @@ class SendShapes:
             or (opaque := int(opaque_text)) > _MAX_OPAQUE
         ):
             return decode(frame)
-        shape.met += 1
-        if shape.met > WORTH_A_PATTERN:
-            self._last = shape
+        if shape is self._newest:
+            shape.running += 1
+            if shape.running > WORTH_A_PATTERN:
+                self._usual = (shape, self._pattern(shape))
+        self._newest = shape
         return ShapedSend(shape, opaque, queue_id, int(born), unique_id, body)
 
-    def _learn(self, literals: Literals, command: Command) -> None:
+    def _pattern(self, shape: SendShape) -> re.Pattern[bytes]:
+        found = self._patterns.get(shape)
+        if found is None:
+            if len(self._patterns) >= MOST_PATTERNS:
+                self._patterns.clear()
+            found = self._patterns[shape] = shape.pattern()
+        return found
+
+    def _learn(self, literals: Literals, command: Command, size: int) -> None:
         mark = hash(literals)
         seen = self._seen.get(mark, 0)
         if seen < 2:
@@ -163,9 +183,11 @@ class SendShapes:
             self._seen[mark] = seen + 1
         shape = _proven(literals, command) if seen == 1 else None
         if shape is not None:
-            if len(self._shapes) >= MOST_SHAPES:
+            if len(self._shapes) >= MOST_SHAPES or self._bytes > MOST_SHAPE_BYTES:
                 self._shapes.clear()
+                self._bytes = 0
             self._shapes[literals] = shape
+            self._bytes += size
 
 
 def _cut(header: bytes) -> tuple[Literals, bytes, bytes, bytes, bytes]:
@@ -212,7 +234,7 @@ def _proven(literals: Literals, command: Command) -> SendShape | None:
     _, end, after = rest.partition("\x02")
     if not mark or not end:
         return None
-    shape = SendShape(literals, command, ext, before, after)
+    shape = SendShape(literals, command, before, after)
     header = _joined(literals, b"1021", b"1234567890123", b"PROBE", b"987654321")
     try:
         probe = decode(Frame(SERIALIZE_JSON, header, None))
@@ -221,14 +243,8 @@ def _proven(literals: Literals, command: Command) -> SendShape | None:
     same = ("code", "language", "version", "flag", "remark", "serialize")
     if (
         probe.opaque != 987654321
-        or probe.ext != _filled(shape, "1021", "1234567890123", "PROBE")
+        or probe.ext != shape.ext("1021", "1234567890123", "PROBE")
         or any(getattr(probe, name) != getattr(command, name) for name in same)
     ):
         return None
     return shape
-
-
-def _filled(shape: SendShape, queue_id: str, born: str, unique_id: str) -> dict[str, str]:
-    """The extFields of a header of *shape* with these values."""
-    properties = f"{shape.properties_before}{_ID_MARK}{unique_id}\x02{shape.properties_after}"
-    return {**shape.ext, "e": queue_id, "g": born, "i": properties}

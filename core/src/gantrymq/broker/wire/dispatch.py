@@ -19,9 +19,13 @@ from gantrymq.interfaces import Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.send_shapes import ShapedSend
 from gantrymq.remoting.wrong_port import asked_a_broker
 
 log = logging.getLogger(__name__)
+
+HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
+"""Serves the requests from an index on that it can serve together, and returns how many."""
 
 NOT_BUILT: Mapping[int, str] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
@@ -50,6 +54,7 @@ class Dispatch:
 
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
+        self._together: HandlerOfMany | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: set[Connection] = set()
         self._lost: list[Callable[[Connection], None]] = []
@@ -62,7 +67,13 @@ class Dispatch:
 
     def add(self, handlers: Mapping[int, Handler]) -> None:
         """Serve these codes too; a code that is served already is replaced."""
+        if RequestCode.SEND_MESSAGE_V2 in handlers:
+            self._together = None
         self._handlers.update(handlers)
+
+    def add_together(self, handler: HandlerOfMany) -> None:
+        """Ask *handler* first about requests that are `ShapedSend`, until another serves their code."""
+        self._together = handler
 
     def on_connection_lost(self, callback: Callable[[Connection], None]) -> None:
         """Call *callback* with every connection that asked something and closes."""
@@ -77,9 +88,16 @@ class Dispatch:
         if connection not in self._connections:
             self._connections.add(connection)
             connection.on_close(self._connection_lost)
-        handlers = self._handlers
-        for asked in commands:
+        handlers, together = self._handlers, None if self._turning_away else self._together
+        behind = 0  # requests before this index are served
+        for index, asked in enumerate(commands):
+            if index < behind:
+                continue
             try:
+                if together is not None and type(asked) is ShapedSend:
+                    behind = index + together(commands, index, connection)
+                    if behind > index:
+                        continue
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import cast
 
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.pipeline import Done, FlushTimeout, Pipeline
@@ -16,7 +17,7 @@ from gantrymq.broker.stats import Stats
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError, RefusedWith, StoreError
-from gantrymq.interfaces import Connection, Handler, PutResult, PutStatus
+from gantrymq.interfaces import Connection, Handler, PutResult, PutStatus, StoreMessage
 from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
@@ -67,34 +68,56 @@ class SendRequests:
         }
 
     def send(self, asked: Command, connection: Connection) -> Command | None:
-        """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 5 us, 12 us a new shape."""
+        """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 12 us."""
         if self._settings.revision != self._revision:
             self._read_settings()
-        prepared = self._sender.repeat(asked, connection.peer_packed_host) if type(asked) is ShapedSend else None
-        usual = prepared is not None and not asked.is_oneway
-        if prepared is None:
-            try:
-                prepared = self._prepare(asked, connection)
-            except GantryError as error:
-                self._stats.put_failed += 1
-                return refusal(asked, error, self._region_ext())
-        messages, queue_id, unique_id, _ = ready = prepared
+        try:
+            prepared = self._prepare(asked, connection)
+        except GantryError as error:
+            self._stats.put_failed += 1
+            return refusal(asked, error, self._region_ext())
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-            if usual and error is None and results[0].status is _OK and unique_id is not None:
-                result = results[0]
-                self._answered[connection].append(
-                    self._ok.frame(asked.opaque, result.log_offset, queue_id, result.queue_offset, unique_id)
-                )
-            elif not asked.is_oneway:
+            if not asked.is_oneway:
                 self._answered[connection] += ()  # it is flushed with the others
-                connection.reply(asked, self._other_answer(asked, ready, results, error))
+                connection.reply(asked, self._other_answer(asked, prepared, results, error))
 
-        if self._state.is_saved(messages[0].topic):
+        self._submit(prepared.messages, done)
+        return None
+
+    def send_alike(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
+        """Hand on ``asked[start]`` and those behind it whose checks an earlier send of their shape passed.
+
+        Returns:
+            How many were taken; 0 where the first is to be checked by itself.
+        """
+        if self._settings.revision != self._revision:
+            self._read_settings()
+        messages = self._sender.alike.together(asked, start, connection.peer_packed_host)
+        taken = len(messages)
+        sends = cast(Sequence[ShapedSend], asked[start : start + taken])
+
+        def done(results: Sequence[PutResult], error: GantryError | None) -> None:
+            frames = self._answered[connection]
+            if error is None and [result[0] for result in results].count(_OK) == taken:
+                frames += self._ok.frames(sends, results)
+                return
+            for send, message, result in zip(sends, messages, results or (None,) * taken, strict=True):
+                if not send.is_oneway:
+                    prepared = Prepared((message,), send.queue_id, send.unique_id.decode())
+                    own = () if result is None else (result,)
+                    connection.reply(send, self._other_answer(send, prepared, own, error))
+
+        if taken:
+            self._submit(messages, done)
+        return taken
+
+    def _submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
+        """Store *messages*, once their topics are on disk: before that none is acknowledged."""
+        if all(map(self._state.is_saved, {message.topic for message in messages})):
             self._pipeline.submit(messages, done)
         else:
-            self._submit_when_saved(ready, done)
-        return None
+            self._submit_when_saved(messages, done)
 
     def _prepare(self, asked: Command, connection: Connection) -> Prepared:
         header = read_send_header(asked)
@@ -122,15 +145,15 @@ class SendRequests:
             self._sender.remember(asked, request)
         return prepared
 
-    def _submit_when_saved(self, prepared: Prepared, done: Done) -> None:
-        """The topic is new: no message is acknowledged before the topic is on disk."""
+    def _submit_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
+        """A topic is new: no message is acknowledged before the topic is on disk."""
 
         def saved(problem: StoreError | None) -> None:
             if problem is not None:
                 done((), problem)
                 return
             try:
-                self._pipeline.submit(prepared.messages, done)
+                self._pipeline.submit(messages, done)
             except GantryError as error:
                 done((), error)
 
