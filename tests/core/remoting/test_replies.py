@@ -5,8 +5,8 @@ from gantrymq.model.ids import offset_id
 from gantrymq.remoting.codes import FLAG_ONEWAY
 from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, split_frame
-from gantrymq.remoting.headers import PullMessageResponse, SendMessageResponse
-from gantrymq.remoting.replies import SendOk, encode_pull_head
+from gantrymq.remoting.headers import PullMessageResponse, QueryMessageResponse, SendMessageResponse
+from gantrymq.remoting.replies import SendOk, encode_pull_head, encode_query_head
 from gantrymq.remoting.send_shapes import SendShape, ShapedSend
 
 
@@ -51,6 +51,23 @@ def test_pull_head_counts_a_body_that_follows(serialize):
     assert PullMessageResponse.from_ext(command.ext) == PullMessageResponse(
         next_begin_offset=6, min_offset=1, max_offset=2**40, topic_sys_flag=1, group_sys_flag=0
     )
+
+
+@pytest.mark.parametrize("serialize", [0, 1])
+def test_query_head_is_what_the_encoder_would_write(serialize):
+    head = encode_query_head(serialize, 9, 1_700_000_000_000, 2**40, 3)
+    command = decode(split_frame(head + b"abc"))
+    assert encode(command) == head + b"abc"
+    assert (command.code, command.opaque, command.flag, command.remark, command.body) == (0, 9, 1, None, b"abc")
+    assert QueryMessageResponse.from_ext(command.ext) == QueryMessageResponse(
+        index_last_update_timestamp=1_700_000_000_000, index_last_update_phyoffset=2**40
+    )
+
+
+@pytest.mark.parametrize("serialize", [0, 1])
+def test_query_head_over_the_limit(serialize):
+    with pytest.raises(LocalProtocolError):
+        encode_query_head(serialize, 9, 0, 0, MAX_FRAME_BYTES)
 
 
 def test_pull_head_over_the_limit():

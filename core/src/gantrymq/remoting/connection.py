@@ -459,10 +459,13 @@ class Connection(asyncio.Protocol):
                 self.reply(command, Command(3, remark=f" request type {command.code} not supported"))
             return
         began = self._clock.monotonic()
+        scheduled, self._flushing = self._flushing, True  # what is answered at once leaves at once, below
         try:
             self._handler.requests(self, commands)
         except Exception:
             log.exception("%s: the handler failed on %s", self.address, [request_name(c.code) for c in commands[:8]])
+        self._flushing = scheduled
+        self.flush()
         took_s = self._clock.monotonic() - began
         if took_s > TURN_S:
             self._at_once = max(LEAST_HAND_OVER, self._at_once // 2)

@@ -1,16 +1,17 @@
-"""The two answers that are sent most, written from templates: a stored message, and a pull.
+"""The answers that are sent most, written from templates: a stored message, a pull, a look-up by key.
 
-Other answers go through `command.encode`. Both give the same bytes as that one would, the order of ext fields aside,
+Other answers go through `command.encode`. All give the same bytes as that one would, the order of ext fields aside,
 which nobody depends on.
 
-Source of the fields: apache/rocketmq broker/.../processor/SendMessageProcessor.java, PullMessageProcessor.java.
+Source of the fields: apache/rocketmq broker/.../processor/SendMessageProcessor.java, PullMessageProcessor.java,
+QueryMessageProcessor.java.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.errors import LocalProtocolError
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
@@ -20,6 +21,8 @@ from gantrymq.remoting.send_shapes import ShapedSend
 
 __all__ = ["SendOk", "encode_pull_head"]
 
+
+_QUERY_NAMES: Final = ("indexLastUpdateTimestamp", "indexLastUpdatePhyoffset")
 
 Stored = tuple[Any, int, int, int, int, str]  # a `PutResult`, which this floor does not know
 
@@ -116,16 +119,56 @@ def encode_pull_head(
             opaque,
         )
     ).encode()
-    length = 4 + len(header) + body_length
+    return _prefix(len(header), body_length) + header
+
+
+def encode_query_head(
+    serialize: int, opaque: int, index_timestamp: int, index_log_offset: int, body_length: int
+) -> bytes:
+    """Return length prefix and header of the answer to a query by key that found *body_length* bytes of records.
+
+    Budget: 0.8 us.
+
+    Args:
+        index_timestamp: ms, store time of the newest message in the index.
+        index_log_offset: where that message is.
+    Raises:
+        LocalProtocolError: the frame would be over the limit.
+    """
+    if serialize != SERIALIZE_JSON:
+        ext = dict(zip(_QUERY_NAMES, (str(index_timestamp), str(index_log_offset)), strict=True))
+        return encode_head(Command(0, opaque=opaque, flag=FLAG_RESPONSE, ext=ext, serialize=serialize), body_length)
+    header = (_query_template() % (index_timestamp, index_log_offset, opaque)).encode()
+    return _prefix(len(header), body_length) + header
+
+
+def _prefix(header_bytes: int, body_bytes: int) -> bytes:
+    """What stands before a JSON header.
+
+    Raises:
+        LocalProtocolError: the frame would be over the limit.
+    """
+    length = 4 + header_bytes + body_bytes
     if length + 4 > MAX_FRAME_BYTES:
         raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME_BYTES}")
-    return PREFIX.pack(length, len(header)) + header
+    return PREFIX.pack(length, header_bytes)
+
+
+@lru_cache(maxsize=1)
+def _query_template() -> str:
+    """The header with places for the two numbers of its ext fields, in order, and opaque."""
+    return _numbers_template(0, None, _QUERY_NAMES)
 
 
 @lru_cache(maxsize=256)
 def _pull_template(code: int, remark: str) -> str:
     """The header with places for the six numbers of its ext fields, in order, and opaque."""
     names = ("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset", "topicSysFlag", "groupSysFlag")
+    return _numbers_template(code, remark, names)
+
+
+def _numbers_template(code: int, remark: str | None, names: Sequence[str]) -> str:
+    """A JSON header whose ext fields are numbers, with places for them, in order, and for opaque."""
     ext = dict.fromkeys(names, "<d>")
     frame = encode(Command(code, opaque=-999, flag=FLAG_RESPONSE, remark=remark, ext=ext))
     text = frame[8:].decode().replace("%", "%%")

@@ -5,7 +5,7 @@ Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 from gantrymq.broker.query import view_message
 from gantrymq.broker.wire.answers import refusal
@@ -15,6 +15,7 @@ from gantrymq.interfaces import Connection, Handler, MessageStore, QueryResult
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
+from gantrymq.remoting.replies import encode_query_head
 
 
 class QueryRequests:
@@ -42,7 +43,8 @@ class QueryRequests:
         """33: the record at a log offset; the topic does not matter."""
         header = ViewMessageByIdRequest.from_ext(asked.ext)
         record = await view_message(self._store, header.offset)
-        _send(asked, connection, [record.raw], None)
+        if not asked.is_oneway and not connection.closed:
+            connection.reply_parts([encode_head(response_to(asked), len(record.raw)), record.raw])
 
 
 async def _answer_later(asked: Command, connection: Connection, found: Awaitable[QueryResult]) -> Command | None:
@@ -54,16 +56,8 @@ def _answer(asked: Command, connection: Connection, found: QueryResult) -> Comma
     if not found.records:
         none = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
         return refusal(asked, QueryNotFound(found.problem), none.to_ext())
-    says = QueryMessageResponse(
-        index_last_update_timestamp=found.index_timestamp, index_last_update_phyoffset=found.index_log_offset
-    )
-    _send(asked, connection, found.records, says.to_ext())
-    return None
-
-
-def _send(
-    asked: Command, connection: Connection, records: Sequence[bytes | memoryview], ext: dict[str, str] | None
-) -> None:
     if not asked.is_oneway and not connection.closed:
-        head = encode_head(response_to(asked, 0, None, ext), sum(map(len, records)))
-        connection.reply_parts([head, *records])
+        size = sum(map(len, found.records))
+        place = found.index_timestamp, found.index_log_offset
+        connection.reply_parts([encode_query_head(asked.serialize, asked.opaque, *place, size), *found.records])
+    return None
