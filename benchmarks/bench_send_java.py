@@ -1,6 +1,7 @@
 """Sends a second through the official Java client: GantryMQ beside a Java broker, in one run on one machine.
 
     python benchmarks/bench_send_java.py                      the goals: 64 threads and 1, both flush modes, 3 rounds
+    python benchmarks/bench_send_java.py --bare               beside them a server that does the least a send needs
     python benchmarks/bench_send_java.py --quick --flush ASYNC_FLUSH --threads 64
 
 Each round starts the two servers in turn, never both at once; each takes the same load (1 KB bodies, our small load
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from arguments import FLUSH_MODES, whole
-from servers_in_turn import NAMES, Driver, Rates, create_topic, server
+from servers_in_turn import BARE, NAMES, Driver, Rates, bare_server, create_topic, server
 
 TOPIC = "SendLoad"
 QUEUES = 8
@@ -25,17 +26,16 @@ LOAD_DEADLINE_S = 300.0
 GOALS = {("ASYNC_FLUSH", 64): 1.5, ("SYNC_FLUSH", 64): 1.2, ("ASYNC_FLUSH", 1): 1.5, ("SYNC_FLUSH", 1): 1.0}
 
 
-def measure(client: str, namesrv: str, scratch: Path, threads: int, warmup_s: int, seconds: int) -> dict[str, Any]:
+def measure(options: argparse.Namespace, namesrv: str, scratch: Path, threads: int) -> dict[str, Any]:
     """Run one load and return its report."""
-    create_topic(namesrv, TOPIC, queues=QUEUES)
-    driver = Driver(client, scratch, namesrv)
+    driver = Driver(options.client, scratch, namesrv)
     events = driver.run(
         "bench-send",
         deadline_s=LOAD_DEADLINE_S,
         topic=TOPIC,
         threads=threads,
-        warmup=warmup_s,
-        seconds=seconds,
+        warmup=options.warmup,
+        seconds=options.seconds,
         size=1024,
     )
     report = next(event for event in events if event["event"] == "load")
@@ -54,6 +54,7 @@ def main() -> int:
     parser.add_argument("--flush", nargs="+", choices=FLUSH_MODES, default=list(FLUSH_MODES))
     parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
     parser.add_argument("--client", default="5.3.3", help="version of the Java client")
+    parser.add_argument("--bare", action="store_true", help="also measure bare_server.py: what no broker can be above")
     parser.add_argument("--quick", action="store_true", help="one round, 10 s of warm-up, 5 s that count")
     options = parser.parse_args()
     if options.quick:
@@ -62,7 +63,7 @@ def main() -> int:
     for flush in options.flush:
         for threads in options.threads:
             for number in range(1, options.rounds + 1):
-                for name in NAMES:
+                for name in (*NAMES, BARE) if options.bare else NAMES:
                     report = one_round(options, name, flush, threads)
                     rates.add(_label(flush, threads), name, report["sendsPerSecond"])
                     print(
@@ -79,8 +80,12 @@ def one_round(options: argparse.Namespace, name: str, flush: str, threads: int) 
     """Start a server on an empty store, load it, stop it."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
+        if name == BARE:
+            with bare_server(scratch, TOPIC) as address:
+                return measure(options, address, scratch / "load", threads)
         with server(name, flush, scratch, version=options.server) as namesrv:
-            return measure(options.client, namesrv, scratch / "load", threads, options.warmup, options.seconds)
+            create_topic(namesrv, TOPIC, queues=QUEUES)
+            return measure(options, namesrv, scratch / "load", threads)
 
 
 def _label(flush: str, threads: int) -> str:

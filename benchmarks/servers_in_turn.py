@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,18 +15,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "inter
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
 
 __all__ = [
+    "BARE",
     "DEFAULT_SIZES",
     "NAMES",
     "Driver",
     "JavaBroker",
     "JavaNameServer",
     "Rates",
+    "bare_server",
     "create_topic",
     "route_of",
     "server",
 ]
 
 NAMES = ("java", "gantrymq")
+BARE = "bare"  # see bare_server.py
 DEFAULT_SIZES = {  # RocketMQ's own, where the harness has small ones
     "mappedFileSizeCommitLog": "1073741824",
     "mappedFileSizeConsumeQueue": "6000000",
@@ -72,6 +76,18 @@ def _java(flush: str, scratch: Path, version: str, store: Path | None) -> Iterat
         name_server.stop()
 
 
+@contextmanager
+def bare_server(scratch: Path, topic: str) -> Iterator[str]:
+    """`bare_server.py`, which has *topic* only; gives its address, which is its name server's too."""
+    program = Path(__file__).resolve().parent / "bare_server.py"
+    with subprocess.Popen(
+        [sys.executable, program, scratch, topic], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip()
+        running.communicate()  # closes its standard input, which ends it
+
+
 class Rates:
     """What each server reached, by what was measured and round."""
 
@@ -98,4 +114,7 @@ class Rates:
             words = "    -" if goal is None else f"{goal:5.2f}   {'good' if ratio >= goal else 'BELOW THE GOAL'}"
             print(f"{what:28} {theirs:10,.0f} {ours:10,.0f} {ratio:6.2f} {words}")
             good = good and (goal is None or ratio >= goal)
+            if bare := self._found.get((what, BARE)):
+                rate = statistics.median(bare)
+                print(f"{'  a bare loop instead':28} {theirs:10,.0f} {rate:10,.0f} {rate / theirs:6.2f}")
         return good
