@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from harness.polling import wait_until
+from harness.probe import committed
 from harness.process import Event, Process
 
 # Now and then client 5.3.3 makes its first rebalance while its scheduled heartbeat holds the lock. The broker then
@@ -10,6 +12,7 @@ from harness.process import Event, Process
 ARRIVAL_S = 60.0
 # A client asks for its share every 20 s, and one round more goes by now and then.
 REBALANCE_S = 60.0
+PROGRESS_S = 30.0
 
 
 def position(event: Event) -> tuple[int, int]:
@@ -46,6 +49,35 @@ def wait_for_bodies(consumers: Iterable[Process], sent: Iterable[Event], deadlin
         return got if wanted <= {e["bodySha256"] for e in got} else []
 
     return processes[0].wait_for(received, f"all of {len(wanted)} messages", deadline_s)
+
+
+def leave(consumer: Process, broker: str, group: str, sent: Iterable[Event]) -> list[Event]:
+    """Wait until the group's only consumer has everything sent, and *broker* its progress; then let it leave.
+
+    A message is printed before the client notes its progress. What the client tells the broker at the end has no
+    answer, and may be overtaken by an older progress in its last pull; while it runs it tells all again every 5 s.
+
+    Args:
+        consumer: a push consumer of the Java driver.
+        broker: HOST:PORT of the broker with all that was sent.
+        group: the consumer's.
+        sent: "sent" events with their places.
+    Returns:
+        The "received" events.
+    """
+    ends: dict[tuple[str, int], int] = {}
+    for event in (sent := list(sent)):
+        place = str(event["topic"]), int(event["queueId"])
+        ends[place] = max(ends.get(place, 0), int(event["queueOffset"]) + 1)
+    wait_for_bodies([consumer], sent)
+
+    def noted() -> dict[tuple[str, int], int | None]:
+        return {(topic, queue_id): committed(broker, group, topic, queue_id) for topic, queue_id in ends}
+
+    wait_until(lambda: noted() == ends, f"progress {ends} of {group}", PROGRESS_S, lambda: f"The broker has {noted()}")
+    consumer.close_input()
+    consumer.finish()
+    return consumer.of("received")
 
 
 def queues_of(consumer: Process) -> set[int]:

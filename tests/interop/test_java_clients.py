@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checks import assert_same_messages, queues_of, wait_for_bodies, wait_for_shares
+from checks import assert_same_messages, leave, queues_of, wait_for_bodies, wait_for_shares
 from harness import Driver, GantryServer, Process, create_topic
 
 pytestmark = pytest.mark.interop
@@ -57,8 +57,8 @@ def test_a_group_goes_on_where_it_stopped(driver: Driver, ours: GantryServer, to
     create_topic(ours.namesrv, topic)
     group = f"{topic}-group"
     before = driver.produce(topic, 20, body_prefix="before")
-    assert_same_messages(before, _leave(consumer := running(driver.push(topic, group)), before))
-    assert not consumer.alive()
+    consumer = running(driver.push(topic, group))
+    assert_same_messages(before, leave(consumer, ours.broker_address, group, before))
     after = driver.produce(topic, 20, body_prefix="after")
     assert_same_messages(after, wait_for_bodies([running(driver.push(topic, group))], after))
 
@@ -99,11 +99,3 @@ def test_queues_are_shared_again_when_a_consumer_joins_and_goes(
     wait_for_shares([first], 6)
     alone = driver.produce(topic, 30, body_prefix="alone")
     wait_for_bodies([first], alone)
-
-
-def _leave(consumer: Process, sent: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Wait until the consumer has everything, let it leave the group, and return what it received."""
-    wait_for_bodies([consumer], sent)
-    consumer.close_input()
-    consumer.finish()
-    return consumer.of("received")

@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from checks import assert_same_messages, position, wait_for_bodies
+from checks import assert_same_messages, leave, position, wait_for_bodies
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, MqAdmin
 from harness.gantry_server import gantrymq
 from harness.java_servers import SMALL_STORE
@@ -93,9 +93,7 @@ def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
         driver = Driver(JAVA, tmp_path / "first", namesrv.address)
         written = _write(driver, topic)
         with driver.push(topic, group) as consumer:
-            wait_for_bodies([consumer], written)
-            consumer.close_input()
-            consumer.finish()
+            leave(consumer, broker.address, group, written)
         answers = _look_up(tmp_path / "tool1", namesrv.address, broker.address, topic, written)
         store = broker.store
 

@@ -45,7 +45,8 @@ def driver_class_path(version: str) -> str:
 
 def tools_class_path(version: str) -> str:
     """The class path of `gantrymq.interop.MqAdmin`, compiled against the admin tool *version*."""
-    sources = sorted([*(TOOLS / "src").rglob("*.java"), *(CLIENT / "src").rglob("Events.java")])
+    shared = (path for name in ("Events", "Leaving") for path in (CLIENT / "src").rglob(f"{name}.java"))
+    sources = sorted([*(TOOLS / "src").rglob("*.java"), *shared])
     return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "tools")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from harness.jars import JAVA_17, server_class_path
 from harness.peers import serves
 from harness.ports import free_port
-from harness.probe import wait_for_route
+from harness.probe import wait_for_registration
 from harness.process import Process
 
 BOOT_S = 90.0
@@ -101,7 +101,7 @@ class JavaBroker(Process):
         super().__init__("java-broker", _java(version, scratch, heap, "broker.BrokerStartup", conf), scratch)
         serves(f"RocketMQ broker {version}", self.alive)
         self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)
-        wait_for_route(namesrv)
+        wait_for_registration(namesrv, self.address)
 
 
 def _java(version: str, scratch: Path, heap: tuple[str, ...], main: str, conf: Path) -> list[str | Path]:

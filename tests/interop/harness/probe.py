@@ -1,4 +1,5 @@
-"""The few requests that the harness itself sends: is a route there, make a topic, and those no client of ours has.
+"""The few requests that the harness itself sends: is a route there, make a topic, how far a group is, and those no
+client of ours has.
 
 Written apart from GantryMQ's own code on purpose, so that a test never checks that code with itself. A frame is
 
@@ -15,7 +16,9 @@ from typing import Any
 
 from harness.polling import wait_until
 
+QUERY_CONSUMER_OFFSET = 14
 UPDATE_AND_CREATE_TOPIC = 17
+UPDATE_BROKER_CONFIG = 25
 GET_ROUTEINFO_BY_TOPIC = 105
 ROUTE_S = 60.0
 _LENGTHS = struct.Struct(">ii")
@@ -31,16 +34,31 @@ def route_of(namesrv: str, topic: str) -> str | None:
 
 
 def wait_for_route(namesrv: str, topic: str = "TBW102", deadline_s: float = ROUTE_S) -> str:
-    """Wait until the name server knows a broker for *topic*.
-
-    A Java broker may take some 10 s between its start and its first registration with topics.
-    """
+    """Wait until the name server knows a broker for *topic*."""
 
     def look() -> str | None:
         route = route_of(namesrv, topic)
         return route if route and '"brokerName"' in route else None
 
     return wait_until(look, f"route of {topic} at {namesrv}", deadline_s) or ""
+
+
+def wait_for_registration(namesrv: str, broker: str) -> None:
+    """Wait until *namesrv* has the route of a Java *broker* that has just started, which is asked to register.
+
+    A broker 5.3.3 registers when it starts, before it has found out which name servers answer, and so with none of
+    them; it does so again only 10 s later, and whenever its permission is set.
+    """
+
+    def look() -> bool:
+        if route_of(namesrv, "TBW102") is not None:
+            return True
+        header, _ = request(broker, UPDATE_BROKER_CONFIG, {}, b"brokerPermission=6")
+        if header["code"] != 0:
+            raise RuntimeError(f"{broker} refused its own permission: {header}")
+        return False
+
+    wait_until(look, f"route of {broker} at {namesrv}", ROUTE_S)
 
 
 def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attributes: str = "") -> None:
@@ -64,6 +82,14 @@ def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attri
         if header["code"] != 0:
             raise RuntimeError(f"{broker} refused the topic {topic}: {header}")
     wait_for_route(namesrv, topic)
+
+
+def committed(broker: str, group: str, topic: str, queue_id: int) -> int | None:
+    """The queue offset that *group* goes on from by the broker's account, or None where it has noted none."""
+    header, _ = request(
+        broker, QUERY_CONSUMER_OFFSET, {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
+    )
+    return int(header["extFields"]["offset"]) if header["code"] == 0 else None
 
 
 def request(address: str, code: int, ext_fields: dict[str, str], body: bytes = b"") -> tuple[dict[str, Any], bytes]:

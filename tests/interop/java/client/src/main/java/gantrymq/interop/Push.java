@@ -18,6 +18,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  */
 final class Push {
     private static final int POLL_MS = 200;
+    private static final int LEAVE_MS = 10_000;
     private final Options options;
     private final String topic;
     private final CountDownLatch end = new CountDownLatch(1);
@@ -34,6 +35,9 @@ final class Push {
             ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
+        // By default shutdown() tells the broker the progress at once, without the messages that listeners are still
+        // busy with, though their "received" lines are out: the group would get them again.
+        consumer.setAwaitTerminationMillisWhenShutdown(LEAVE_MS);
         consumer.setPollNameServerInterval(options.number("poll-ms", consumer.getPollNameServerInterval()));
         if (options.has("instance")) {
             consumer.setInstanceName(options.need("instance"));

@@ -39,6 +39,7 @@ public final class MqAdmin {
 
     public static void main(String[] args) throws Exception {
         Events.claimOutput();
+        Leaving.quickly();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] fields = line.split("\t", -1);

@@ -1,0 +1,51 @@
+"""The harness gives no port twice, not even to two processes that ask at the same time."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import free_port, ports
+
+HERE = Path(__file__).parent
+ASK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from harness import ports
+ports.PORTS = [int(port) for port in sys.argv[2:]]
+print(ports.free_port())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing was given before, and what the tests take is free again after them."""
+    monkeypatch.setenv("GANTRYMQ_INTEROP_CACHE", str(tmp_path))
+    monkeypatch.setattr(ports, "_ours", set())
+    ports._locks.cache_clear()
+    yield
+    os.close(ports._locks())
+    ports._locks.cache_clear()
+
+
+def test_each_port_is_given_once_and_so_is_the_one_below() -> None:
+    given = [free_port(also_below=2) for _ in range(50)]
+    assert len({port - below for port in given for below in (0, 2)}) == 100
+    assert {*given, *(port - 2 for port in given)} <= set(ports.PORTS)
+
+
+def test_a_process_gets_no_port_that_another_one_was_given() -> None:
+    first, second = free_port(), free_port()
+    assert "found no free port" in _ask(first, second)
+    os.close(ports._locks())  # as at the end of this process
+    ports._locks.cache_clear()
+    assert _ask(first, second).strip() in {str(first), str(second)}
+
+
+def _ask(*choice: int) -> str:
+    """What another process prints that asks for one of the ports *choice*."""
+    command = [sys.executable, "-c", ASK, str(HERE), *map(str, choice)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
