@@ -66,7 +66,7 @@ def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
     before, head, length, front = None, 0, -1, 0
     for topic, key, tail in zip(topics, keys, own, strict=True):
         if topic is not before:
-            before, head, length = topic, string_hash(f"{topic}#"), -1
+            before, head, length = topic, _head(topic), -1
         if tail < 0:  # no ASCII, or very long
             found.append(index_hash(topic, key.decode("utf-8", "replace")))
             continue
@@ -78,6 +78,12 @@ def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
             whole = (0x100000000 - whole) & 0x7FFFFFFF  # 2^31 becomes 0
         found.append(whole)
     return found
+
+
+@lru_cache(maxsize=16384)
+def _head(topic: str) -> int:
+    """The hash of what stands before a topic's keys."""
+    return string_hash(f"{topic}#")
 
 
 def _settle(whole: int) -> int:
