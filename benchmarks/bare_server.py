@@ -1,8 +1,8 @@
 """A server that does the least a send needs: reads the frame, writes body and header to a file, answers.
 
 It has one topic with one route, to itself; no checks, no queues, no index, no consumers, no flush. It is the yardstick
-beside which `bench_send_java.py --bare` shows what is left to the client and the machine: no broker whose event loop is
-Python answers sooner. Prints its port when it listens, and ends with its standard input.
+beside which `bench_send_java.py --bare` shows what a broker's features cost, and what the client does.
+Prints its address when it listens, and ends with its standard input.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--flush", nargs="+", choices=FLUSH_MODES, default=list(FLUSH_MODES))
     parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
     parser.add_argument("--client", default="5.3.3", help="version of the Java client")
-    parser.add_argument("--bare", action="store_true", help="also measure bare_server.py: what no broker can be above")
+    parser.add_argument("--bare", action="store_true", help="measure bare_server.py as well")
     parser.add_argument("--quick", action="store_true", help="one round, 10 s of warm-up, 5 s that count")
     options = parser.parse_args()
     if options.quick:

@@ -100,9 +100,9 @@ class SendsAlike:
                 0,
                 wait_stored,
             )
-            messages.append(message)
             if self._interceptors:
                 for interceptor in self._interceptors:
                     message = interceptor(message)
                 return [message]
+            messages.append(message)
         return messages

@@ -19,8 +19,7 @@ from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX
 from gantrymq.remoting.send_shapes import ShapedSend
 
-__all__ = ["SendOk", "encode_pull_head"]
-
+__all__ = ["SendOk", "encode_pull_head", "encode_query_head"]
 
 _QUERY_NAMES: Final = ("indexLastUpdateTimestamp", "indexLastUpdatePhyoffset")
 
@@ -64,8 +63,7 @@ class SendOk:
         for send, result in zip(sends, results, strict=True):
             if send.flag & FLAG_ONEWAY:
                 continue
-            values = (result[2], send.queue_id, result[1], send.unique_id, send.opaque)
-            header = template % values
+            header = template % (result[2], send.queue_id, result[1], send.unique_id, send.opaque)
             length = len(header)
             prefix = prefixes.get(length)
             if prefix is None:

@@ -5,7 +5,6 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import cast
 
@@ -47,9 +46,7 @@ class SendRequests:
         self._stats = stats
         self._packed_host = identity.packed_host
         self._offset_id = OffsetIds(identity.packed_host).of
-        self._answered: defaultdict[Connection, list[bytes]] = defaultdict(
-            list
-        )  # frames that have not been handed to their connections
+        self._answered: dict[Connection, list[bytes]] = {}  # frames that are not handed to their connections yet
         pipeline.on_answered(self._flush)
         self._read_settings()
 
@@ -79,7 +76,7 @@ class SendRequests:
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
             if not asked.is_oneway:
-                self._answered[connection] += ()  # it is flushed with the others
+                self._answered.setdefault(connection, [])  # it is flushed with the others
                 connection.reply(asked, self._other_answer(asked, prepared, results, error))
 
         self._submit(prepared.messages, done)
@@ -98,7 +95,7 @@ class SendRequests:
         sends = cast(Sequence[ShapedSend], asked[start : start + taken])
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-            frames = self._answered[connection]
+            frames = self._answered.setdefault(connection, [])
             if error is None and [result[0] for result in results].count(_OK) == taken:
                 frames += self._ok.frames(sends, results)
                 return
@@ -161,7 +158,7 @@ class SendRequests:
 
     def _flush(self) -> None:
         """Let answers leave before the loop looks for new requests: their senders get on with the next."""
-        answered, self._answered = self._answered, defaultdict(list)
+        answered, self._answered = self._answered, {}
         for connection, frames in answered.items():
             if frames:
                 connection.reply_parts(frames)
