@@ -2,14 +2,15 @@
 #
 #   docker build -t gantrymq .
 #   docker run -p 9876:9876 -p 10911:10911 -v gantrymq:/data/store -e brokerIP1=ADDRESS gantrymq
-FROM python:3.12-slim AS build
+FROM python:3.12 AS build
 
 WORKDIR /src
 COPY core core
 COPY plugins plugins
+COPY speedups speedups
 RUN python -m venv /opt/gantrymq \
     && /opt/gantrymq/bin/pip install --no-cache-dir ./core ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
-        ./plugins/storage_memory ./plugins/storage_mmap
+        ./plugins/storage_memory ./plugins/storage_mmap ./speedups
 
 FROM python:3.12-slim
 

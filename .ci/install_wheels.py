@@ -2,10 +2,11 @@
 
     python .ci/install_wheels.py FOLDER --build-only
     python .ci/install_wheels.py FOLDER core filter_tag
-    python .ci/install_wheels.py FOLDER core --every-plugin
+    python .ci/install_wheels.py FOLDER core --every-plugin speedups
 
-Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
-that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
+The compiled functions (``speedups``) are built by the Python that asks for them, the other wheels once for all. Wheels
+are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so that one
+environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE_FOLDERS = ("src",)
-SOURCE_FILES = ("pyproject.toml", "README.md", "LICENSE")
+SOURCE_FOLDERS = ("src", "c")
+SOURCE_FILES = ("pyproject.toml", "README.md", "LICENSE", "setup.py", "MANIFEST.in")
+COMPILED = "speedups"
 
 
 def main() -> int:
@@ -36,17 +38,25 @@ def main() -> int:
     with (asked.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         build(asked.folder, sorted(trees.values()))
+        if COMPILED in asked.names:
+            build(asked.folder / sys.implementation.cache_tag, [ROOT / COMPILED])
     if asked.build_only:
         return 0
-    names = sorted(trees) if asked.every_plugin else asked.names
+    names = [name for name in asked.names if name != COMPILED]
+    if asked.every_plugin:
+        names = sorted(trees)
     if missing := [name for name in names if name not in trees]:
         raise SystemExit(f"no such distribution in this tree: {', '.join(missing)}")
-    install(wheel_of(asked.folder, name) for name in names)
+    wheels = [wheel_of(asked.folder, name) for name in names]
+    if COMPILED in asked.names:
+        wheels.append(wheel_of(asked.folder / sys.implementation.cache_tag, COMPILED))
+    install(wheels)
     return 0
 
 
 def build(folder: Path, trees: list[Path]) -> None:
     """Make *folder* hold one wheel for each tree, and nothing older."""
+    folder.mkdir(exist_ok=True)
     digest = digest_of(trees)
     stamp = folder / "sources.sha256"
     if stamp.exists() and stamp.read_text() == digest:
@@ -65,8 +75,8 @@ def digest_of(trees: list[Path]) -> str:
     total = hashlib.sha256()
     for tree in trees:
         inside = [path for folder in SOURCE_FOLDERS for path in (tree / folder).rglob("*") if path.is_file()]
-        for path in sorted([*inside, *(tree / name for name in SOURCE_FILES)]):
-            if "__pycache__" not in path.parts:
+        for path in sorted([*inside, *(tree / name for name in SOURCE_FILES if (tree / name).exists())]):
+            if "__pycache__" not in path.parts and path.suffix != ".so":
                 total.update(f"{path.relative_to(ROOT)}\0".encode())
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()

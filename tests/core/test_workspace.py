@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+COMPILED = "speedups"
 
 
 def toml(*parts):
@@ -24,9 +25,11 @@ def distribution(word):
 
 
 def standard():
-    """Words of the plugins that the extra "standard" brings."""
+    """Words of the plugins that the extra "standard" brings, beside the compiled functions."""
     listed = project("core")["optional-dependencies"]["standard"]
-    return sorted(re.match(r"gantrymq-([a-z0-9-]+)", requirement)[1].replace("-", "_") for requirement in listed)
+    words = sorted(re.match(r"gantrymq-([a-z0-9-]+)", requirement)[1].replace("-", "_") for requirement in listed)
+    words.remove(COMPILED)
+    return words
 
 
 @pytest.mark.parametrize("word", PLUGINS)
@@ -40,7 +43,7 @@ def test_one_word_makes_all_names_of_a_plugin(word):
     assert any((ROOT / "tests" / word).glob("test_*.py"))
 
 
-@pytest.mark.parametrize("folder", ["core", *(f"plugins/{word}" for word in PLUGINS)])
+@pytest.mark.parametrize("folder", ["core", COMPILED, *(f"plugins/{word}" for word in PLUGINS)])
 def test_every_distribution_has_readme_licence_and_the_workspace_s_version(folder):
     found = project(folder)
     assert found["version"] == project("core")["version"]
@@ -63,7 +66,7 @@ def test_the_package_says_the_version_of_its_distribution():
 def test_the_default_install_is_core_and_the_standard_plugins():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     listed = [line for line in lines if line and not line.startswith("#")]
-    assert listed == ["./core", *(f"./plugins/{word}" for word in standard())]
+    assert listed == ["./core", *(f"./plugins/{word}" for word in standard()), f"./{COMPILED}"]
     assert set(standard()) <= set(PLUGINS)
 
 
@@ -83,14 +86,15 @@ def test_tox_has_an_environment_for_each_plugin():
 
 def test_the_readme_lists_every_distribution():
     listed = re.findall(r"^\| `(gantrymq[a-z0-9-]*)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert listed == ["gantrymq", *map(distribution, PLUGINS)]
+    assert listed == ["gantrymq", *map(distribution, sorted([*PLUGINS, COMPILED]))]
 
 
 def test_the_tools_know_every_package():
     tools = toml("pyproject.toml")["tool"]
     packages = [f"gantrymq_{word}" for word in PLUGINS]
-    assert tools["ruff"]["lint"]["isort"]["known-first-party"] == ["gantrymq", *packages]
-    assert [Path(path).parts[-2] for path in tools["mypy"]["mypy_path"]] == ["core", *PLUGINS]
+    known = tools["ruff"]["lint"]["isort"]["known-first-party"]
+    assert known == ["gantrymq", *sorted([*packages, f"gantrymq_{COMPILED}"])]
+    assert [Path(path).parts[-2] for path in tools["mypy"]["mypy_path"]] == ["core", *PLUGINS, COMPILED]
     linter = tools["importlinter"]
     assert linter["root_packages"] == ["gantrymq", *packages]
     by_name = {contract["name"]: contract for contract in linter["contracts"]}

@@ -19,8 +19,12 @@ UNIT = ROOT / "packaging/systemd/gantrymq.service"
 def test_the_image_has_the_standard_plugins_and_metrics():
     core = tomllib.loads((ROOT / "core/pyproject.toml").read_text())["project"]
     standard = [re.match(r"gantrymq-([a-z0-9-]+)", each)[1] for each in core["optional-dependencies"]["standard"]]
-    words = sorted([each.replace("-", "_") for each in standard] + ["metrics"])
-    assert re.findall(r"\./(?:plugins/)?(\w+)", DOCKERFILE.partition("FROM python:3.12-slim\n")[0]) == ["core", *words]
+    words = sorted(["core", "metrics", *(each.replace("-", "_") for each in standard)])
+    built = DOCKERFILE.partition("FROM python:3.12-slim\n")[0]
+    assert sorted(re.findall(r"\./(?:plugins/)?(\w+)", built)) == words
+    copied = re.findall(r"^COPY (\w+) \1$", built, re.MULTILINE)
+    assert copied == ["core", "plugins", "speedups"]
+    assert {f"!{each}" for each in copied} <= set((ROOT / ".dockerignore").read_text().split())
 
 
 def test_the_image_s_variables_are_settings():

@@ -1,6 +1,6 @@
 """From append to acknowledgement: one batch a turn of the event loop, gates, publication, answers.
 
-    submit ... submit   all sends that arrived in this turn
+    submit ... submit   all sends that arrived in this turn, or in one read while one client sends by itself
       `- store.put      one append for all of them
            `- gates     synchronous flush, later replication; one wait serves every waiter
                 `- store.publish   queue entries; visible to consumers from here on
@@ -63,6 +63,8 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
         self._incoming: list[tuple[Sequence[StoreMessage], Done]] = []
         self._scheduled = False
+        self._held = False
+        self._source: object = None  # of what was released last
         self._waiters: deque[_Waiter] = deque()
         self._appended = 0  # log offset behind the newest record appended here
         self._published = 0
@@ -105,6 +107,29 @@ class Pipeline:
         if self._closed:
             raise ServiceNotAvailable("the broker is stopping; send to another broker or try again later")
         self._incoming.append((messages, done))
+        if not self._held:
+            self._schedule()
+
+    def hold(self) -> None:
+        """What is submitted from now on is appended after `release`."""
+        self._held = True
+
+    def release(self, source: object) -> None:
+        """Append what was submitted since `hold`, which came from *source*.
+
+        That is done at once if the messages before came from there too: a client that sends by itself need not wait
+        for others. Where many take turns, theirs are gathered until the end of the loop's turn.
+        """
+        self._held = False
+        if self._incoming and not self._scheduled:
+            alone = source is self._source
+            self._source = source
+            if alone:
+                self._append()
+            else:
+                self._schedule()
+
+    def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._append)
@@ -123,8 +148,7 @@ class Pipeline:
     async def close(self) -> None:
         """Refuse further messages; wait until every waiting sender has its answer."""
         self._closed = True
-        if self._scheduled:
-            self._append()
+        self._append()
         if self._pump is not None:
             await asyncio.wait([self._pump])
         if self._timer is not None:
@@ -133,10 +157,10 @@ class Pipeline:
     # --- append -----------------------------------------------------------------------------------------------------
 
     def _append(self) -> None:
-        if not self._scheduled:
-            return
         self._scheduled = False
         incoming, self._incoming = self._incoming, []
+        if not incoming:
+            return
         if len(incoming) == 1:
             batch = incoming[0][0]
         else:

@@ -125,6 +125,7 @@ class Rooms:
         ):
             self.dispatch.add(family.handlers())
         self.dispatch.add_together(sends.send_alike)
+        self.dispatch.around(self.pipeline.hold, self.pipeline.release)
         self.dispatch.add({code: guarded_handler(code, each, stats) for code, each in plugins.handlers.items()})
         self.dispatch.on_connection_lost(clients.connection_lost)
         self.dispatch.on_connection_lost(self.held.connection_lost)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from gantrymq import speedups
 from gantrymq.broker.stored_properties import Plan
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
@@ -32,6 +33,60 @@ class Passed(NamedTuple):
     reconsume_times: int
     plan: Plan
     revision: int  # of the settings
+
+
+def _make_messages(
+    asked: Sequence[Command],
+    start: int,
+    queues: int,
+    before: bytes,
+    after: bytes,
+    topic: str,
+    tags_code: int,
+    flag: int,
+    sys_flag: int,
+    born_host: bytes,
+    store_host: bytes,
+    reconsume_times: int,
+    wait_stored: bool,
+    messages: list[StoreMessage],
+) -> None:
+    """Append the messages of ``asked[start]`` and of those behind it that have its shape to *messages*.
+
+    The first that has no body, or a queue id that is not below *queues*, ends it. Budget: 0.9 us each.
+    """
+    shape = None
+    for index in range(start, len(asked)):
+        send = asked[index]
+        if type(send) is not ShapedSend:
+            break
+        body, queue_id = send.body, send.queue_id
+        if shape is None:
+            shape = send.shape
+        if send.shape is not shape or body is None or queue_id >= queues:
+            break
+        messages.append(
+            StoreMessage(
+                topic,
+                queue_id,
+                body,
+                before + send.unique_id + after,
+                tags_code,
+                flag,
+                sys_flag,
+                send.born_timestamp,
+                born_host,
+                store_host,
+                reconsume_times,
+                0,
+                wait_stored,
+            )
+        )
+
+
+make_messages = (
+    _make_messages if speedups.compiled is None else speedups.compiled.MessageMaker(ShapedSend, StoreMessage)
+)
 
 
 class SendsAlike:
@@ -66,43 +121,29 @@ class SendsAlike:
         known, topics, revision = self._passed, self._topics, self._settings.revision
         store_host = self._store_host
         messages: list[StoreMessage] = []
-        shape = None
-        for index in range(start, len(asked)):
-            send = asked[index]
+        end = start + 1 if self._interceptors else len(asked)
+        at = start
+        while at < end:
+            send = asked[at]
             if type(send) is not ShapedSend:
                 break
-            if send.shape is not shape:
-                shape = send.shape
-                passed = known.get(shape)
-                if passed is None:
-                    break
-                topic, queues, flags, flag, reconsume_times, plan, passed_revision = passed
-                if passed_revision != revision or topics.get(topic.name) is not topic:
-                    break
-                before, after, tags_code, wait_stored = plan
-                if messages and wait_stored is not messages[0].wait_stored:
-                    break
-            body, queue_id = send.body, send.queue_id
-            if body is None or queue_id >= queues:
+            passed = known.get(send.shape)
+            if passed is None:
                 break
-            message = StoreMessage(
-                topic.name,
-                queue_id,
-                body,
-                before + send.unique_id + after,
-                tags_code,
-                flag,
-                flags,
-                send.born_timestamp,
-                born_host,
-                store_host,
-                reconsume_times,
-                0,
-                wait_stored,
+            topic, queues, flags, flag, reconsume_times, plan, passed_revision = passed
+            if passed_revision != revision or topics.get(topic.name) is not topic:
+                break
+            before, after, tags_code, wait_stored = plan
+            if messages and wait_stored is not messages[0].wait_stored:
+                break
+            alike = asked if end == len(asked) else asked[:end]
+            make_messages(
+                *(alike, at, queues, before, after, topic.name, tags_code, flag, flags),
+                *(born_host, store_host, reconsume_times, wait_stored, messages),
             )
-            if self._interceptors:
-                for interceptor in self._interceptors:
-                    message = interceptor(message)
-                return [message]
-            messages.append(message)
+            if len(messages) == at - start:
+                break
+            at = start + len(messages)
+        for interceptor in self._interceptors:
+            messages = [interceptor(message) for message in messages]
         return messages

@@ -10,10 +10,12 @@ from importlib import import_module
 
 import click
 
-from gantrymq import __version__
+from gantrymq import __version__, speedups
 from gantrymq.errors import GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
+
+_VERSION = f"%(prog)s, version %(version)s; {speedups.said.replace('%', '%%')}"
 
 COMMANDS = {
     "quickstart": ("gantrymq.cli.quickstart:quickstart", "Start on free ports and show what a broker does."),
@@ -77,7 +79,7 @@ class MainGroup(click.Group):
 
 
 @click.group(cls=MainGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="gantrymq")
+@click.version_option(__version__, prog_name="gantrymq", message=_VERSION)
 def main() -> None:
     """A message broker with Apache RocketMQ's semantics, wire protocol and files.
 

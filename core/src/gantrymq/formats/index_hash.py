@@ -18,11 +18,16 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
+from gantrymq import speedups
 from gantrymq.model import properties as property_text
 from gantrymq.model.java import string_hash
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
-__all__ = ["index_hash", "index_hashes", "index_keys"]
+__all__ = ["hash_entries", "index_hash", "index_hashes", "index_keys"]
+
+Published = tuple[
+    str, int, int, int, int, int, int, int, int, bytes
+]  # a `DispatchEntry`, which this floor does not know
 
 _MASK = 0xFFFFFFFF
 _POWERS = [pow(31, n, 2**32) for n in range(256)]
@@ -46,6 +51,21 @@ def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
         if keys:
             found += [key for key in keys.split(b" ") if key] if b" " in keys else [keys]
     return found
+
+
+def _hash_entries(entries: Sequence[Published]) -> tuple[list[int], list[int], list[int]]:
+    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order. Budget: 1.2 us an entry."""
+    topics: list[str] = []
+    keys: list[bytes] = []
+    offsets: list[int] = []
+    timestamps: list[int] = []
+    for entry in entries:
+        for key in index_keys(entry[9], entry[7]):
+            topics.append(entry[0])
+            keys.append(key)
+            offsets.append(entry[3])
+            timestamps.append(entry[6])
+    return index_hashes(topics, keys), offsets, timestamps
 
 
 def index_hash(topic: str, key: str) -> int:
@@ -175,3 +195,16 @@ def _value(properties: bytes, mark: bytes) -> bytes | None:
         return value
     text = property_text.decode(properties).get(mark[:-1].decode())  # an empty value counts as none: an earlier one may
     return text.encode("utf-8", "surrogatepass") if text else None
+
+
+if speedups.compiled is None:
+    hash_entries = _hash_entries
+else:
+    _compiled = speedups.compiled.hash_entries
+
+    def hash_entries(entries: Sequence[Published]) -> tuple[list[int], list[int], list[int]]:
+        """As in Python; entries with what is no ASCII are hashed there. Budget: 0.2 us an entry."""
+        found: tuple[list[int], list[int], list[int]] = _compiled(
+            entries, (_UNIQUE, _KEYS), TRANSACTION_MASK, lambda entry: _hash_entries((entry,))[0]
+        )
+        return found

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gantrymq import speedups
 from gantrymq.formats.index import ENTRY, SLOT_BYTES, IndexHeader, IndexLayout, entry_seconds
 
 __all__ = ["PAGE_SLOTS", "IndexTable", "Put"]
@@ -27,7 +28,45 @@ class Put(NamedTuple):
     entries: bytes  # as the file holds them
     taken: int  # how many keys of those asked for
     header: IndexHeader  # before
-    slots: list[tuple[int, int]]  # slot and what it held, in the order of the entries
+
+
+def _put_entries(
+    slots: memoryview,
+    number: int,
+    begin: int,
+    used: int,
+    hashes: Sequence[int],
+    log_offsets: Sequence[int],
+    timestamps: Sequence[int],
+    dirty_pages: set[int],
+    page_slots: int,
+) -> tuple[bytes, int, int]:
+    """Make the entries of these keys, the first with *number*, and note them in their slots.
+
+    Returns:
+        The entries as a file holds them; begin timestamp and used slots, as they are then.
+    """
+    slot_count, pack = len(slots), ENTRY.pack
+    packed: list[bytes] = []
+    stamp, seconds = -1, 0
+    for key_hash, log_offset, now in zip(hashes, log_offsets, timestamps, strict=True):
+        if now != stamp:
+            stamp, seconds = now, entry_seconds(now, begin)
+        slot = key_hash % slot_count
+        previous = slots[slot]
+        if not 0 < previous <= number:
+            previous = 0
+            used += 1
+        packed.append(pack(key_hash, log_offset, seconds, previous))
+        slots[slot] = number
+        dirty_pages.add(slot // page_slots)
+        if number <= 1:  # this entry's seconds counted from the file before
+            begin, stamp = now, -1
+        number += 1
+    return b"".join(packed), begin, used
+
+
+put_entries = _put_entries if speedups.compiled is None else speedups.compiled.put_entries
 
 
 class IndexTable:
@@ -51,7 +90,7 @@ class IndexTable:
         return self.header.index_count >= self.layout.entries
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], timestamps: Sequence[int], start: int = 0) -> Put:
-        """Add keys from *start* on, as many as fit. Budget: 0.7 us a key.
+        """Add keys from *start* on, as many as fit. Budget: 0.7 us a key, compiled 0.15.
 
         Args:
             hashes: of each key.
@@ -59,31 +98,23 @@ class IndexTable:
             timestamps: store time of each key's message, ms.
             start: index of the first key to add.
         """
-        layout, before, slots = self.layout, self.header, self._slots
+        layout, before = self.layout, self.header
         number = before.index_count
         taken = max(min(len(hashes) - start, layout.entries - number), 0)
         if not taken:
-            return Put(number, b"", 0, before, [])
-        slot_count, pack = layout.slots, ENTRY.pack
-        begin, used = before.begin_timestamp, before.used_slots
-        packed: list[bytes] = []
-        changed: list[tuple[int, int]] = []
-        stamp, seconds = -1, 0
-        for index in range(start, start + taken):
-            key_hash, now = hashes[index], timestamps[index]
-            if now != stamp:
-                stamp, seconds = now, entry_seconds(now, begin)
-            slot = key_hash % slot_count
-            previous = slots[slot]
-            if not 0 < previous <= number:
-                previous = 0
-                used += 1
-            packed.append(pack(key_hash, log_offsets[index], seconds, previous))
-            changed.append((slot, previous))
-            slots[slot] = number
-            if number <= 1:  # this entry's seconds counted from the file before
-                begin, stamp = now, -1
-            number += 1
+            return Put(number, b"", 0, before)
+        part = slice(start, start + taken)
+        entries, begin, used = put_entries(
+            self._slots,
+            number,
+            before.begin_timestamp,
+            before.used_slots,
+            hashes[part],
+            log_offsets[part],
+            timestamps[part],
+            self.dirty_pages,
+            PAGE_SLOTS,
+        )
         last = start + taken - 1
         self.header = IndexHeader(
             begin,
@@ -91,15 +122,14 @@ class IndexTable:
             log_offsets[start] if before.index_count <= 1 else before.begin_offset,
             log_offsets[last],
             used,
-            number,
+            number + taken,
         )
-        self.dirty_pages.update([slot // PAGE_SLOTS for slot, _ in changed])
-        return Put(before.index_count, b"".join(packed), taken, before, changed)
+        return Put(number, entries, taken, before)
 
     def undo(self, put: Put) -> None:
         """Take the newest *put* back: it could not be written."""
-        for slot, previous in reversed(put.slots):
-            self._slots[slot] = previous
+        for key_hash, _, _, previous in reversed(list(ENTRY.iter_unpack(put.entries))):
+            self._slots[key_hash % self.layout.slots] = previous
         self.header = put.header
 
     def newest(self, key_hash: int) -> int:

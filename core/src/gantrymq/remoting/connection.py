@@ -18,7 +18,7 @@ from gantrymq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError
 from gantrymq.remoting.addresses import format_address, packed_host
 from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
-from gantrymq.remoting.command import Command, decode, encode, encode_head
+from gantrymq.remoting.command import Command, decode_all, encode, encode_head
 from gantrymq.remoting.foreign import HTTP2_GREETING
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.gate import Gate
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._tls = tls
         self._secured: asyncio.Future[None] | None = None
         self._decoder = FrameDecoder(limits.max_frame_bytes)
-        self._decode = decode if shapes is None else shapes.decode
+        self._decode_all = decode_all if shapes is None else shapes.decode_all
         self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
         self._greeted = False  # in HTTP/2
         self._transport: asyncio.Transport | None = None
@@ -168,8 +168,9 @@ class Connection(asyncio.Protocol):
         The buffers are kept until they are written; their memory must not change before.
         """
         if not self.closed:
-            self._out.extend(parts[:-1])
-            self._out_bytes += sum(map(len, parts[:-1]))
+            if len(parts) > 1:
+                self._out.extend(parts[:-1])
+                self._out_bytes += sum(map(len, parts[:-1]))
             self._send(parts[-1], len(parts[-1]))
 
     def flush(self) -> None:
@@ -275,26 +276,24 @@ class Connection(asyncio.Protocol):
             return
         error: RemoteProtocolError | None = None
         commands: list[Command] = []
-        decoder, read = self._decoder, self._decode
+        decoder = self._decoder
         before = decoder.pending_bytes
         try:
             if self._first is not None:
                 data = self._begin(data)
-            for frame in decoder.feed(data) if data else ():
-                command = read(frame)
-                if command.flag & FLAG_RESPONSE:
-                    if not self._calls.answer(command):
-                        log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
-                else:
-                    commands.append(command)
+            if data:
+                self._decode_all(decoder.feed(data), commands)
             decoder.check()
         except RemoteProtocolError as problem:
             error = problem
         held = decoder.pending_bytes
         if held or before:
             self._unfinished.update(self, held, fresh=before == 0 or held < before + len(data))
-        if commands:
-            self._hand_over(commands)
+        requests = [command for command in commands if not command.flag & FLAG_RESPONSE]
+        if len(requests) < len(commands):
+            self._take_answers(commands)
+        if requests:
+            self._hand_over(requests)
         if error is not None:
             log.warning("%s: closed: %s", self.address, error)
             self.close()
@@ -414,6 +413,12 @@ class Connection(asyncio.Protocol):
     def _tls_failed(self, problem: str) -> None:
         self.closed = True
         log.warning("%s: closed: %s", self.address, problem)
+
+    def _take_answers(self, commands: list[Command]) -> None:
+        """Hand the answers among *commands* to the calls that wait for them."""
+        for command in commands:
+            if command.flag & FLAG_RESPONSE and not self._calls.answer(command):
+                log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
 
     def _hand_over(self, commands: list[Command]) -> None:
         """Serve requests, some a turn of the loop, so that the first answers leave while the others are worked on.

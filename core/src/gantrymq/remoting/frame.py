@@ -10,9 +10,10 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from gantrymq import speedups
 from gantrymq.errors import RemoteProtocolError
 
-__all__ = ["MAX_FRAME_BYTES", "PREFIX", "Frame", "FrameDecoder", "split_frame"]
+__all__ = ["MAX_FRAME_BYTES", "PREFIX", "Frame", "FrameDecoder", "cut_frames", "split_frame"]
 
 PREFIX: Final = struct.Struct(">II")
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # length prefix included; com.rocketmq.remoting.frameMaxLength
@@ -26,6 +27,33 @@ class Frame(NamedTuple):
     codec: int  # 0 JSON, 1 binary; anything else is refused by whoever decodes the header
     header: bytes
     body: bytes | None  # None where the body has no bytes, as in Java
+
+
+def _cut_frames(data: bytes, limit: int) -> tuple[list[Frame], int, int]:
+    """Cut the frames off the front of *data* that are whole. Budget: 0.7 us each.
+
+    Returns:
+        The frames; where what is left begins; and how many bytes what is left must have before anything can be cut,
+        0 where it can never be: a frame longer than *limit*, its prefix included, or shorter than its header.
+    """
+    frames: list[Frame] = []
+    at, size, unpack = 0, len(data), PREFIX.unpack_from
+    new = tuple.__new__  # half the time of calling the named tuple
+    while size - at >= 8:
+        length, mark = unpack(data, at)
+        body_at = at + 8 + (mark & 0xFFFFFF)
+        end = at + 4 + length
+        if length + 4 > limit or body_at > end:
+            return frames, at, 0
+        if end > size:
+            return frames, at, length + 4
+        body = data[body_at:end] if body_at < end else None
+        frames.append(new(Frame, (mark >> 24, data[at + 8 : body_at], body)))
+        at = end
+    return frames, at, PREFIX.size
+
+
+cut_frames = _cut_frames if speedups.compiled is None else speedups.compiled.FrameCutter(Frame)
 
 
 class FrameDecoder:
@@ -88,28 +116,16 @@ class FrameDecoder:
         return [frame, *self._cut(bytes(last[keep:]))]
 
     def _cut(self, data: bytes) -> list[Frame]:
-        frames: list[Frame] = []
-        at, size, limit, unpack = 0, len(data), self._max, PREFIX.unpack_from
-        new = tuple.__new__  # half the time of calling the named tuple
-        self._need = PREFIX.size
-        while size - at >= 8:
-            length, mark = unpack(data, at)
-            body_at = at + 8 + (mark & 0xFFFFFF)
-            end = at + 4 + length
-            if length + 4 > limit or body_at > end:
-                self._error = RemoteProtocolError(_refusal(data[at : at + 8], limit))
-                if frames:
-                    return frames
-                raise self._error
-            if end > size:
-                self._need = length + 4
-                break
-            body = data[body_at:end] if body_at < end else None
-            frames.append(new(Frame, (mark >> 24, data[at + 8 : body_at], body)))
-            at = end
-        if at < size:
+        frames, at, need = cut_frames(data, self._max)
+        if not need:
+            self._error = RemoteProtocolError(_refusal(data[at : at + 8], self._max))
+            if frames:
+                return frames
+            raise self._error
+        self._need = need
+        if at < len(data):
             self._pieces.append(data[at:] if at else data)
-            self.pending_bytes = size - at
+            self.pending_bytes = len(data) - at
         return frames
 
 

@@ -9,10 +9,12 @@ QueryMessageProcessor.java.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from gantrymq import speedups
 from gantrymq.errors import LocalProtocolError
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
@@ -47,11 +49,16 @@ class SendOk:
         }
         frame = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE, ext=marks))
         text = frame[8:].decode().replace("%", "%%").replace('"opaque":-999', '"opaque":%d')
-        text = text.replace("<id>", packed_host.hex().upper() + "%016X").replace("<d>", "%d").replace("<s>", "%b")
+        text = text.replace("<id>", packed_host.hex().upper() + "%016X", 1)  # the region, which comes last, may be like
+        text = text.replace("<d>", "%d", 2).replace("<s>", "%b", 1)  # any of these
         self._template = text.encode()  # with places for log offset, queue id, queue offset, unique id and opaque
         self._prefixes: dict[int, bytes] = {}  # by length of the header
+        self.frames: Callable[[Sequence[ShapedSend], Sequence[Stored]], bytes] = self._frames
+        if speedups.compiled is not None:
+            texts = tuple(part.replace(b"%%", b"%") for part in re.split(rb"(?<!%)(?:%016X|%d|%b)", self._template))
+            self.frames = speedups.compiled.AnswerWriter(ShapedSend, texts, FLAG_ONEWAY)
 
-    def frames(self, sends: Sequence[ShapedSend], results: Sequence[Stored]) -> list[bytes]:
+    def _frames(self, sends: Sequence[ShapedSend], results: Sequence[Stored]) -> bytes:
         """Return whole frames, their headers in JSON, for those that want an answer. Budget: 0.8 us each.
 
         Args:
@@ -68,8 +75,8 @@ class SendOk:
             prefix = prefixes.get(length)
             if prefix is None:
                 prefix = prefixes[length] = PREFIX.pack(4 + length, length)
-            found.append(prefix + header)
-        return found
+            found += (prefix, header)
+        return b"".join(found)
 
 
 def encode_pull_head(

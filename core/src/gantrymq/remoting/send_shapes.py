@@ -21,9 +21,9 @@ RemotingSerializable.java (fastjson sorts by name); versions 4.9 to 5.5 write th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from typing import Final
 
+from gantrymq import speedups
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.codes import SERIALIZE_JSON, RequestCode
 from gantrymq.remoting.command import Command, decode
@@ -49,6 +49,9 @@ _QUEUE: Final = rb"(0|[1-9][0-9]{0,2})"
 _BORN: Final = rb"(0|[1-9][0-9]{0,17})"
 _ID: Final = rb"([0-9A-Za-z]{1,255})"
 _OPAQUE: Final = rb"(0|[1-9][0-9]{0,8})"
+_NAMES: Final = (b'"e":"', b'"g":"', b'"i":"', _RAW_ID_MARK, _RAW_PAIR_END, b'"opaque":')  # of the values, in order
+_GAP: Final = b"\0"  # in no header: JSON escapes it
+_ZERO: Final = ord("0")
 
 Literals = tuple[bytes, ...]
 
@@ -56,11 +59,21 @@ Literals = tuple[bytes, ...]
 class SendShape:
     """What all send headers with one text around their values say."""
 
-    __slots__ = ("_literals", "flag", "language", "properties_after", "properties_before", "running", "version")
+    __slots__ = (
+        "_literals",
+        "between",
+        "flag",
+        "language",
+        "properties_after",
+        "properties_before",
+        "running",
+        "version",
+    )
 
     def __init__(self, literals: Literals, command: Command, before: str, after: str) -> None:
         self.running = 0  # how often it came twice running
         self._literals = literals
+        self.between = tuple(_joined(literals, _GAP, _GAP, _GAP, _GAP).split(_GAP))  # what stands around the values
         self.language = command.language
         self.version = command.version
         self.flag = command.flag
@@ -72,8 +85,9 @@ class SendShape:
 
         Numbers that nobody sends (very long ones, zeros in front) do not match.
         """
-        literals = [re.escape(text) for text in self._literals]
-        return re.compile(_joined(literals, _QUEUE, _BORN, _ID, _OPAQUE, re.escape))
+        head, *rest = map(re.escape, self.between)
+        values = (_QUEUE, _BORN, _ID, _OPAQUE)
+        return re.compile(head + b"".join(value + text for value, text in zip(values, rest, strict=True)))
 
     def ext(self, queue_id: str, born: str, unique_id: str) -> dict[str, str]:
         """The extFields of a header of this shape with these values."""
@@ -119,6 +133,15 @@ class ShapedSend(Command):
         self._ext = fields
 
 
+_match_sends = (
+    None
+    if speedups.compiled is None
+    else speedups.compiled.SendMatcher(
+        ShapedSend, SendShape, int(RequestCode.SEND_MESSAGE_V2), (*_NAMES, _BEGIN), MAX_HEADER_BYTES
+    )
+)  # appends the commands of frames up to the first that has no known shape, and returns the newest shape
+
+
 class SendShapes:
     """The shapes that the clients of one server use. Belongs to the event loop."""
 
@@ -129,6 +152,20 @@ class SendShapes:
         self._newest: SendShape | None = None  # of the newest send whose shape is known
         self._usual: tuple[SendShape, re.Pattern[bytes]] | None = None  # the newest one that has a pattern
         self._seen: dict[int, int] = {}  # how often, by hash; where two collide, one may never be learnt
+
+    def decode_all(self, frames: list[Frame], commands: list[Command]) -> None:
+        """Append the command of each frame, as `decode` gives it, to *commands*, which are empty. Budget: as `decode`;
+        compiled, 0.4 us for a send of a known shape.
+
+        Raises:
+            RemoteProtocolError: a header cannot be read; the commands before it are there.
+        """
+        while len(commands) < len(frames):
+            if _match_sends is not None:
+                self._newest = _match_sends(self._shapes, self._newest, frames, len(commands), commands)
+                if len(commands) == len(frames):
+                    break
+            commands.append(self.decode(frames[len(commands)]))
 
     def decode(self, frame: Frame) -> Command:
         """As `command.decode`. Budget: 1.5 us for a send shaped like the one before it, 2.5 us for
@@ -154,6 +191,7 @@ class SendShapes:
         if (
             queue_id is None
             or not (unique_id.isalnum() and born.isdigit() and opaque_text.isdigit())
+            or (born[0] == _ZERO and len(born) > 1)  # or the text made of the number would be another one
             or len(born) > MAX_DIGITS
             or len(opaque_text) > MAX_DIGITS
             or (opaque := int(opaque_text)) > _MAX_OPAQUE
@@ -195,34 +233,27 @@ def _cut(header: bytes) -> tuple[Literals, bytes, bytes, bytes, bytes]:
 
     Where a value is not found, it and what comes behind it are empty: no shape has such literals.
     """
-    head, _, rest = header.partition(b'"e":"')
+    e, g, i, mark, pair_end, number = _NAMES
+    head, _, rest = header.partition(e)
     queue_id, _, rest = rest.partition(b'"')
-    middle, _, rest = rest.partition(b'"g":"')
+    middle, _, rest = rest.partition(g)
     born, _, rest = rest.partition(b'"')
-    later, _, rest = rest.partition(b'"i":"')
+    later, _, rest = rest.partition(i)
     properties, _, rest = rest.partition(b'"')
-    tail, _, rest = rest.partition(b'"opaque":')
+    tail, _, rest = rest.partition(number)
     opaque, _, end = rest.partition(b",")
-    before, _, rest = properties.partition(_RAW_ID_MARK)
-    unique_id, _, after = rest.partition(_RAW_PAIR_END)
+    before, _, rest = properties.partition(mark)
+    unique_id, _, after = rest.partition(pair_end)
     return (head, middle, later, before, after, tail, end), queue_id, born, unique_id, opaque
 
 
-def _joined(
-    literals: Sequence[bytes],
-    queue_id: bytes,
-    born: bytes,
-    unique_id: bytes,
-    opaque: bytes,
-    written: Callable[[bytes], bytes] = bytes,
-) -> bytes:
-    """The header that `_cut` cuts into these; *written* is applied to the names of the values."""
+def _joined(literals: Literals, queue_id: bytes, born: bytes, unique_id: bytes, opaque: bytes) -> bytes:
+    """The header that `_cut` cuts into these."""
     head, middle, later, before, after, tail, end = literals
-    names = (b'"e":"', b'"g":"', b'"i":"', _RAW_ID_MARK, _RAW_PAIR_END, b'"', b'"opaque":', b",")
-    e, g, i, mark, pair_end, quote, number, comma = map(written, names)
+    e, g, i, mark, pair_end, number = _NAMES
     properties = (before, mark, unique_id, pair_end, after)
-    pieces = (head, e, queue_id, quote, middle, g, born, quote, later, i, *properties, quote, tail)
-    return b"".join((*pieces, number, opaque, comma, end))
+    pieces = (head, e, queue_id, b'"', middle, g, born, b'"', later, i, *properties, b'"', tail)
+    return b"".join((*pieces, number, opaque, b",", end))
 
 
 def _proven(literals: Literals, command: Command) -> SendShape | None:

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from zlib import crc32
 
+from gantrymq import speedups
 from gantrymq.formats.blank import BLANK_BYTES
 from gantrymq.formats.check import properties_problem
 from gantrymq.formats.queue_entry import ENTRY
@@ -33,6 +34,17 @@ __all__ = ["Appender"]
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _FIXED_BYTES = HEAD_V4.size + PROPERTIES_LENGTH.size
 _OK = PutStatus.OK
+_pack_head, _pack_length, _pack_entry = HEAD_V4.pack, PROPERTIES_LENGTH.pack, ENTRY.pack
+_new = tuple.__new__  # a third of the time of calling the named tuple
+_ODD_FLAGS = _HOST_BITS | INNER_BATCH | TRANSACTION_PREPARED
+
+encode_records = (
+    None
+    if speedups.compiled is None
+    else speedups.compiled.RecordEncoder(
+        *(StoreMessage, ConsumeQueue, DispatchEntry, PutResult, _OK, crc32, MAX_PROPERTIES_BYTES, _ODD_FLAGS)
+    )
+)  # does what the loop of `Appender._append` does for messages that fit the file and have nothing unusual
 
 
 class Appender:
@@ -64,7 +76,7 @@ class Appender:
         self._max_body = max_body_bytes
 
     def append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store *messages* in order, one result each. Budget: 4 us for a message of 1 KB in a batch."""
+        """Store *messages* in order, one result each. Budget: 4 us for a message of 1 KB in a batch, compiled 1.5."""
         results = self._append(messages)
         while (done := len(results)) < len(messages):
             if self._writes.refusal is not None:
@@ -86,9 +98,7 @@ class Appender:
         if now < log.last_timestamp:
             now = log.last_timestamp
         known = self._queues.by_name
-        max_body, max_properties = self._max_body(), MAX_PROPERTIES_BYTES
-        head_pack, length_pack, entry_pack, crc = HEAD_V4.pack, PROPERTIES_LENGTH.pack, ENTRY.pack, crc32
-        new = tuple.__new__  # a third of the time of calling the named tuple
+        max_body = self._max_body()
         file = log.current
         offset = segment = log.end  # where the next record, and the first unwritten one, belong
         limit = file.end - BLANK_BYTES if file is not None else -1
@@ -97,7 +107,16 @@ class Appender:
         parts, entries, targets, packed = batch.parts, batch.entries, batch.targets, batch.packed
         together = 0  # messages before this index were found to fit the current file, or
         obstacle: PutResult | None = None  # not to fit any
-        for index, message in enumerate(messages):
+        while (index := len(results)) < len(messages):
+            if encode_records is not None and index >= together:
+                records = encode_records(
+                    messages, index, known, offset, limit, now, max_body, entries, targets, packed, results
+                )
+                if records:
+                    parts.append(records)
+                    offset += len(records)
+                    continue
+            message = messages[index]
             if message.placing is not None:
                 break
             if index < together and obstacle is not None:
@@ -111,7 +130,7 @@ class Appender:
             if (
                 isinstance(queue, str)
                 or body_bytes > max_body
-                or properties_bytes > max_properties
+                or properties_bytes > MAX_PROPERTIES_BYTES
                 or not properties.isascii()
                 or 0 in properties
                 or sys_flag & INNER_BATCH
@@ -154,10 +173,10 @@ class Appender:
                         continue
             queue_offset = 0 if sys_flag & TRANSACTION_PREPARED else queue.next_offset
             try:
-                head = (head_pack if plain else HEADS[(sys_flag & _HOST_BITS) >> 4].pack)(
+                head = (_pack_head if plain else HEADS[(sys_flag & _HOST_BITS) >> 4].pack)(
                     size,
                     queue.magic,
-                    crc(body) & 0x7FFFFFFF,
+                    crc32(body) & 0x7FFFFFFF,
                     queue_id,
                     message.flag,
                     queue_offset,
@@ -171,13 +190,13 @@ class Appender:
                     message.prepared_offset,
                     body_bytes,
                 )
-                packed.append(entry_pack(offset, size, message.tags_code))
+                packed.append(_pack_entry(offset, size, message.tags_code))
             except struct.error as error:
                 results.append(refused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}"))
                 continue
-            parts += (head, body, queue.named, length_pack(properties_bytes), properties)
+            parts += (head, body, queue.named, _pack_length(properties_bytes), properties)
             entries.append(
-                new(
+                _new(
                     DispatchEntry,
                     (
                         topic,
@@ -198,7 +217,7 @@ class Appender:
             else:
                 targets.append(queue)
                 queue.next_offset = queue_offset + 1
-            results.append(new(PutResult, (_OK, queue_offset, offset, size, now, "")))
+            results.append(_new(PutResult, (_OK, queue_offset, offset, size, now, "")))
             offset += size
         if parts and (failure := self._write(file, segment, batch, offset, now)) is not None:
             return _failed(results, batch.first_result, len(messages), failure)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gantrymq.formats.index import IndexHeader, IndexLayout, index_file_name
-from gantrymq.formats.index_hash import index_hashes, index_keys
+from gantrymq.formats.index_hash import hash_entries
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Files, Timer, Workers
 from gantrymq_storage_mmap.commit_log import CommitLog
@@ -349,26 +349,15 @@ class IndexWriter:
 
     def _index(self, messages: Sequence[DispatchEntry]) -> bool:
         """Add every key of *messages*; False when that failed and the index has fallen behind, or has to wait there."""
-        topics: list[str] = []
-        keys: list[bytes] = []
-        offsets: list[int] = []
-        timestamps: list[int] = []
         place, known = self.place
-        for message in messages:
-            found = index_keys(message[9], message[7])
-            log_offset = message[3]
-            if log_offset <= place:
-                found = found[known:] if log_offset == place else []
-            for key in found:
-                topics.append(message[0])
-                keys.append(key)
-                offsets.append(log_offset)
-                timestamps.append(message[6])
-        if keys and self._behind and not self._ready():
+        hashes, offsets, timestamps = hash_entries(messages)
+        first = bisect_left(offsets, place)  # keys before it are in the index
+        if first < len(offsets) and offsets[first] == place:
+            first += known
+        if first < len(hashes) and self._behind and not self._ready():
             return False
-        done = 0
+        done = first
         try:
-            hashes = index_hashes(topics, keys)
             while done < len(hashes):
                 file = self._writable()
                 assert file.table is not None
@@ -383,12 +372,9 @@ class IndexWriter:
                     self._seal()
         except OSError as error:
             at = offsets[done]
-            before = done - bisect_left(offsets, at)
-            self._failed(
-                IndexPlace(at, before + (known if at == place else 0)), f"the index cannot be written: {error}"
-            )
+            self._failed(IndexPlace(at, done - bisect_left(offsets, at)), f"the index cannot be written: {error}")
             return False
-        if hashes:
+        if done > first:
             self.failure = ""
         return True
 

@@ -92,6 +92,7 @@ class MmapStore:
         check_quota(read_rules(context.settings))
         self._lock: Lock | None = None
         self._refusal: str | None = _NOT_RUNNING
+        self._max_body = (-1, 0)  # as of a revision of the settings
         self._wire([])
 
     def _wire(self, loaded: list[LogFile]) -> None:
@@ -153,8 +154,11 @@ class MmapStore:
         return min(self._flusher.flushed_offset, self._publisher.published_offset)
 
     def _max_body_bytes(self) -> int:
-        known = "maxMessageSize" in self._settings.schema  # it is the broker's
-        return self._settings.number("maxMessageSize") if known else _MAX_BODY_BYTES
+        if self._max_body[0] != self._settings.revision:
+            known = "maxMessageSize" in self._settings.schema  # it is the broker's
+            bytes_ = self._settings.number("maxMessageSize") if known else _MAX_BODY_BYTES
+            self._max_body = (self._settings.revision, bytes_)
+        return self._max_body[1]
 
     # --- start and stop ---------------------------------------------------------------------------------------------
 

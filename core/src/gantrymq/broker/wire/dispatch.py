@@ -55,6 +55,8 @@ class Dispatch:
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
         self._together: HandlerOfMany | None = None
+        self._before: Callable[[], object] = _nothing
+        self._after: Callable[[Connection], object] = _nothing
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: set[Connection] = set()
         self._lost: list[Callable[[Connection], None]] = []
@@ -75,6 +77,10 @@ class Dispatch:
         """Ask *handler* first about requests that are `ShapedSend`, until another serves their code."""
         self._together = handler
 
+    def around(self, before: Callable[[], object], after: Callable[[Connection], object]) -> None:
+        """Call these before and after the requests of each read."""
+        self._before, self._after = before, after
+
     def on_connection_lost(self, callback: Callable[[Connection], None]) -> None:
         """Call *callback* with every connection that asked something and closes."""
         self._lost.append(callback)
@@ -90,6 +96,7 @@ class Dispatch:
             connection.on_close(self._connection_lost)
         handlers, together = self._handlers, None if self._turning_away else self._together
         behind = 0  # requests before this index are served
+        self._before()
         for index, asked in enumerate(commands):
             if index < behind:
                 continue
@@ -115,6 +122,7 @@ class Dispatch:
                 task = asyncio.ensure_future(self._later(asked, connection, response))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+        self._after(connection)
 
     def _connection_lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -135,6 +143,10 @@ class Dispatch:
             answer = _bug(asked, error)
         if answer is not None and not asked.is_oneway and not connection.closed:
             connection.reply(asked, answer)
+
+
+def _nothing(*_: object) -> None:
+    """Where nobody wants to know."""
 
 
 def _unknown(asked: Command) -> Command:

@@ -97,7 +97,8 @@ class SendRequests:
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
             frames = self._answered.setdefault(connection, [])
             if error is None and [result[0] for result in results].count(_OK) == taken:
-                frames += self._ok.frames(sends, results)
+                if written := self._ok.frames(sends, results):
+                    frames.append(written)
                 return
             for send, message, result in zip(sends, messages, results or (None,) * taken, strict=True):
                 if not send.is_oneway:

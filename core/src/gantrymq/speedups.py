@@ -1,0 +1,44 @@
+"""The compiled twins of the functions that run for every message, where they are installed (``gantrymq-speedups``).
+
+A twin does what its function in Python does, which stands beside the place where it is chosen; without twins everything
+runs in Python. ``GANTRYMQ_SPEEDUPS=off`` in the environment leaves them out.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+__all__ = ["INTERFACE", "compiled", "said"]
+
+INTERFACE: Final = 1  # grows when a twin's arguments or results change
+SWITCH: Final = "GANTRYMQ_SPEEDUPS"
+_MODULE: Final = "gantrymq_speedups._compiled"
+
+
+def find(switch: str = "") -> tuple[ModuleType | None, str]:
+    """The module of the twins, None where they are not to be used, and a sentence that says which runs.
+
+    Args:
+        switch: the value of ``GANTRYMQ_SPEEDUPS``; ``off`` leaves them out.
+    """
+    if switch.strip().lower() == "off":
+        return None, f"pure Python, {SWITCH}=off"
+    try:
+        found = import_module(_MODULE)
+    except ImportError as error:
+        if error.name in ("gantrymq_speedups", _MODULE):
+            return None, "pure Python; pip install gantrymq-speedups for compiled functions"
+        return None, f"pure Python, gantrymq-speedups cannot be loaded: {error}"
+    if found.INTERFACE != INTERFACE:
+        return None, (
+            f"pure Python, the installed gantrymq-speedups has interface {found.INTERFACE} and this version needs "
+            f"{INTERFACE}; pip install --upgrade gantrymq gantrymq-speedups"
+        )
+    return found, "compiled functions"
+
+
+compiled: Any
+compiled, said = find(os.environ.get(SWITCH, ""))

@@ -1,0 +1,130 @@
+/* What the parts share. Every function here is the twin of one in Python, which says what it does and why; tests hold
+ * the two against each other. */
+#ifndef GANTRYMQ_COMMON_H
+#define GANTRYMQ_COMMON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+#include <string.h>
+
+/* --- big-endian numbers --------------------------------------------------------------------------------------------- */
+
+static inline uint32_t
+read_u32(const unsigned char *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static inline unsigned char *
+write_u16(unsigned char *at, uint32_t value)
+{
+    at[0] = (unsigned char)(value >> 8);
+    at[1] = (unsigned char)value;
+    return at + 2;
+}
+
+static inline unsigned char *
+write_u32(unsigned char *at, uint32_t value)
+{
+    at[0] = (unsigned char)(value >> 24);
+    at[1] = (unsigned char)(value >> 16);
+    at[2] = (unsigned char)(value >> 8);
+    at[3] = (unsigned char)value;
+    return at + 4;
+}
+
+static inline unsigned char *
+write_u64(unsigned char *at, uint64_t value)
+{
+    return write_u32(write_u32(at, (uint32_t)(value >> 32)), (uint32_t)value);
+}
+
+static inline unsigned char *
+write_bytes(unsigned char *at, const void *bytes, Py_ssize_t count)
+{
+    memcpy(at, bytes, (size_t)count);
+    return at + count;
+}
+
+/* --- attributes of Python classes with __slots__ -------------------------------------------------------------------- */
+
+/* Look up where the instances of a class keep the slots of these names; -1 with an error where one is none. */
+int find_slots(PyObject *type, const char *const *names, Py_ssize_t count, Py_ssize_t *offsets);
+
+/* What a slot holds, borrowed; NULL, without an error, where it was never set. */
+static inline PyObject *
+get_slot(PyObject *object, Py_ssize_t offset)
+{
+    return *(PyObject **)((char *)object + offset);
+}
+
+/* Put a value into a slot and keep a reference of its own. */
+static inline void
+set_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
+{
+    PyObject **place = (PyObject **)((char *)object + offset);
+    PyObject *before = *place;
+    *place = Py_XNewRef(value);
+    Py_XDECREF(before);
+}
+
+/* As set_slot, but takes over the reference; -1 where there is none, as after an error. */
+static inline int
+give_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
+{
+    if (value == NULL) {
+        return -1;
+    }
+    PyObject **place = (PyObject **)((char *)object + offset);
+    PyObject *before = *place;
+    *place = value;
+    Py_XDECREF(before);
+    return 0;
+}
+
+/* --- objects -------------------------------------------------------------------------------------------------------- */
+
+/* A new instance of a class with __slots__, made without its __init__. */
+static inline PyObject *
+new_instance(PyTypeObject *type)
+{
+    return type->tp_alloc(type, 0);
+}
+
+/* A new named tuple with places for so many fields, to be filled with PyTuple_SET_ITEM. */
+static inline PyObject *
+new_named_tuple(PyTypeObject *type, Py_ssize_t fields)
+{
+    return type->tp_alloc(type, fields);
+}
+
+/* The value of an exact int between two bounds; 0 where it is another object or lies outside. */
+static inline int
+int_between(PyObject *object, long long low, long long high, long long *value)
+{
+    int overflow;
+    if (object == NULL || !PyLong_CheckExact(object)) {
+        return 0;
+    }
+    *value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return !overflow && low <= *value && *value <= high;
+}
+
+#define INT32_LOW (-2147483647LL - 1)
+#define INT32_HIGH 2147483647LL
+#define INT64_LOW (-9223372036854775807LL - 1)
+#define INT64_HIGH 9223372036854775807LL
+
+/* Add a heap type of this specification to the module; -1 with an error. */
+int add_type(PyObject *module, PyType_Spec *spec);
+
+extern PyType_Spec frame_cutter_spec;
+extern PyType_Spec send_matcher_spec;
+extern PyType_Spec message_maker_spec;
+extern PyType_Spec record_encoder_spec;
+extern PyType_Spec answer_writer_spec;
+extern PyMethodDef index_methods[];
+
+#endif

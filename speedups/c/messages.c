@@ -1,0 +1,145 @@
+/* gantrymq.broker.send_alike: make_messages */
+#include "common.h"
+
+/* Slots of a ShapedSend. */
+enum { SHAPE, BODY, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
+static const char *const send_names[SEND_SLOTS] = {"shape", "body", "queue_id", "born_timestamp", "unique_id"};
+
+/* Slots of a StoreMessage: those of each message, then those that all of one shape share, as they are given. */
+enum { TOPIC, TAGS, FLAG, FLAGS, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, WAITS, JOINED, PLACING, SHARED };
+enum { OWN_QUEUE_ID = SHARED, OWN_BODY, OWN_PROPERTIES, OWN_BORN, MESSAGE_SLOTS };
+static const char *const message_names[MESSAGE_SLOTS] = {
+    "topic",           "tags_code",   "flag",   "sys_flag", "born_host", "store_host", "reconsume_times",
+    "prepared_offset", "wait_stored", "joined", "placing",  "queue_id",  "body",       "properties",
+    "born_timestamp",
+};
+
+typedef struct {
+    PyObject_HEAD
+    PyTypeObject *send, *message;
+    Py_ssize_t send_at[SEND_SLOTS], message_at[MESSAGE_SLOTS];
+} MessageMaker;
+
+static PyObject *
+message_maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *send, *message;
+    if (!PyArg_ParseTuple(args, "O!O!:MessageMaker", &PyType_Type, &send, &PyType_Type, &message)) {
+        return NULL;
+    }
+    MessageMaker *self = (MessageMaker *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->send = (PyTypeObject *)Py_NewRef(send);
+    self->message = (PyTypeObject *)Py_NewRef(message);
+    if (find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0 ||
+        find_slots(message, message_names, MESSAGE_SLOTS, self->message_at) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void
+message_maker_dealloc(MessageMaker *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(self->send);
+    Py_XDECREF(self->message);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+around(PyObject *before, PyObject *middle, PyObject *after)
+{
+    Py_ssize_t size = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(middle) + PyBytes_GET_SIZE(after);
+    PyObject *whole = PyBytes_FromStringAndSize(NULL, size);
+    if (whole != NULL) {
+        unsigned char *at = (unsigned char *)PyBytes_AS_STRING(whole);
+        at = write_bytes(at, PyBytes_AS_STRING(before), PyBytes_GET_SIZE(before));
+        at = write_bytes(at, PyBytes_AS_STRING(middle), PyBytes_GET_SIZE(middle));
+        write_bytes(at, PyBytes_AS_STRING(after), PyBytes_GET_SIZE(after));
+    }
+    return whole;
+}
+
+static PyObject *
+message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *asked, *before, *after, *shared[SHARED], *messages;
+    Py_ssize_t start;
+    long queues;
+    if (!PyArg_ParseTuple(args, "OnlSSOOOOOOOOO!:make_messages", &asked, &start, &queues, &before, &after,
+                          &shared[TOPIC], &shared[TAGS], &shared[FLAG], &shared[FLAGS], &shared[BORN_HOST],
+                          &shared[STORE_HOST], &shared[RECONSUMED], &shared[WAITS], &PyList_Type, &messages)) {
+        return NULL;
+    }
+    PyObject *sends = PySequence_Fast(asked, "sends are a list");
+    PyObject *zero = PyLong_FromLong(0), *shape = NULL;
+    if (sends == NULL || zero == NULL) {
+        goto failed;
+    }
+    shared[PREPARED] = zero;
+    shared[JOINED] = Py_False;
+    shared[PLACING] = Py_None;
+    for (Py_ssize_t index = start; index < PySequence_Fast_GET_SIZE(sends); index++) {
+        PyObject *send = PySequence_Fast_GET_ITEM(sends, index);
+        if (!Py_IS_TYPE(send, self->send)) {
+            break;
+        }
+        PyObject *own = get_slot(send, self->send_at[SHAPE]), *body = get_slot(send, self->send_at[BODY]);
+        PyObject *queue_id = get_slot(send, self->send_at[QUEUE_ID]), *born = get_slot(send, self->send_at[BORN]);
+        PyObject *id = get_slot(send, self->send_at[UNIQUE_ID]);
+        long long number;
+        if (shape == NULL) {
+            shape = own;
+        }
+        if (own == NULL || own != shape || body == NULL || body == Py_None || born == NULL || id == NULL ||
+            !PyBytes_CheckExact(id) || !int_between(queue_id, 0, (long long)queues - 1, &number)) {
+            break;
+        }
+        PyObject *message = new_instance(self->message);
+        if (message == NULL) {
+            goto failed;
+        }
+        for (Py_ssize_t slot = 0; slot < SHARED; slot++) {
+            set_slot(message, self->message_at[slot], shared[slot]);
+        }
+        set_slot(message, self->message_at[OWN_QUEUE_ID], queue_id);
+        set_slot(message, self->message_at[OWN_BODY], body);
+        set_slot(message, self->message_at[OWN_BORN], born);
+        if (give_slot(message, self->message_at[OWN_PROPERTIES], around(before, id, after)) < 0 ||
+            PyList_Append(messages, message) < 0) {
+            Py_DECREF(message);
+            goto failed;
+        }
+        Py_DECREF(message);
+    }
+    Py_DECREF(sends);
+    Py_DECREF(zero);
+    Py_RETURN_NONE;
+
+failed:
+    Py_XDECREF(sends);
+    Py_XDECREF(zero);
+    return NULL;
+}
+
+static PyType_Slot message_maker_slots[] = {
+    {Py_tp_doc, "MessageMaker(ShapedSend, StoreMessage): what it makes is called as make_messages(asked, start, queues,\n"
+                "before, after, topic, tags_code, flag, sys_flag, born_host, store_host, reconsume_times, wait_stored,\n"
+                "messages)."},
+    {Py_tp_new, message_maker_new},
+    {Py_tp_dealloc, message_maker_dealloc},
+    {Py_tp_call, message_maker_call},
+    {0, NULL},
+};
+
+PyType_Spec message_maker_spec = {
+    .name = "gantrymq_speedups._compiled.MessageMaker",
+    .basicsize = sizeof(MessageMaker),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = message_maker_slots,
+};

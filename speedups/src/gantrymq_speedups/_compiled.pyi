@@ -1,0 +1,41 @@
+"""What is called is not typed here: the functions in Python are, which these stand in for."""
+
+from typing import Any, Final
+
+INTERFACE: Final[int]
+
+class FrameCutter:
+    def __new__(cls, frame: type[Any], /) -> FrameCutter: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+class SendMatcher:
+    def __new__(
+        cls, send: type[Any], shape: type[Any], code: int, texts: tuple[bytes, ...], longest: int, /
+    ) -> SendMatcher: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+class MessageMaker:
+    def __new__(cls, send: type[Any], message: type[Any], /) -> MessageMaker: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+class RecordEncoder:
+    def __new__(
+        cls,
+        message: type[Any],
+        queue: type[Any],
+        entry: type[Any],
+        result: type[Any],
+        ok: Any,
+        crc32: Any,
+        most_properties: int,
+        odd_flags: int,
+        /,
+    ) -> RecordEncoder: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+class AnswerWriter:
+    def __new__(cls, send: type[Any], texts: tuple[bytes, ...], oneway: int, /) -> AnswerWriter: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+def hash_entries(*args: Any) -> Any: ...
+def put_entries(*args: Any) -> Any: ...

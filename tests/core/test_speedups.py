@@ -1,0 +1,45 @@
+"""Which of the twins runs, and what is said about it."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from gantrymq import speedups
+
+
+def module(interface):
+    made = ModuleType("gantrymq_speedups._compiled")
+    made.INTERFACE = interface
+    return made
+
+
+def test_the_environment_leaves_them_out():
+    assert speedups.find(" Off ") == (None, "pure Python, GANTRYMQ_SPEEDUPS=off")
+
+
+def test_a_package_of_another_interface_is_not_used(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gantrymq_speedups", ModuleType("gantrymq_speedups"))
+    monkeypatch.setitem(sys.modules, "gantrymq_speedups._compiled", module(speedups.INTERFACE + 1))
+    found, said = speedups.find()
+    assert found is None
+    assert "pip install --upgrade gantrymq gantrymq-speedups" in said
+
+
+def test_one_that_fits_is_used(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gantrymq_speedups", ModuleType("gantrymq_speedups"))
+    fits = module(speedups.INTERFACE)
+    monkeypatch.setitem(sys.modules, "gantrymq_speedups._compiled", fits)
+    assert speedups.find() == (fits, "compiled functions")
+
+
+@pytest.mark.parametrize("missing", ["gantrymq_speedups", "gantrymq_speedups._compiled"])
+def test_without_the_package_or_its_module_python_runs(monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, "gantrymq_speedups", ModuleType("gantrymq_speedups"))
+    monkeypatch.delitem(sys.modules, "gantrymq_speedups._compiled", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    found, said = speedups.find()
+    assert found is None
+    assert "pip install gantrymq-speedups" in said

@@ -1,0 +1,389 @@
+"""Each compiled function does what its function in Python does, on what a seed makes up, the odd among it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import struct
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from gantrymq import speedups
+from gantrymq.broker import send_alike
+from gantrymq.config import Setting, Settings
+from gantrymq.errors import RemoteProtocolError
+from gantrymq.formats import index_hash, index_table
+from gantrymq.formats.index import IndexHeader, IndexLayout
+from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessage
+from gantrymq.model import properties
+from gantrymq.model.sys_flag import (
+    BORN_HOST_V6,
+    INNER_BATCH,
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from gantrymq.remoting import frame as frames_module
+from gantrymq.remoting import send_shapes
+from gantrymq.remoting.codes import FLAG_ONEWAY
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.frame import Frame
+from gantrymq.remoting.replies import SendOk
+from gantrymq.remoting.send_shapes import SendShape, SendShapes, ShapedSend
+from gantrymq.testing.store_contract_bench import StandingClock
+from gantrymq.world.real import real_world
+from gantrymq_storage_mmap import appender
+from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.settings import SCHEMA
+from gantrymq_storage_mmap.store import MmapStore
+
+if speedups.compiled is None:
+    pytest.skip(f"nothing to compare: {speedups.said}", allow_module_level=True)
+
+SEEDS = range(20)
+STORE_HOST = b"\x7f\0\0\1\0\0\x2a\x9f"
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+def stream(rng):
+    data = b""
+    for _ in range(rng.randrange(6)):
+        header, body = rng.randbytes(rng.randrange(40)), rng.randbytes(rng.choice((0, 0, 1, 300)))
+        data += struct.pack(">II", 4 + len(header) + len(body), rng.randrange(3) << 24 | len(header)) + header + body
+    if rng.random() < 0.3 and data:
+        at = rng.randrange(len(data))
+        data = data[:at] + rng.randbytes(1) + data[at + 1 :]
+    return data[: rng.randrange(len(data) + 1)] if rng.random() < 0.5 else data
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_frames_are_cut_alike(seed):
+    rng = random.Random(seed)
+    for _ in range(300):
+        data, limit = stream(rng), rng.choice((8, 60, 1 << 24))
+        found, expected = frames_module.cut_frames(data, limit), frames_module._cut_frames(data, limit)
+        assert found == expected
+        assert [type(each) for each in found[0]] == [Frame] * len(found[0])
+
+
+# --- headers ----------------------------------------------------------------------------------------------------------
+
+
+def header(rng):
+    """A send's header; now and then one that is no send, or whose numbers nobody writes so."""
+
+    def one_of(usual, *odd):
+        return rng.choice(odd) if rng.random() < 0.1 else usual
+
+    queue = one_of(str(rng.randrange(8)), "0", "17", "1023", "1024", "03", "-1", "")
+    born = one_of(str(1_700_000_000_000 + rng.randrange(9999)), "007", "0", "9" * 18, "9" * 19, "x")
+    unique = one_of(f"7F00000104D2{rng.randrange(1 << 40):X}", "", "a-b", "é", "A" * 300)
+    opaque = one_of(str(rng.randrange(1 << 20)), "2147483647", "2147483648", "-1", "0", "01")
+    more = rng.choice(("", r"TAGS\u0001A\u0002", r"KEYS\u0001k\u0002", r"a\u0001\"e\":\"5\u0002"))
+    code = rng.choice((310, 310, 310, 310, 310, 310, 320, 11))
+    return (
+        f'{{"code":{code},"extFields":{{"a":"PG","b":"T{rng.randrange(3)}","c":"TBW102","d":"4","e":"{queue}","f":"0",'
+        f'"g":"{born}","h":"0","i":"{more}UNIQ_KEY\\u0001{unique}\\u0002WAIT\\u0001true","j":"0","k":"false","m":"false"}},'
+        f'"flag":{rng.choice((0, 0, 0, 2))},"language":"JAVA","opaque":{opaque},"serializeTypeCurrentRPC":"JSON",'
+        f'"version":479}}{" " * 4096 * (rng.random() < 0.02)}'
+    ).encode()
+
+
+def all_of(shapes, frames):
+    """What `decode_all` makes of *frames*, going on behind those that cannot be read, and the errors."""
+    found = []
+    while frames:
+        commands = []
+        try:
+            shapes.decode_all(frames, commands)
+        except RemoteProtocolError as error:
+            found += [*commands, str(error)]
+            frames = frames[len(commands) + 1 :]
+        else:
+            found += commands
+            frames = []
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_headers_say_the_same(seed, monkeypatch):
+    rng = random.Random(seed)
+    reads = [
+        [Frame(rng.choice((0,) * 9 + (1,)), header(rng), rng.choice((None, b"body"))) for _ in range(rng.randrange(9))]
+        for _ in range(120)
+    ]
+    compiled, python = SendShapes(), SendShapes()
+    shaped = 0
+    for frames in reads:
+        found = all_of(compiled, frames)
+        with monkeypatch.context() as patch:
+            patch.setattr(send_shapes, "_match_sends", None)
+            expected = all_of(python, frames)
+        assert found == expected
+        assert [type(each) for each in found] == [type(each) for each in expected]
+        for own, other in zip(found, expected, strict=True):
+            if type(own) is ShapedSend:
+                shaped += 1
+                names = ("queue_id", "born_timestamp", "unique_id")
+                assert [getattr(own, name) for name in names] == [getattr(other, name) for name in names]
+                assert own.shape.between == other.shape.between
+    assert shaped > 50
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def shape(flag=0):
+    return SendShape((b"",) * 7, Command(310, flag=flag), "", "")
+
+
+def fields(message):
+    return [getattr(message, name) for name in StoreMessage.__slots__]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_messages_are_made_alike(seed):
+    rng = random.Random(seed)
+    shapes = [shape() for _ in range(2)]
+    for _ in range(100):
+        asked = [
+            Command(310)
+            if rng.random() < 0.1
+            else ShapedSend(
+                shapes[rng.random() < 0.1],
+                *(rng.randrange(1 << 31), rng.randrange(6), rng.randrange(1 << 40), b"ID%d" % rng.randrange(99)),
+                rng.choice((b"x", b"yy", b"zzz", None)) if rng.random() < 0.2 else b"body",
+            )
+            for _ in range(rng.randrange(9))
+        ]
+        start = rng.randrange(len(asked) + 1)
+        given = (asked, start, rng.choice((4, 5, 6)), b"before", b"after", "T", -5, 1, 2, b"born", b"store", 3, True)
+        found, expected = [object()], [object()]
+        send_alike.make_messages(*given, found)
+        send_alike._make_messages(*given, expected)
+        assert [type(each) for each in found[1:]] == [StoreMessage] * (len(expected) - 1)
+        assert list(map(fields, found[1:])) == list(map(fields, expected[1:]))
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def message(rng):
+    odd = rng.random()
+    body = rng.randbytes(rng.choice((0, 1, 100, 900)))
+    text = properties.encode({"UNIQ_KEY": f"{rng.randrange(1 << 60):X}", "TAGS": rng.choice("AB")})
+    made = StoreMessage(f"T{rng.randrange(3)}", rng.randrange(3), body, text, tags_code=rng.randrange(-9, 9))
+    made.born_timestamp, made.store_host = rng.randrange(1 << 41), STORE_HOST
+    made.flag, made.reconsume_times = rng.randrange(-5, 5), rng.randrange(3)
+    if odd < 0.35:
+        name, value = rng.choice(
+            [
+                ("body", memoryview(body)),
+                ("body", bytes(9000)),
+                ("properties", b"a\x01\xc3\xa9\x02"),
+                ("properties", b"a\x01\0\x02"),
+                ("properties", b"a\x01" + b"x" * 40_000 + b"\x02"),
+                ("sys_flag", BORN_HOST_V6),
+                ("sys_flag", INNER_BATCH),
+                ("sys_flag", TRANSACTION_PREPARED),
+                ("sys_flag", TRANSACTION_ROLLBACK),
+                ("sys_flag", 1 << 40),
+                ("born_host", bytes(20)),
+                ("born_timestamp", 1 << 70),
+                ("prepared_offset", -(1 << 63)),
+                ("tags_code", 1 << 63),
+                ("queue_id", -1),
+                ("queue_id", True),
+                ("topic", "t" * 300),
+                ("topic", "tä"),
+                ("joined", True),
+                ("placing", Placing(light=("L",))),
+            ]
+        )
+        setattr(made, name, value)
+    return made
+
+
+def stored(folder, batches):
+    """Results, log, queues and entries of a store that got these batches."""
+
+    async def run():
+        world = real_world()
+        clock = StandingClock(world.clock)
+        world = SimpleNamespace(**{name: getattr(world, name) for name in dir(world) if not name.startswith("__")})
+        world.clock = clock
+        settings = Settings([*SCHEMA, Setting("maxMessageSize", "number", 2000, "declared by the broker")])
+        settings.set("mappedFileSizeCommitLog", 65536, "test")
+        settings.set("mappedFileSizeConsumeQueue", 2000, "test")
+        store = MmapStore(StoreContext(world, folder, settings, lambda _: None))
+        await store.start()
+        results, entries = [], []
+        for batch in batches:
+            clock.now += 1
+            results += store.put(batch)
+            entries += store.publish(store.state().max_log_offset)
+        bounds = {queue: store.bounds(queue) for queue in store.queues()}
+        await store.stop()
+        return results, entries, bounds
+
+    found = asyncio.run(run())
+    files = {path.name: path.read_bytes() for path in sorted((folder / "commitlog").iterdir())}
+    queues = {path.relative_to(folder): path.read_bytes() for path in sorted(folder.glob("consumequeue/*/*/*"))}
+    return *found, files, queues
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_records_are_written_alike(seed, tmp_path, monkeypatch):
+    rng = random.Random(seed)
+    batches = [[message(rng) for _ in range(rng.randrange(1, 12))] for _ in range(30)]
+    found = stored(tmp_path / "compiled", batches)
+    monkeypatch.setattr(appender, "encode_records", None)
+    expected = stored(tmp_path / "python", batches)
+    for own, other in zip(found, expected, strict=True):
+        assert own == other
+    assert len(found[3]) > 1
+    assert {type(each) for each in found[1]} == {DispatchEntry}
+
+
+def test_a_record_that_cannot_be_made_leaves_its_queues_as_they_were():
+    queue = SimpleQueue()
+    calls = []
+
+    def crc32(body):
+        calls.append(body)
+        if len(calls) == 3:
+            raise MemoryError
+        return 0
+
+    encode = speedups.compiled.RecordEncoder(
+        *(StoreMessage, SimpleQueue, DispatchEntry, appender.PutResult, None, crc32, 1000, 0)
+    )
+    messages = [StoreMessage("T", 0, b"body", b"", store_host=STORE_HOST) for _ in range(4)]
+    with pytest.raises(MemoryError):
+        encode(messages, 0, {("T", 0): queue}, 0, 10_000, 5, 100, [], [], [], [])
+    assert (len(calls), queue.next_offset) == (3, 7)
+
+
+class SimpleQueue:
+    __slots__ = ("magic", "named", "next_offset")
+
+    def __init__(self):
+        self.magic, self.named, self.next_offset = 0xDAA320A7, b"\x01T", 7
+
+
+# --- index ------------------------------------------------------------------------------------------------------------
+
+
+def entry(rng):
+    keys = rng.choice(("", "", "k1", "k1 k2  k3", " ", "ключ", "x" * 300, "\ud800"))
+    names = {
+        "UNIQ_KEY": rng.choice((f"{rng.randrange(1 << 100):X}", "", "é")),
+        "KEYS": keys,
+        "TAGS": "A",
+        "MYKEYS": "no",
+    }
+    order = rng.sample(sorted(names), rng.randrange(5))
+    text = b"".join(f"{name}\x01{names[name]}\x02".encode("utf-8", "surrogatepass") for name in order)
+    text += rng.choice((b"", b"", b"", b"KEYS\x01last", b"UNIQ_KEY\x01", b"\xff\x01\xfe\x02", b"KEYS\x01\xff\x02"))
+    flag = rng.choice((0, 0, 0, TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK))
+    topic = rng.choice(("T", "TopicTest", "тема", "%RETRY%g"))
+    return DispatchEntry(topic, 0, 0, rng.randrange(1 << 40), 100, 0, rng.randrange(1 << 41), flag, 0, text)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_keys_are_hashed_alike(seed):
+    rng = random.Random(seed)
+    for _ in range(50):
+        entries = [entry(rng) for _ in range(rng.randrange(12))]
+        assert index_hash.hash_entries(entries) == index_hash._hash_entries(entries)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_index_entries_are_made_alike(seed, monkeypatch):
+    rng = random.Random(seed)
+    layout = IndexLayout(7, 60)
+    compiled, python = (index_table.IndexTable(layout, IndexHeader()) for _ in range(2))
+    monkeypatch.setattr(index_table, "PAGE_SLOTS", 2)
+    now = 1_700_000_000_000
+    while not compiled.full:
+        count = rng.randrange(6)
+        now += rng.choice((0, 1, 999, 5000, -2000, 1 << 45))
+        hashes = [rng.choice((0, 2**31 - 1, rng.randrange(20))) for _ in range(count)]
+        offsets, times = [rng.randrange(1 << 50) for _ in hashes], [now + n for n in range(count)]
+        given = (hashes, offsets, times, rng.randrange(count + 1))
+        found = compiled.put(*given)
+        with monkeypatch.context() as patch:
+            patch.setattr(index_table, "put_entries", index_table._put_entries)
+            expected = python.put(*given)
+        assert found == expected
+        if rng.random() < 0.2:
+            compiled.undo(found)
+            python.undo(expected)
+        assert compiled.header == python.header
+        assert compiled.dirty_pages == python.dirty_pages
+        assert compiled.slot_bytes(0, 7) == python.slot_bytes(0, 7)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers_are_written_alike(seed):
+    rng = random.Random(seed)
+    answers = SendOk(rng.randbytes(8), rng.choice(("DefaultRegion", "100%", "%d")), rng.random() < 0.5)
+    kinds = [shape(), shape(FLAG_ONEWAY)]
+    for _ in range(100):
+        sends = [
+            ShapedSend(rng.choice(kinds), rng.randrange(-(1 << 31), 1 << 31), rng.randrange(1024), 0, b"ID" * n, b"")
+            for n in range(rng.randrange(8))
+        ]
+        results = [(None, rng.randrange(1 << 62), rng.randrange(1 << 62), 0, 0, "") for _ in sends]
+        assert answers.frames(sends, results) == answers._frames(sends, results)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept():
+    """As many blocks are allocated after a thousand rounds as after the first hundred."""
+    rng = random.Random(5)
+    shapes = SendShapes()
+    read = b"".join(
+        struct.pack(">II", 8 + len(each), len(each)) + each + b"body" for each in (header(rng) for _ in range(300))
+    )
+    table = index_table.IndexTable(IndexLayout(7, 10**9), IndexHeader())
+    answers = SendOk(STORE_HOST, "R", True)
+    entries = [entry(rng) for _ in range(5)]
+    queue = ConsumeQueue(None, None, "T", 0)
+
+    def work():
+        commands = all_of(shapes, frames_module.cut_frames(read, 1 << 20)[0])
+        sends = [each for each in commands if type(each) is ShapedSend]
+        messages = []
+        send_alike.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
+        for each in messages:
+            each.queue_id = 0
+        results = []
+        encode_all(messages, {("T", 0): queue}, results)
+        answers.frames(sends[: len(results)], results)
+        index_hash.hash_entries(entries)
+        table.put([1, 2], [1, 2], [1, 2])
+        with contextlib.suppress(ValueError):
+            index_table.put_entries(bytearray(8), 1, 0, 0, [-1], [0], [0], set(), 1)
+        return len(results)
+
+    blocks = []
+    for rounds in (5, 50):
+        assert min(work() for _ in range(rounds)) >= 0
+        blocks.append(sys.getallocatedblocks())
+    assert work() > 0
+    assert blocks[1] - blocks[0] < 50
+
+
+def encode_all(messages, known, results):
+    assert appender.encode_records(messages, 0, known, 0, 1 << 20, 5, 4096, [], [], [], results)
