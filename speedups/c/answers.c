@@ -15,7 +15,7 @@ typedef struct {
     PyTypeObject *send;
     PyObject *texts; /* around log offset, queue id, queue offset, unique id and opaque */
     Py_ssize_t text_bytes;
-    long long oneway;
+    unsigned long long oneway;
     Py_ssize_t send_at[SEND_SLOTS];
 } AnswerWriter;
 
@@ -29,15 +29,19 @@ static PyObject *
 answer_writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *send, *texts;
-    long long oneway;
-    if (!PyArg_ParseTuple(args, "O!O!L:AnswerWriter", &PyType_Type, &send, &PyTuple_Type, &texts, &oneway)) {
+    unsigned long long oneway;
+    if (!PyArg_ParseTuple(args, "O!O!K:AnswerWriter", &PyType_Type, &send, &PyTuple_Type, &texts, &oneway)) {
         return NULL;
     }
     Py_ssize_t text_bytes = 0;
+    if (PyTuple_GET_SIZE(texts) != TEXTS) {
+        PyErr_Format(PyExc_ValueError, "%d texts are needed", TEXTS);
+        return NULL;
+    }
     for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(texts); index++) {
         PyObject *text = PyTuple_GET_ITEM(texts, index);
-        if (PyTuple_GET_SIZE(texts) != TEXTS || !PyBytes_CheckExact(text)) {
-            PyErr_Format(PyExc_TypeError, "%d texts are needed, as bytes", TEXTS);
+        if (!PyBytes_CheckExact(text)) {
+            PyErr_SetString(PyExc_TypeError, "texts are bytes");
             return NULL;
         }
         text_bytes += PyBytes_GET_SIZE(text);
@@ -71,9 +75,7 @@ answer_writer_dealloc(AnswerWriter *self)
 static int
 read_answer(const AnswerWriter *self, PyObject *send, PyObject *result, Answer *answer)
 {
-    long long flag;
     if (!Py_IS_TYPE(send, self->send) || !PyTuple_Check(result) || PyTuple_GET_SIZE(result) != RESULT_FIELDS ||
-        !int_between(get_slot(send, self->send_at[FLAG]), INT32_LOW, INT32_HIGH, &flag) ||
         !int_between(get_slot(send, self->send_at[OPAQUE]), INT32_LOW, INT32_HIGH, &answer->opaque) ||
         !int_between(get_slot(send, self->send_at[QUEUE_ID]), 0, INT32_HIGH, &answer->queue_id) ||
         !int_between(PyTuple_GET_ITEM(result, QUEUE_OFFSET), 0, INT64_HIGH, &answer->queue_offset) ||
@@ -82,7 +84,12 @@ read_answer(const AnswerWriter *self, PyObject *send, PyObject *result, Answer *
         PyErr_SetString(PyExc_TypeError, "a send that is none, or a result that is none");
         return -1;
     }
-    return flag & self->oneway ? 0 : 1;
+    PyObject *flag = get_slot(send, self->send_at[FLAG]); /* a peer may send one of any size */
+    if (flag == NULL || !PyLong_Check(flag)) {
+        PyErr_SetString(PyExc_TypeError, "a flag that is no number");
+        return -1;
+    }
+    return PyLong_AsUnsignedLongLongMask(flag) & self->oneway ? 0 : 1;
 }
 
 static unsigned char *

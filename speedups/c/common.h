@@ -97,7 +97,13 @@ new_instance(PyTypeObject *type)
 static inline PyObject *
 new_named_tuple(PyTypeObject *type, Py_ssize_t fields)
 {
-    return type->tp_alloc(type, fields);
+    PyObject *tuple = type->tp_alloc(type, fields);
+#if PY_VERSION_HEX >= 0x030E0000
+    if (tuple != NULL) {
+        ((PyTupleObject *)tuple)->ob_hash = -1; /* not known yet */
+    }
+#endif
+    return tuple;
 }
 
 /* The value of an exact int between two bounds; 0 where it is another object or lies outside. */

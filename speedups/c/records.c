@@ -26,9 +26,9 @@ typedef struct {
     Py_ssize_t message_at[MESSAGE_SLOTS], queue_at[QUEUE_SLOTS];
 } RecordEncoder;
 
-/* A message that can be written, with its numbers; all objects are borrowed. */
+/* A message that can be written, with its numbers. The objects are kept: the sizes are of these and no others. */
 typedef struct {
-    PyObject *message, *queue;
+    PyObject *message, *queue, *body, *properties, *named;
     long long queue_id, flag, sys_flag, born, reconsumed, prepared, tags, magic;
     Py_ssize_t size;
 } Plain;
@@ -156,11 +156,24 @@ read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body,
     if (!is_bytes(named, INT32_HIGH) || !int_between(get_slot(queue, self->queue_at[MAGIC]), 0, 0xFFFFFFFFLL, &plain->magic)) {
         return 0;
     }
-    plain->message = message;
-    plain->queue = queue;
+    plain->message = Py_NewRef(message);
+    plain->queue = Py_NewRef(queue);
+    plain->body = Py_NewRef(body);
+    plain->properties = Py_NewRef(properties);
+    plain->named = Py_NewRef(named);
     plain->size =
         HEAD_BYTES + PyBytes_GET_SIZE(body) + PyBytes_GET_SIZE(named) + LENGTH_BYTES + PyBytes_GET_SIZE(properties);
     return 1;
+}
+
+static void
+let_go(Plain *plain)
+{
+    Py_DECREF(plain->message);
+    Py_DECREF(plain->queue);
+    Py_DECREF(plain->body);
+    Py_DECREF(plain->properties);
+    Py_DECREF(plain->named);
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------------- */
@@ -181,8 +194,7 @@ write_record(const RecordEncoder *self, unsigned char *to, const Plain *plain, u
              long long log_offset, long long now)
 {
     const Py_ssize_t *at = self->message_at;
-    PyObject *body = get_slot(plain->message, at[BODY]), *properties = get_slot(plain->message, at[PROPERTIES]);
-    PyObject *named = get_slot(plain->queue, self->queue_at[NAMED]);
+    PyObject *body = plain->body, *properties = plain->properties, *named = plain->named;
     to = write_u32(to, (uint32_t)plain->size);
     to = write_u32(to, (uint32_t)plain->magic);
     to = write_u32(to, crc & 0x7FFFFFFF);
@@ -259,18 +271,18 @@ typedef struct {
 static int
 put_message(const RecordEncoder *self, const Plain *plain, Output *out)
 {
+    PyObject *found = PyObject_CallOneArg(self->crc32, plain->body);
+    if (found == NULL) {
+        return -1;
+    }
+    unsigned long crc = PyLong_AsUnsignedLongMask(found);
+    Py_DECREF(found);
     PyObject *queue_offset = get_slot(plain->queue, self->queue_at[NEXT_OFFSET]);
     long long next;
     if (!int_between(queue_offset, 0, INT64_HIGH - 1, &next)) {
         PyErr_SetString(PyExc_ValueError, "a queue's next offset is no offset");
         return -1;
     }
-    PyObject *found = PyObject_CallOneArg(self->crc32, get_slot(plain->message, self->message_at[BODY]));
-    if (found == NULL) {
-        return -1;
-    }
-    unsigned long crc = PyLong_AsUnsignedLongMask(found);
-    Py_DECREF(found);
     PyObject *log_offset = PyLong_FromLongLong(out->log_offset), *size = PyLong_FromSsize_t(plain->size);
     PyObject *after = PyLong_FromLongLong(next + 1);
     int failed = PyErr_Occurred() || log_offset == NULL || size == NULL || after == NULL;
@@ -337,8 +349,11 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
     }
     for (Py_ssize_t index = start; index < end; index++) {
         if ((index + 1 < end && is_joined(self, PySequence_Fast_GET_ITEM(messages, index + 1))) ||
-            !read_message(self, PySequence_Fast_GET_ITEM(messages, index), most_body, known, &plain[count]) ||
-            out.log_offset + total + plain[count].size > limit) {
+            !read_message(self, PySequence_Fast_GET_ITEM(messages, index), most_body, known, &plain[count])) {
+            break;
+        }
+        if (out.log_offset + total + plain[count].size > limit) {
+            let_go(&plain[count]);
             break;
         }
         total += plain[count++].size;
@@ -356,6 +371,9 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
     }
 
 finish:
+    while (count-- > 0) {
+        let_go(&plain[count]);
+    }
     PyMem_Free(plain);
     Py_DECREF(messages);
     return records;

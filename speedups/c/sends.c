@@ -187,6 +187,11 @@ has_shape(const SendMatcher *self, PyObject *shape, Text header, Values *values)
     if (pieces == NULL || !PyTuple_CheckExact(pieces) || PyTuple_GET_SIZE(pieces) != PIECES) {
         return 0;
     }
+    for (Py_ssize_t index = 0; index < PIECES; index++) {
+        if (!PyBytes_CheckExact(PyTuple_GET_ITEM(pieces, index))) {
+            return 0;
+        }
+    }
     return skip(&header, PyTuple_GET_ITEM(pieces, 0)) && take_number(&header, MAX_QUEUE_ID, &values->queue_id) &&
            skip(&header, PyTuple_GET_ITEM(pieces, 1)) && take_number(&header, INT64_HIGH, &values->born) &&
            skip(&header, PyTuple_GET_ITEM(pieces, 2)) && take_id(&header, &values->id) &&

@@ -336,7 +336,7 @@ def test_index_entries_are_made_alike(seed, monkeypatch):
 def test_answers_are_written_alike(seed):
     rng = random.Random(seed)
     answers = SendOk(rng.randbytes(8), rng.choice(("DefaultRegion", "100%", "%d")), rng.random() < 0.5)
-    kinds = [shape(), shape(FLAG_ONEWAY)]
+    kinds = [shape(), shape(FLAG_ONEWAY), shape(1 << 40), shape(2**64 - 2), shape(-2), shape(1 << 80)]
     for _ in range(100):
         sends = [
             ShapedSend(rng.choice(kinds), rng.randrange(-(1 << 31), 1 << 31), rng.randrange(1024), 0, b"ID" * n, b"")

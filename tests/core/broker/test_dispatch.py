@@ -210,3 +210,17 @@ def test_stopping_twice_is_stopping_once(broker):
         await desk.server.stop()
 
     broker(main)
+
+
+def test_those_around_hear_of_the_end_though_an_answer_cannot_be_written(dispatch):
+    heard = []
+
+    class Broken(FakeConnection):
+        def reply(self, asked, answer):
+            raise ZeroDivisionError("a bug")
+
+    connection = Broken()
+    dispatch.around(lambda: heard.append("before"), heard.append)
+    with pytest.raises(ZeroDivisionError):
+        dispatch.requests(connection, [asked(1, 1)])
+    assert heard == ["before", connection]

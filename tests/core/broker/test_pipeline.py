@@ -340,3 +340,73 @@ def test_a_listener_that_raises_harms_neither_the_next_one_nor_the_sender(bench,
         assert "a listener failed on 1 new messages" in caplog.text
 
     bench(main)
+
+
+class Source:
+    """Stands for a connection."""
+
+
+def held(bench, source, name):
+    bench.pipeline.hold()
+    bench.submit(name, message())
+    bench.pipeline.release(source)
+
+
+def test_messages_of_a_lone_source_are_appended_when_they_are_released(bench):
+    async def main(bench):
+        one = Source()
+        held(bench, one, "first")
+        assert bench.names() == []  # there may be others in this turn
+        await bench.turns()
+        held(bench, one, "second")
+        assert bench.names().count("put") == 2
+        assert bench.names()[-1] == "second"
+
+    bench(main, gated=False)
+
+
+def test_messages_of_sources_that_take_turns_are_appended_together(bench):
+    async def main(bench):
+        one, other = Source(), Source()
+        for _ in range(3):
+            held(bench, one, "one")
+            held(bench, other, "other")
+            await bench.turns()
+        assert [call[0] for call in bench.calls if call[0] in ("put", "one", "other")] == ["put", "one", "other"] * 3
+
+    bench(main, gated=False)
+
+
+def test_what_others_submit_meanwhile_is_not_forgotten(bench):
+    async def main(bench):
+        one = Source()
+        held(bench, one, "first")
+        await bench.turns()
+        bench.submit("of a plugin", message())
+        held(bench, one, "second")
+        assert bench.names().count("put") == 1
+        await bench.turns()
+        assert [name for name in bench.names() if name in ("of a plugin", "second")] == ["of a plugin", "second"]
+        bench.pipeline.hold()
+        bench.submit("last", message())
+        await bench.pipeline.close()
+        assert bench.names()[-1] == "last"
+
+    bench(main, gated=False)
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_sender_that_cannot_be_answered_costs_no_other_its_answer(bench, gated):
+    def done(results, error):
+        raise ZeroDivisionError("a bug")
+
+    async def main(bench):
+        bench.pipeline.submit([message()], done)
+        bench.submit("other", message())
+        await bench.turns()
+        if gated:
+            bench.gate.open()
+            await bench.turns()
+        assert bench.calls[-1] == ("other", ["OK"])
+
+    bench(main, gated=gated)

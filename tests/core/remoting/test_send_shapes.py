@@ -206,3 +206,21 @@ def test_the_binary_form_is_parsed(shapes):
 
     binary = split_frame(encode(asked))
     assert type(shapes.decode(binary)) is Command
+
+
+def test_a_header_with_a_raw_zero_has_no_shape():
+    shapes = SendShapes()
+    for opaque in range(2 * WORTH_A_PATTERN):
+        text = header(opaque=opaque, tail=',"x":"a\0b"')
+        assert type(shapes.decode(frame(text))) is Command
+    commands = []
+    shapes.decode_all([frame(text)] * 3, commands)
+    assert commands == [decode(frame(text))] * 3
+
+
+@pytest.mark.parametrize("born", ["007", "00", "01700000000000"])
+def test_a_number_that_is_written_in_an_odd_way_keeps_its_text(shapes, born):
+    text = header(born=born)
+    command = shapes.decode(frame(text))
+    assert command == decode(frame(text))
+    assert command.ext["g"] == born

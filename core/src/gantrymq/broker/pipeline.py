@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -64,7 +65,7 @@ class Pipeline:
         self._incoming: list[tuple[Sequence[StoreMessage], Done]] = []
         self._scheduled = False
         self._held = False
-        self._source: object = None  # of what was released last
+        self._source: Callable[[], object] = lambda: None  # of what was released last, while it is there
         self._waiters: deque[_Waiter] = deque()
         self._appended = 0  # log offset behind the newest record appended here
         self._published = 0
@@ -121,13 +122,15 @@ class Pipeline:
         for others. Where many take turns, theirs are gathered until the end of the loop's turn.
         """
         self._held = False
-        if self._incoming and not self._scheduled:
-            alone = source is self._source
-            self._source = source
-            if alone:
-                self._append()
-            else:
-                self._schedule()
+        if not self._incoming:
+            return
+        alone = self._source() is source
+        if not alone:
+            self._source = weakref.ref(source)
+        if alone and not self._scheduled:
+            self._append()
+        else:
+            self._schedule()
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -172,7 +175,7 @@ class Pipeline:
             log.exception("the store failed to append %d messages", len(batch))
             problem = error if isinstance(error, GantryError) else StoreError(f"the store failed to append: {error}")
             for _, done in incoming:
-                done((), problem)
+                _answer(done, (), problem)
             return
         for result in reversed(results):
             if result.status is PutStatus.OK:
@@ -187,7 +190,7 @@ class Pipeline:
             start = 0
             for messages, done in incoming:
                 stop = start + len(messages)
-                done(results[start:stop], unseen)
+                _answer(done, results[start:stop], unseen)
                 start = stop
             self._have_answered()
             self._measure(self._appended)
@@ -214,7 +217,7 @@ class Pipeline:
             if last is not None and messages[-1].wait_stored:
                 self._waiters.append(_Waiter(last.log_offset + last.size, done, own, deadline))
             else:
-                done(own, None)
+                _answer(done, own, None)
                 answered = True
         if answered:
             self._have_answered()
@@ -253,7 +256,7 @@ class Pipeline:
         while waiters and waiters[0].end <= up_to:
             waiter = waiters.popleft()
             if waiter.done is not None:
-                waiter.done(waiter.results, error)
+                _answer(waiter.done, waiter.results, error)
         self._have_answered()
 
     def _have_answered(self) -> None:
@@ -281,7 +284,8 @@ class Pipeline:
                 break
             if waiter.done is not None:
                 done, waiter.done = waiter.done, None
-                done(waiter.results, FlushTimeout("stored, but the disk did not confirm it in time (syncFlushTimeout)"))
+                late = FlushTimeout("stored, but the disk did not confirm it in time (syncFlushTimeout)")
+                _answer(done, waiter.results, late)
         pending = next((waiter.deadline for waiter in self._waiters if waiter.done is not None), None)
         if pending is not None:
             self._timer = self._clock.call_later(max(0.001, pending - now), self._answer_late)
@@ -297,3 +301,11 @@ class Pipeline:
                     listener(entries)
                 except Exception:
                     log.exception("a listener failed on %d new messages", len(entries))
+
+
+def _answer(done: Done, results: Sequence[PutResult], error: GantryError | None) -> None:
+    """Call *done*; that one sender cannot be answered costs no other its answer."""
+    try:
+        done(results, error)
+    except Exception:
+        log.exception("the sender of %d messages could not be answered", len(results))

@@ -50,7 +50,7 @@ _BORN: Final = rb"(0|[1-9][0-9]{0,17})"
 _ID: Final = rb"([0-9A-Za-z]{1,255})"
 _OPAQUE: Final = rb"(0|[1-9][0-9]{0,8})"
 _NAMES: Final = (b'"e":"', b'"g":"', b'"i":"', _RAW_ID_MARK, _RAW_PAIR_END, b'"opaque":')  # of the values, in order
-_GAP: Final = b"\0"  # in no header: JSON escapes it
+_GAP: Final = b"\0"  # stands for a value; JSON escapes it, and a header that does not has no shape
 _ZERO: Final = ord("0")
 
 Literals = tuple[bytes, ...]
@@ -259,7 +259,7 @@ def _joined(literals: Literals, queue_id: bytes, born: bytes, unique_id: bytes, 
 def _proven(literals: Literals, command: Command) -> SendShape | None:
     """The shape of *command*, whose header has *literals*; None unless another such header reads as it should."""
     ext = command.ext
-    if ext is None or command.remark is not None:
+    if ext is None or command.remark is not None or any(_GAP in text for text in literals):
         return None
     before, mark, rest = ext.get("i", "").partition(_ID_MARK)
     _, end, after = rest.partition("\x02")

@@ -94,9 +94,15 @@ class Dispatch:
         if connection not in self._connections:
             self._connections.add(connection)
             connection.on_close(self._connection_lost)
+        self._before()
+        try:
+            self._serve(connection, commands)
+        finally:
+            self._after(connection)
+
+    def _serve(self, connection: Connection, commands: Sequence[Command]) -> None:
         handlers, together = self._handlers, None if self._turning_away else self._together
         behind = 0  # requests before this index are served
-        self._before()
         for index, asked in enumerate(commands):
             if index < behind:
                 continue
@@ -122,7 +128,6 @@ class Dispatch:
                 task = asyncio.ensure_future(self._later(asked, connection, response))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        self._after(connection)
 
     def _connection_lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
