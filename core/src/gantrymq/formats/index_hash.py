@@ -25,9 +25,8 @@ from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 
 __all__ = ["hash_entries", "index_hash", "index_hashes", "index_keys"]
 
-Published = tuple[
-    str, int, int, int, int, int, int, int, int, bytes
-]  # a `DispatchEntry`, which this floor does not know
+# A `DispatchEntry`, which this floor does not know.
+Published = tuple[str, int, int, int, int, int, int, int, int, bytes]
 
 _MASK = 0xFFFFFFFF
 _POWERS = [pow(31, n, 2**32) for n in range(256)]
