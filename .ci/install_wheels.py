@@ -76,7 +76,7 @@ def digest_of(trees: list[Path]) -> str:
     for tree in trees:
         inside = [path for folder in SOURCE_FOLDERS for path in (tree / folder).rglob("*") if path.is_file()]
         for path in sorted([*inside, *(tree / name for name in SOURCE_FILES if (tree / name).exists())]):
-            if "__pycache__" not in path.parts and path.suffix != ".so":
+            if not any(part == "__pycache__" or part.endswith((".egg-info", ".so")) for part in path.parts):
                 total.update(f"{path.relative_to(ROOT)}\0".encode())
                 total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from gantrymq import speedups
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
 
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
@@ -106,7 +108,8 @@ class Rates:
             goals: the ratio that is wanted for each thing measured; one without a goal is printed without a verdict.
         """
         rounds = max(len(each) for each in self._found.values())
-        print(f"\n{heading:28} {'java':>10} {'gantrymq':>10} {'ratio':>6} {'goal':>5}   medians of {rounds}")
+        print(f"\nGantryMQ with {speedups.said}")
+        print(f"{heading:28} {'java':>10} {'gantrymq':>10} {'ratio':>6} {'goal':>5}   medians of {rounds}")
         good = True
         for what in dict.fromkeys(what for what, _ in self._found):
             theirs, ours = (statistics.median(self._found[what, name]) for name in NAMES)
