@@ -29,8 +29,13 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
     try:
         found = import_module(_MODULE)
     except ImportError as error:
-        if error.name in ("gantrymq_speedups", _MODULE):
+        if error.name == "gantrymq_speedups":
             return None, "pure Python; pip install gantrymq-speedups for compiled functions"
+        if error.name == _MODULE:
+            return None, (
+                "pure Python, gantrymq-speedups was installed without a C compiler; with one: "
+                "pip install --force-reinstall --no-cache-dir gantrymq-speedups"
+            )
         return None, f"pure Python, gantrymq-speedups cannot be loaded: {error}"
     if found.INTERFACE != INTERFACE:
         return None, (
