@@ -15,7 +15,7 @@ __all__ = ["INTERFACE", "compiled", "said"]
 
 INTERFACE: Final = 1  # grows when a twin's arguments or results change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
-_MODULE: Final = "gantrymq_speedups._compiled"
+_PACKAGE = "gantrymq_speedups"
 
 
 def find(switch: str = "") -> tuple[ModuleType | None, str]:
@@ -27,11 +27,11 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
     if switch.strip().lower() == "off":
         return None, f"pure Python, {SWITCH}=off"
     try:
-        found = import_module(_MODULE)
+        found = import_module(f"{_PACKAGE}._compiled")
     except ImportError as error:
-        if error.name == "gantrymq_speedups":
+        if error.name == _PACKAGE:
             return None, "pure Python; pip install gantrymq-speedups for compiled functions"
-        if error.name == _MODULE:
+        if error.name == f"{_PACKAGE}._compiled":
             return None, (
                 "pure Python, gantrymq-speedups was installed without a C compiler; with one: "
                 "pip install --force-reinstall --no-cache-dir gantrymq-speedups"
