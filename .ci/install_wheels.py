@@ -2,7 +2,7 @@
 
     python .ci/install_wheels.py FOLDER --build-only
     python .ci/install_wheels.py FOLDER core filter_tag
-    python .ci/install_wheels.py FOLDER core --every-plugin speedups
+    python .ci/install_wheels.py FOLDER core speedups --every-plugin
 
 The compiled functions (``speedups``) are built by the Python that asks for them, the other wheels once for all. Wheels
 are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so that one
