@@ -229,6 +229,7 @@ def stored(folder, batches):
             entries += store.publish(store.state().max_log_offset)
         bounds = {queue: store.bounds(queue) for queue in store.queues()}
         await store.stop()
+        await world.workers.close()
         return results, entries, bounds
 
     found = asyncio.run(run())
