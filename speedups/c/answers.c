@@ -33,18 +33,12 @@ answer_writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
     if (!PyArg_ParseTuple(args, "O!O!K:AnswerWriter", &PyType_Type, &send, &PyTuple_Type, &texts, &oneway)) {
         return NULL;
     }
-    Py_ssize_t text_bytes = 0;
-    if (PyTuple_GET_SIZE(texts) != TEXTS) {
-        PyErr_Format(PyExc_ValueError, "%d texts are needed", TEXTS);
+    if (check_texts(texts, TEXTS) < 0) {
         return NULL;
     }
-    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(texts); index++) {
-        PyObject *text = PyTuple_GET_ITEM(texts, index);
-        if (!PyBytes_CheckExact(text)) {
-            PyErr_SetString(PyExc_TypeError, "texts are bytes");
-            return NULL;
-        }
-        text_bytes += PyBytes_GET_SIZE(text);
+    Py_ssize_t text_bytes = 0;
+    for (Py_ssize_t index = 0; index < TEXTS; index++) {
+        text_bytes += PyBytes_GET_SIZE(PyTuple_GET_ITEM(texts, index));
     }
     AnswerWriter *self = (AnswerWriter *)type->tp_alloc(type, 0);
     if (self == NULL) {

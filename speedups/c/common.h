@@ -60,17 +60,7 @@ get_slot(PyObject *object, Py_ssize_t offset)
     return *(PyObject **)((char *)object + offset);
 }
 
-/* Put a value into a slot and keep a reference of its own. */
-static inline void
-set_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
-{
-    PyObject **place = (PyObject **)((char *)object + offset);
-    PyObject *before = *place;
-    *place = Py_XNewRef(value);
-    Py_XDECREF(before);
-}
-
-/* As set_slot, but takes over the reference; -1 where there is none, as after an error. */
+/* Put a value into a slot and take over the reference; -1 where there is none, as after an error. */
 static inline int
 give_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
 {
@@ -83,6 +73,20 @@ give_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
     Py_XDECREF(before);
     return 0;
 }
+
+/* As give_slot, but keeps a reference of its own; no value leaves the slot as it is. */
+static inline void
+set_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
+{
+    give_slot(object, offset, Py_XNewRef(value));
+}
+
+/* --- what is handed in: -1 with an error where it is something else --------------------------------------------------- */
+
+int check_named_tuple(PyObject *type);
+
+/* A tuple of so many bytes objects. */
+int check_texts(PyObject *texts, Py_ssize_t count);
 
 /* --- objects -------------------------------------------------------------------------------------------------------- */
 
@@ -122,9 +126,6 @@ int_between(PyObject *object, long long low, long long high, long long *value)
 #define INT32_HIGH 2147483647LL
 #define INT64_LOW (-9223372036854775807LL - 1)
 #define INT64_HIGH 9223372036854775807LL
-
-/* Add a heap type of this specification to the module; -1 with an error. */
-int add_type(PyObject *module, PyType_Spec *spec);
 
 extern PyType_Spec frame_cutter_spec;
 extern PyType_Spec send_matcher_spec;

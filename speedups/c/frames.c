@@ -13,8 +13,7 @@ frame_cutter_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs)
     if (!PyArg_ParseTuple(args, "O!:FrameCutter", &PyType_Type, &frame)) {
         return NULL;
     }
-    if (!PyType_IsSubtype((PyTypeObject *)frame, &PyTuple_Type)) {
-        PyErr_SetString(PyExc_TypeError, "frames are named tuples");
+    if (check_named_tuple(frame) < 0) {
         return NULL;
     }
     FrameCutter *self = (FrameCutter *)type->tp_alloc(type, 0);

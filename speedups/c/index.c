@@ -119,12 +119,10 @@ hash_entries(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *asked, *marks, *slowly;
     long long odd_flags;
-    if (!PyArg_ParseTuple(args, "OO!LO:hash_entries", &asked, &PyTuple_Type, &marks, &odd_flags, &slowly)) {
+    if (!PyArg_ParseTuple(args, "O!LOO:hash_entries", &PyTuple_Type, &marks, &odd_flags, &slowly, &asked)) {
         return NULL;
     }
-    if (PyTuple_GET_SIZE(marks) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(marks, 0)) ||
-        !PyBytes_CheckExact(PyTuple_GET_ITEM(marks, 1))) {
-        PyErr_SetString(PyExc_TypeError, "marks are two bytes objects");
+    if (check_texts(marks, 2) < 0) {
         return NULL;
     }
     PyObject *entries = PySequence_Fast(asked, "entries are a list");
@@ -275,7 +273,7 @@ finish:
 }
 
 PyMethodDef index_methods[] = {
-    {"hash_entries", hash_entries, METH_VARARGS, "hash_entries(entries, marks, odd_flags, slowly)"},
+    {"hash_entries", hash_entries, METH_VARARGS, "hash_entries(marks, odd_flags, slowly, entries)"},
     {"put_entries", put_entries, METH_VARARGS,
      "put_entries(slots, number, begin, used, hashes, offsets, times, dirty, page_slots)"},
     {NULL, NULL, 0, NULL},

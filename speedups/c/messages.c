@@ -5,7 +5,7 @@
 enum { SHAPE, BODY, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
 static const char *const send_names[SEND_SLOTS] = {"shape", "body", "queue_id", "born_timestamp", "unique_id"};
 
-/* Slots of a StoreMessage: those of each message, then those that all of one shape share, as they are given. */
+/* Slots of a StoreMessage: those that all of one shape share, as they are given, then those of each message. */
 enum { TOPIC, TAGS, FLAG, FLAGS, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, WAITS, JOINED, PLACING, SHARED };
 enum { OWN_QUEUE_ID = SHARED, OWN_BODY, OWN_PROPERTIES, OWN_BORN, MESSAGE_SLOTS };
 static const char *const message_names[MESSAGE_SLOTS] = {

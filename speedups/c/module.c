@@ -30,6 +30,30 @@ find_slots(PyObject *type, const char *const *names, Py_ssize_t count, Py_ssize_
 }
 
 int
+check_named_tuple(PyObject *type)
+{
+    if (PyType_IsSubtype((PyTypeObject *)type, &PyTuple_Type)) {
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "%R is no named tuple", type);
+    return -1;
+}
+
+int
+check_texts(PyObject *texts, Py_ssize_t count)
+{
+    int good = PyTuple_GET_SIZE(texts) == count;
+    for (Py_ssize_t index = 0; good && index < count; index++) {
+        good = PyBytes_CheckExact(PyTuple_GET_ITEM(texts, index));
+    }
+    if (!good) {
+        PyErr_Format(PyExc_TypeError, "a tuple of %zd bytes objects is needed", count);
+    }
+    return good ? 0 : -1;
+}
+
+/* Add a heap type of this specification to the module; -1 with an error. */
+static int
 add_type(PyObject *module, PyType_Spec *spec)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);

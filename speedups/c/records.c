@@ -1,4 +1,4 @@
-/* gantrymq_storage_mmap.plain_records: encode_records */
+/* gantrymq_storage_mmap.appender: encode_records */
 #include "common.h"
 
 /* Slots of a StoreMessage. */
@@ -43,9 +43,7 @@ record_encoder_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
                           &entry, &PyType_Type, &result, &ok, &crc32, &most_properties, &odd_flags)) {
         return NULL;
     }
-    if (!PyType_IsSubtype((PyTypeObject *)entry, &PyTuple_Type) ||
-        !PyType_IsSubtype((PyTypeObject *)result, &PyTuple_Type)) {
-        PyErr_SetString(PyExc_TypeError, "entries and results are named tuples");
+    if (check_named_tuple(entry) < 0 || check_named_tuple(result) < 0) {
         return NULL;
     }
     RecordEncoder *self = (RecordEncoder *)type->tp_alloc(type, 0);

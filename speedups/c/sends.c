@@ -49,15 +49,8 @@ send_matcher_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs)
                           &PyTuple_Type, &texts, &longest)) {
         return NULL;
     }
-    if (PyTuple_GET_SIZE(texts) != TEXTS) {
-        PyErr_Format(PyExc_ValueError, "%d texts are needed", TEXTS);
+    if (check_texts(texts, TEXTS) < 0) {
         return NULL;
-    }
-    for (Py_ssize_t index = 0; index < TEXTS; index++) {
-        if (!PyBytes_CheckExact(PyTuple_GET_ITEM(texts, index))) {
-            PyErr_SetString(PyExc_TypeError, "texts are bytes");
-            return NULL;
-        }
     }
     SendMatcher *self = (SendMatcher *)type->tp_alloc(type, 0);
     if (self == NULL) {

@@ -121,9 +121,10 @@ class SendsAlike:
         known, topics, revision = self._passed, self._topics, self._settings.revision
         store_host = self._store_host
         messages: list[StoreMessage] = []
-        end = start + 1 if self._interceptors else len(asked)
+        if self._interceptors:
+            asked = asked[: start + 1]
         at = start
-        while at < end:
+        while at < len(asked):
             send = asked[at]
             if type(send) is not ShapedSend:
                 break
@@ -136,10 +137,21 @@ class SendsAlike:
             before, after, tags_code, wait_stored = plan
             if messages and wait_stored is not messages[0].wait_stored:
                 break
-            alike = asked if end == len(asked) else asked[:end]
             make_messages(
-                *(alike, at, queues, before, after, topic.name, tags_code, flag, flags),
-                *(born_host, store_host, reconsume_times, wait_stored, messages),
+                asked,
+                at,
+                queues,
+                before,
+                after,
+                topic.name,
+                tags_code,
+                flag,
+                flags,
+                born_host,
+                store_host,
+                reconsume_times,
+                wait_stored,
+                messages,
             )
             if len(messages) == at - start:
                 break

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from gantrymq import speedups
 from gantrymq.model import properties as property_text
@@ -53,7 +53,9 @@ def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
 
 
 def _hash_entries(entries: Sequence[Published]) -> tuple[list[int], list[int], list[int]]:
-    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order. Budget: 1.2 us an entry."""
+    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order. Budget: 1.2 us an entry,
+    compiled 0.2.
+    """
     topics: list[str] = []
     keys: list[bytes] = []
     offsets: list[int] = []
@@ -196,14 +198,13 @@ def _value(properties: bytes, mark: bytes) -> bytes | None:
     return text.encode("utf-8", "surrogatepass") if text else None
 
 
-if speedups.compiled is None:
-    hash_entries = _hash_entries
-else:
-    _compiled = speedups.compiled.hash_entries
+def _hash_entry(entry: Published) -> list[int]:
+    """The hashes of one entry, for its twin, which hashes nothing unusual itself."""
+    return _hash_entries((entry,))[0]
 
-    def hash_entries(entries: Sequence[Published]) -> tuple[list[int], list[int], list[int]]:
-        """As in Python; entries with what is no ASCII are hashed there. Budget: 0.2 us an entry."""
-        found: tuple[list[int], list[int], list[int]] = _compiled(
-            entries, (_UNIQUE, _KEYS), TRANSACTION_MASK, lambda entry: _hash_entries((entry,))[0]
-        )
-        return found
+
+hash_entries = (
+    _hash_entries
+    if speedups.compiled is None
+    else partial(speedups.compiled.hash_entries, (_UNIQUE, _KEYS), TRANSACTION_MASK, _hash_entry)
+)
