@@ -9,6 +9,7 @@ import pytest
 from broker_desk import START_MS, Desk, run_broker
 
 from gantrymq.broker import BrokerServer
+from gantrymq.broker.server import limits_of
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError, StoreError
@@ -216,3 +217,10 @@ def test_after_a_crash_no_committed_offset_is_left_behind_the_end_of_its_queue(p
 
     assert simulate(1, main) == {"T": 4 if clean else 0, "Batch": 4, "%LMQ%light": 4}
     assert ("4 messages that it had read are gone" in caplog.text) is not clean
+
+
+def test_what_a_connection_may_cost_is_set():
+    assert limits_of(Settings(SCHEMA)).busy_poll_s == 0.0003
+    given = {"maxConnections": 7, "serverChannelMaxIdleTimeSeconds": 9, "busyPollMicros": 50}
+    limits = limits_of(Settings(SCHEMA, given))
+    assert (limits.max_connections, limits.idle_timeout_s, limits.busy_poll_s) == (7, 9.0, 0.00005)

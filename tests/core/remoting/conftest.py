@@ -155,10 +155,16 @@ class Rig:
         self.unwritten = UnwrittenBytes(1 << 30)
 
     def connect(
-        self, handler: Any = None, *, sniffing: bool = True, **limits: Any
+        self, handler: Any = None, *, sniffing: bool = True, busy_poll: Any = None, **limits: Any
     ) -> tuple[Connection, RecordingTransport]:
         connection = Connection(
-            self.world, handler, Limits(**limits), self.unfinished, self.unwritten, sniffing=sniffing
+            self.world,
+            handler,
+            Limits(**limits),
+            self.unfinished,
+            self.unwritten,
+            sniffing=sniffing,
+            busy_poll=busy_poll,
         )
         transport = RecordingTransport()
         transport.protocol = connection

@@ -250,6 +250,7 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         max_connections=settings.number("maxConnections"),
         idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
+        busy_poll_s=settings.number("busyPollMicros") / 1_000_000,
     )
 
 

@@ -123,6 +123,14 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     _number("serverChannelMaxIdleTimeSeconds", 120, "Close a connection idle for this long, s.", at_least=1),
     _number("maxConnections", 10000, "Most connections at a time (GantryMQ's own).", at_least=1),
+    _number(
+        "busyPollMicros",
+        300,
+        "Stay awake for so long after a request of a client that asks one thing after the other, us; 0 saves the "
+        "processor time (GantryMQ's own).",
+        at_least=0,
+        at_most=1000,
+    ),
     _text(
         "flushDiskType",
         "SYNC_FLUSH",

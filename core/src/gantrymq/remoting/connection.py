@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 from gantrymq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError
 from gantrymq.remoting.addresses import format_address, packed_host
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
 from gantrymq.remoting.command import Command, decode_all, encode, encode_head
@@ -81,6 +82,7 @@ class Connection(asyncio.Protocol):
         gate: Gate | None = None,
         tls: ssl.SSLContext | None = None,
         shapes: SendShapes | None = None,
+        busy_poll: BusyPoll | None = None,
     ) -> None:
         """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS.
 
@@ -92,6 +94,7 @@ class Connection(asyncio.Protocol):
         self.serialize = SERIALIZE_JSON
         self.state: dict[Any, Any] = {}
         self._clock = world.clock
+        self._busy_poll = busy_poll
         self._handler = handler
         self._limits = limits
         self._unfinished = unfinished
@@ -471,7 +474,10 @@ class Connection(asyncio.Protocol):
             log.exception("%s: the handler failed on %s", self.address, [request_name(c.code) for c in commands[:8]])
         self._flushing = scheduled
         self.flush()
-        took_s = self._clock.monotonic() - began
+        ended = self._clock.monotonic()
+        if self._busy_poll is not None:
+            self._busy_poll.served(self, commands, began, ended, answered=self._last_wrote >= began)
+        took_s = ended - began
         if took_s > TURN_S:
             self._at_once = max(LEAST_HAND_OVER, self._at_once // 2)
         elif took_s < TURN_S / 4 and self._at_once < HAND_OVER and len(commands) >= self._at_once:

@@ -29,6 +29,7 @@ class Limits:
     max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
     idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
     connect_timeout_s: float = 3.0  # client only, the handshake of TLS included
+    busy_poll_s: float = 0.0  # server only, see `BusyPoll`; 0 sleeps as soon as there is nothing to do
     handshake_timeout_s: float = 10.0  # of TLS, from the first byte; Netty's default
 
 

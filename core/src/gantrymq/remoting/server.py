@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection, Requests
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
@@ -42,6 +43,7 @@ class RemotingServer:
         self._handler = handler
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._shapes = SendShapes()
+        self._busy_poll = BusyPoll(world, self.limits.busy_poll_s) if self.limits.busy_poll_s else None
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
         self._connections: dict[Connection, None] = {}  # in the order they came
         self._listener: Listener | None = None
@@ -104,6 +106,7 @@ class RemotingServer:
             opened=self._opened,
             gate=self._gate,
             shapes=self._shapes,
+            busy_poll=self._busy_poll,
         )
 
     def _opened(self, connection: Connection) -> bool:

@@ -9,6 +9,7 @@ repeats byte for byte, and a test can stop the process at every single call of `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -38,6 +39,10 @@ __all__ = [
 ]
 
 
+def _nothing() -> None:
+    """Where nobody waits."""
+
+
 @attrs.frozen
 class World:
     """Clock, network, files, worker threads and randomness, handed in at start."""
@@ -50,3 +55,5 @@ class World:
     process_id: int
     host_name: str
     environ: dict[str, str] = attrs.field(factory=dict)
+    processors: float = 1.0  # that this process may use at once
+    give_way: Callable[[], object] = _nothing  # to whoever waits for this thread's processor

@@ -10,6 +10,7 @@ from gantrymq.world import World
 from gantrymq.world.real.clock import RealClock
 from gantrymq.world.real.files import RealFiles
 from gantrymq.world.real.network import RealNetwork
+from gantrymq.world.real.processors import give_way, usable_processors
 from gantrymq.world.real.workers import RealWorkers
 
 __all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world"]
@@ -32,4 +33,6 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
         process_id=os.getpid(),
         host_name=socket.gethostname(),
         environ=dict(os.environ),
+        processors=usable_processors(),
+        give_way=give_way,
     )
