@@ -6,9 +6,10 @@
 Sends of 1 KB, asynchronous flush, a new broker for each point. Two columns:
 
 - "one": one send under way. Each message is a read, an append and a write of its own, whatever the connections are,
-  so this column tells what a topic or a connection costs by itself.
+  so this column tells what a topic or a connection costs by itself; the broker does not stay awake in between.
 - "64": sixty-four under way, spread evenly over topics and connections, as under load. With few connections many
-  messages share a read and a write; from 100 connections on each has its own, so only those rows are compared.
+  messages share a read and a write, and with few topics the checks of one another; from 100 on each has its own, so
+  only those rows are compared.
 
 CPU is user and system time of all threads of the broker, from /proc. Flat means: the dearest of the compared rows costs
 at most BAND times the cheapest. Topics are made beforehand by a first message to each, sixty-four under way, and have
@@ -37,7 +38,7 @@ from load_client import (
 
 BAND = 1.5
 UNDER_WAY = 64
-SHARED_READS = 100  # connections below which sends share reads
+SHARED = 100  # connections below which sends share reads, and topics below which they share checks
 
 
 def in_turn(topics: int, size: int) -> Callable[[], Request]:
@@ -83,7 +84,11 @@ async def checked(connections: list[Connection], next_request: Callable[[], Requ
 def table(options: argparse.Namespace, name: str, points: list[int], compared_from: int) -> bool:
     """Measure each point of one axis and print the table; whether both columns are flat."""
     print(f"\n{name:>11} {'CPU us, one':>12} {f'CPU us, {UNDER_WAY}':>12} {'made ms':>8} {'wall s':>8}")
-    settings = {"flushDiskType": "ASYNC_FLUSH", **dict(pair.split("=", 1) for pair in options.pairs)}
+    settings = {
+        "flushDiskType": "ASYNC_FLUSH",
+        "busyPollMicros": "0",
+        **dict(pair.split("=", 1) for pair in options.pairs),
+    }
     columns: tuple[list[float], list[float]] = ([], [])
     for point in points:
         topics, connections = (point, options.fixed_connections) if name == "topics" else (1, point)
@@ -123,9 +128,9 @@ def main() -> int:
     raise_descriptor_limit(max([*options.connections, 0]) + 100)
     flat = True
     if options.topics:
-        flat = table(options, "topics", options.topics, 0) and flat
+        flat = table(options, "topics", options.topics, SHARED) and flat
     if options.connections:
-        flat = table(options, "connections", options.connections, SHARED_READS) and flat
+        flat = table(options, "connections", options.connections, SHARED) and flat
     return 0 if flat else 1
 
 
