@@ -38,6 +38,11 @@ def test_what_is_no_quota_takes_nothing_away(system, text):
     assert system("0::/\n", cpu_max=text) == ALL
 
 
+@pytest.mark.parametrize("own", ["", "\n", "rubbish\n", "1:\n", "1:cpuset:/a\n"])
+def test_what_names_no_group_with_a_quota_takes_nothing_away(system, own):
+    assert system(own, cpu__a__cpu_cfs_quota_us="1\n", cpu__a__cpu_cfs_period_us="2\n") == ALL
+
+
 def test_a_quota_may_be_a_fraction(system):
     assert system("0::/\n", cpu_max="50000 100000\n") == 0.5
 

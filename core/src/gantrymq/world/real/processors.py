@@ -48,9 +48,9 @@ def _groups(root: Path) -> list[Path]:
     mounted = root / "sys" / "fs" / "cgroup"
     found: list[Path] = []
     for line in lines:
-        _, controllers, own = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        group = Path(own.lstrip("/"))
-        found += [mounted / controllers / each for each in (group, *group.parents)]
+        _, _, rest = line.partition(":")  # behind the hierarchy's number
+        controllers, _, own = rest.partition(":")
+        if not controllers or "cpu" in controllers.split(","):
+            group = Path(own.lstrip("/"))
+            found += [mounted / controllers / each for each in (group, *group.parents)]
     return found
