@@ -27,7 +27,7 @@ class Asking:
     def __init__(self, clock, world, processors=2.0):
         self.clock = clock
         self.loop = asyncio.new_event_loop()
-        self.poll = BusyPoll(attrs.evolve(world, processors=processors), WINDOW_S)
+        self.poll = BusyPoll(attrs.evolve(world, processors=lambda: processors), WINDOW_S)
         self.peer = Peer()
 
     def ask(self, times=1, *, after_s=0.0001, peer=None, requests=(SEND,), answered=True):
@@ -134,7 +134,7 @@ def test_requests_that_were_there_anyway_are_no_gain(asking):
 
 
 def test_a_window_ends_where_a_row_does(clock, world):
-    poll = BusyPoll(attrs.evolve(world, processors=2.0), 1.0)
+    poll = BusyPoll(attrs.evolve(world, processors=lambda: 2.0), 1.0)
     asking = Asking(clock, world)
     asking.poll = poll
     assert asking.ask(IN_A_ROW + 1)

@@ -63,9 +63,9 @@ def test_groups_of_version_1_count_too(system, controllers):
 
 
 def test_the_real_world_says_so_and_the_simulated_one_has_one():
-    assert 0 < real_world().processors <= ALL
+    assert 0 < real_world().processors() <= ALL
 
     async def main(world):
-        return world.processors
+        return world.processors()
 
     assert simulate(1, main) == 1.0

@@ -42,7 +42,7 @@ class BusyPoll:
         """
         self._clock = world.clock
         self._give_way = world.give_way
-        self._window_s = min(window_s, NEAR_S) if world.processors >= 2 else 0.0
+        self._window_s = min(window_s, NEAR_S) if world.processors() >= 2 else 0.0
         self._peer: Callable[[], object] = lambda: None  # who asked last, while it is there
         self._ended_s = 0.0  # when its request had been served
         self._in_row = 0  # requests of that peer alone

@@ -39,6 +39,11 @@ __all__ = [
 ]
 
 
+def _one() -> float:
+    """Where nothing runs beside this thread."""
+    return 1.0
+
+
 def _nothing() -> None:
     """Where nobody waits."""
 
@@ -55,5 +60,5 @@ class World:
     process_id: int
     host_name: str
     environ: dict[str, str] = attrs.field(factory=dict)
-    processors: float = 1.0  # that this process may use at once
+    processors: Callable[[], float] = _one  # that this process may use at once; reads files
     give_way: Callable[[], object] = _nothing  # to whoever waits for this thread's processor

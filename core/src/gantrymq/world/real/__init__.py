@@ -33,6 +33,6 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
         process_id=os.getpid(),
         host_name=socket.gethostname(),
         environ=dict(os.environ),
-        processors=usable_processors(),
+        processors=usable_processors,
         give_way=give_way,
     )
