@@ -81,7 +81,7 @@ async def checked(connections: list[Connection], next_request: Callable[[], Requ
         raise SystemExit(f"the broker refused {dict(pump.refused)} and closed {lost} connections")
 
 
-def table(options: argparse.Namespace, name: str, points: list[int], compared_from: int) -> bool:
+def table(options: argparse.Namespace, name: str, points: list[int]) -> bool:
     """Measure each point of one axis and print the table; whether both columns are flat."""
     print(f"\n{name:>11} {'CPU us, one':>12} {f'CPU us, {UNDER_WAY}':>12} {'made ms':>8} {'wall s':>8}")
     settings = {
@@ -100,7 +100,7 @@ def table(options: argparse.Namespace, name: str, points: list[int], compared_fr
             made, one, many = runner.run(measure(options, broker, topics, connections))
         print(f"{point:11,} {one:12.1f} {many:12.1f} {made:8.2f} {time.perf_counter() - began:8.1f}", flush=True)
         columns[0].append(one)
-        if point >= compared_from:
+        if point >= SHARED:
             columns[1].append(many)
     flat = True
     for label, values in zip(("one", str(UNDER_WAY)), columns, strict=True):
@@ -128,9 +128,9 @@ def main() -> int:
     raise_descriptor_limit(max([*options.connections, 0]) + 100)
     flat = True
     if options.topics:
-        flat = table(options, "topics", options.topics, SHARED) and flat
+        flat = table(options, "topics", options.topics) and flat
     if options.connections:
-        flat = table(options, "connections", options.connections, SHARED) and flat
+        flat = table(options, "connections", options.connections) and flat
     return 0 if flat else 1
 
 
