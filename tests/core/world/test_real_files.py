@@ -122,7 +122,7 @@ def test_a_full_disk_is_an_error_at_allocation(tmp_path, monkeypatch):
 
 def test_short_reads_and_writes_are_continued(tmp_path, monkeypatch):
     pread, pwrite = os.pread, os.pwrite
-    monkeypatch.setattr(file_module, "_pread", lambda fd, length, at: pread(fd, min(length, 3), at))
+    monkeypatch.setattr(file_module, "pread", lambda fd, length, at: pread(fd, min(length, 3), at))
     monkeypatch.setattr(file_module, "_pwrite", lambda fd, data, at: pwrite(fd, memoryview(data)[:3], at))
     opened = RealFiles().open(tmp_path / "a", create=True)
     opened.pwrite(b"0123456789", 0)

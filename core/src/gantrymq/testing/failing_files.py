@@ -7,7 +7,7 @@ import errno
 import os
 from pathlib import Path
 
-from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
 
 
 class FailingFiles:
@@ -55,6 +55,10 @@ class FailingFiles:
     def read(self, path: Path) -> bytes:
         """The whole content."""
         return self._inner.read(path)
+
+    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+        """Some bytes of a file."""
+        return self._inner.peek(path, length, position)
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FailingFile:
         """With *create* a changing call; the file's own changes count too."""
@@ -105,6 +109,35 @@ class FailingFiles:
         held = self._inner.lock(path, content) if self.begin() else None
         self.end(path)
         return held
+
+
+    def lock_folder(self, path: Path) -> Lock | None:
+        """Lock a folder; works always."""
+        return self._inner.lock_folder(path)
+
+    def watch(self, folder: Path) -> Volume | None:
+        """The file system; its syncs are changing calls."""
+        volume = self._inner.watch(folder)
+        return None if volume is None else FailingVolume(volume, folder, self)
+
+
+class FailingVolume:
+    """A `Volume` of `FailingFiles`."""
+
+    def __init__(self, inner: Volume, folder: Path, files: FailingFiles) -> None:
+        self._inner = inner
+        self._folder = folder
+        self._files = files
+
+    def sync(self) -> None:
+        """Make everything durable."""
+        if self._files.begin():
+            self._inner.sync()
+        self._files.end(self._folder)
+
+    def close(self) -> None:
+        """End the watch."""
+        self._inner.close()
 
 
 class FailingFile:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.world.clock import Clock, Timer
-from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
 from gantrymq.world.network import Listener, Network, ProtocolFactory
 from gantrymq.world.workers import Workers
 
@@ -34,6 +34,7 @@ __all__ = [
     "Network",
     "ProtocolFactory",
     "Timer",
+    "Volume",
     "Workers",
     "World",
 ]

@@ -2,7 +2,7 @@
 
 Paths are `pathlib.Path`. Every method below is one "call of Files": a test may record it, fail it or stop the world
 at it, writes into a mapping included. Methods are synchronous; those that can take long (``datasync``, ``allocate``,
-``remove`` of large files, ``pread`` of cold data, ``prefetch``, ``Mapping.lock``) are run through `Workers` by whoever
+``remove`` of large files, ``pread`` of cold data, ``prefetch``, ``Mapping.lock``, ``Volume.sync``) are run through `Workers` by whoever
 must not block the loop.
 """
 
@@ -33,6 +33,21 @@ class Lock(Protocol):
 
     def release(self) -> None:
         """Give the lock up; the file stays. Harmless the second time."""
+
+
+class Volume(Protocol):
+    """The file system that a folder lies on, watched from `Files.watch` on."""
+
+    def sync(self) -> None:
+        """Make every file and every name of the file system durable. May take long.
+
+        Raises:
+            OSError: that failed, or some file could not be written since the last sync, or since the watch began: the
+                system tells such an error once and counts the pages as written, also those of files that are closed.
+        """
+
+    def close(self) -> None:
+        """End the watch. Harmless the second time."""
 
 
 class Mapping(Protocol):
@@ -140,6 +155,9 @@ class Files(Protocol):
     def read(self, path: Path) -> bytes:
         """The whole content. Raises FileNotFoundError."""
 
+    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+        """Up to *length* bytes of a file from *position*, opened for this one read; None where there is no file."""
+
     def replace(self, path: Path, data: bytes) -> None:
         """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder.
 
@@ -165,6 +183,15 @@ class Files(Protocol):
         The lock is the one Java's ``FileChannel.tryLock(0, 1, false)`` takes, so a Java broker sees it and ours sees a
         Java broker's (apache/rocketmq store/.../DefaultMessageStore.java, start).
         """
+
+    def lock_folder(self, path: Path) -> Lock | None:
+        """Lock a folder against other processes that ask the same, and against this one; nothing is put into it.
+
+        None when it is held. Raises OSError where it is no folder, or the platform cannot (ENOTSUP).
+        """
+
+    def watch(self, folder: Path) -> Volume | None:
+        """The file system of *folder*, whose failed writes are noticed from now on; None where the platform cannot."""
 
     def disk_use(self, path: Path) -> DiskUse:
         """Space on the file system of *path* (or of its nearest existing parent)."""

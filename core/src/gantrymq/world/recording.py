@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
 
 WRITES = frozenset({"write", "pwrite"})  # calls whose bytes a sync has to cover
 SYNC_BEGINS, SYNC_ENDS, SYNC_FAILS = "datasync.begin", "datasync.end", "datasync.fail"
@@ -89,6 +89,13 @@ class RecordingFiles:
         self.note("read", path, 0, len(data))
         return data
 
+    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+        """Noted as ``pread`` where there is a file."""
+        data = self._inner.peek(path, length, position)
+        if data is not None:
+            self.note("pread", path, position, len(data))
+        return data
+
     def replace(self, path: Path, data: bytes) -> None:
         """Noted as ``replace`` when it is durable."""
         self._inner.replace(path, data)
@@ -121,6 +128,46 @@ class RecordingFiles:
         if lock is not None:
             self.note("lock", path, 0, len(content))
         return lock
+
+
+    def lock_folder(self, path: Path) -> Lock | None:
+        """Noted as ``lock`` where it was got."""
+        lock = self._inner.lock_folder(path)
+        if lock is not None:
+            self.note("lock", path)
+        return lock
+
+    def watch(self, folder: Path) -> Volume | None:
+        """The volume notes its syncs as those of every file that was written before."""
+        volume = self._inner.watch(folder)
+        return None if volume is None else RecordingVolume(volume, self)
+
+
+class RecordingVolume:
+    """A file system whose syncs are noted for each file that was written."""
+
+    def __init__(self, inner: Volume, record: RecordingFiles) -> None:
+        self._inner = inner
+        self._record = record
+
+    def sync(self) -> None:
+        """Noted as a sync of every file with a write before it."""
+        begun = {
+            path: self._record.note(SYNC_BEGINS, path)
+            for path in sorted({call.path for call in self._record.calls if call.name in WRITES})
+        }
+        try:
+            self._inner.sync()
+        except BaseException:
+            for path, number in begun.items():
+                self._record.note(SYNC_FAILS, path, begun=number)
+            raise
+        for path, number in begun.items():
+            self._record.note(SYNC_ENDS, path, begun=number)
+
+    def close(self) -> None:
+        """As `Volume.close`."""
+        self._inner.close()
 
 
 class RecordingFile:

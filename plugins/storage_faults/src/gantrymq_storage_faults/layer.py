@@ -10,7 +10,7 @@ import builtins
 import random
 from pathlib import Path
 
-from gantrymq.world import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
 from gantrymq.world.simulated import BusError
 from gantrymq_storage_faults.calls import Calls
 from gantrymq_storage_faults.names import Names
@@ -64,6 +64,13 @@ class Layer:
             return wrong(data, rng, self.calls) if (rng := self.calls.flips()) else data
 
         return self.calls.make("read", path, do)
+
+    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+        def do() -> bytes | None:
+            data = self.inner.peek(path, length, position)
+            return wrong(data, rng, self.calls) if data and (rng := self.calls.flips()) else data
+
+        return self.calls.make("pread", path, do, position=position, length=length)
 
     def replace(self, path: Path, data: bytes) -> None:
         def do() -> None:
@@ -147,6 +154,34 @@ class Layer:
             return lock
 
         return self.calls.make("lock", path, do)
+
+
+    def lock_folder(self, path: Path) -> Lock | None:
+        return self.calls.make("lock_folder", path, lambda: self.inner.lock_folder(path))
+
+    def watch(self, folder: Path) -> Volume | None:
+        def do() -> Volume | None:
+            volume = self.inner.watch(folder)
+            return None if volume is None else _Volume(volume, folder, self)
+
+        return self.calls.make("watch", folder, do)
+
+
+class _Volume:
+    def __init__(self, inner: Volume, folder: Path, layer: Layer) -> None:
+        self._inner = inner
+        self._folder = folder
+        self._layer = layer
+
+    def sync(self) -> None:
+        def do() -> None:
+            self._inner.sync()
+            self._layer.names.sync_all()
+
+        self._layer.calls.make("syncfs", self._folder, do)
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 class _File:

@@ -125,6 +125,12 @@ class Names:
                 left.append(step)
         self._steps = left
 
+    def sync_all(self) -> None:
+        """Every file and every name is durable."""
+        for node in self.nodes.values():
+            node.synced()
+        self._steps = []
+
     def lose(self, plan: Plan, rng: random.Random) -> list[str]:
         """Undo what a power cut takes; returns it in words."""
         lost: list[_Step] = []

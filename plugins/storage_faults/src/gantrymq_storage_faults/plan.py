@@ -13,11 +13,11 @@ __all__ = ["CHANGES", "READS", "Failure", "Plan", "Slowness"]
 CHANGES = frozenset(
     {
         *("make_dirs", "create", "replace", "rename", "remove", "remove_dir", "sync_dir", "lock"),
-        *("pwrite", "truncate", "allocate", "datasync", "write"),
+        *("pwrite", "truncate", "allocate", "datasync", "syncfs", "write"),
     }
 )
 """Names of calls that change or sync something. ``write`` is a write into a mapping, ``create`` is ``open`` of a file
-that is not there yet."""
+that is not there yet, ``syncfs`` is ``Volume.sync``."""
 READS = frozenset({"read", "pread", "map"})
 """Names of calls that read contents."""
 

@@ -88,12 +88,12 @@ class RealFile:
 
     def pread(self, length: int, position: int) -> bytes:
         """Up to *length* bytes from *position*; shorter only at the end of the file."""
-        data = _pread(self._fd, length, position)
+        data = pread(self._fd, length, position)
         if len(data) == length or not data:
             return data
         parts = [data]  # Linux moves at most 2 GiB - 4 KiB in one call
         missing = length - len(data)
-        while missing and (data := _pread(self._fd, missing, position + length - missing)):
+        while missing and (data := pread(self._fd, missing, position + length - missing)):
             parts.append(data)
             missing -= len(data)
         return b"".join(parts)
@@ -206,7 +206,7 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)  # Linux: read what is in the page cache,
 if sys.platform == "win32":
     _seek_lock = threading.Lock()  # descriptors share their position between threads
 
-    def _pread(descriptor: int, length: int, position: int) -> bytes:
+    def pread(descriptor: int, length: int, position: int) -> bytes:
         with _seek_lock:
             os.lseek(descriptor, position, os.SEEK_SET)
             return os.read(descriptor, length)
@@ -217,5 +217,5 @@ if sys.platform == "win32":
             return os.write(descriptor, data)
 
 else:
-    _pread = os.pread
+    pread = os.pread
     _pwrite = os.pwrite

@@ -76,6 +76,38 @@ def acquire(path: Path, content: bytes) -> RealLock | None:
         return lock
 
 
+class FolderLock:
+    """A lock of this process on a folder, until `release` or the end of the process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._fd = descriptor
+
+    def release(self) -> None:
+        """Give the lock up."""
+        descriptor, self._fd = self._fd, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def acquire_folder(path: Path) -> FolderLock | None:
+    """Lock the folder *path* itself (``flock``); None when somebody, this process included, holds it.
+
+    Raises:
+        OSError: it is no folder, or its file system, or the platform, has no such lock (ENOTSUP).
+    """
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in TAKEN:
+            return None
+        raise OSError(errno.ENOTSUP, error.strerror, str(path)) from error
+    return FolderLock(descriptor)
+
+
 def held(path: Path) -> RealLock | None:
     """The lock this process holds on *path*, if it does."""
     if not _held:

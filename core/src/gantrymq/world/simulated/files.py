@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gantrymq.world.files import DiskUse, FileStat
 from gantrymq.world.simulated.disk import Content, Disk
-from gantrymq.world.simulated.file import SimulatedFile
+from gantrymq.world.simulated.file import Note, SimulatedFile
 from gantrymq.world.simulated.trace import Trace
 
 CAPACITY_BYTES = 1 << 40
@@ -35,6 +35,33 @@ class SimulatedLock:
             content.let_go()
 
 
+class SimulatedFolderLock:
+    """Held until `release`, as `SimulatedLock`."""
+
+    def __init__(self, path: Path, locked: set[Path]) -> None:
+        self._path, self._locked = path, locked
+        locked.add(path)
+
+    def release(self) -> None:
+        """Give the lock up. Harmless the second time."""
+        self._locked.discard(self._path)
+        self._locked = set()
+
+
+class SimulatedVolume:
+    """The whole disk, where nothing can be lost."""
+
+    def __init__(self, folder: Path, note: Note) -> None:
+        self._folder, self._note = folder, note
+
+    def sync(self) -> None:
+        """Note the sync."""
+        self._note("file.sync_all", self._folder, 0, b"")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
 class SimulatedFiles:
     """`Files` over a dictionary. Relative paths start at ``/``."""
 
@@ -53,6 +80,7 @@ class SimulatedFiles:
         self._disk = Disk(capacity)
         self._files: dict[Path, Content] = {}
         self._dirs: dict[Path, int] = {Path("/"): now_ms()}  # with the time of making
+        self._locked: set[Path] = set()  # folders
 
     @property
     def capacity(self) -> int:
@@ -97,6 +125,11 @@ class SimulatedFiles:
         """The whole content. Raises FileNotFoundError."""
         content = self._content(path, create=False)
         return content.read(0, content.size)
+
+    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+        """Up to *length* bytes of a file from *position*; None where there is no file."""
+        content = self._files.get(_absolute(path))
+        return None if content is None else content.read(position, min(position + length, content.size))
 
     def replace(self, path: Path, data: bytes) -> None:
         """Write ``<path>.tmp``, then rename it over *path*; on an error *path* is as it was."""
@@ -151,6 +184,17 @@ class SimulatedFiles:
         found.resize(0)
         found.write(0, content)
         return SimulatedLock(found)
+
+    def lock_folder(self, path: Path) -> SimulatedFolderLock | None:
+        """Lock a folder; None when it is held."""
+        path = _absolute(path)
+        if path not in self._dirs:
+            raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
+        return None if path in self._locked else SimulatedFolderLock(path, self._locked)
+
+    def watch(self, folder: Path) -> SimulatedVolume:
+        """The one disk."""
+        return SimulatedVolume(_absolute(folder), self._note)
 
     def disk_use(self, path: Path) -> DiskUse:
         """The one disk's space, whatever *path* is."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping
+from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
 
 
 class Check(Protocol):
@@ -23,7 +23,7 @@ class ProcessFiles:
     def __init__(self, inner: Files, check: Check) -> None:
         self._inner = inner
         self._check = check
-        self.held: dict[_File | _Mapping | _Lock, Path] = {}
+        self.held: dict[_File | _Mapping | _Lock | _Volume, Path] = {}
 
     def break_off(self) -> None:
         """Give everything back, as the operating system does for a process that is gone."""
@@ -56,6 +56,11 @@ class ProcessFiles:
         self._check(changes=False)
         return self._inner.read(path)
 
+    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+        """As `Files.peek`."""
+        self._check(changes=False)
+        return self._inner.peek(path, length, position)
+
     def replace(self, path: Path, data: bytes) -> None:
         """As `Files.replace`."""
         self._check(changes=True)
@@ -87,6 +92,18 @@ class ProcessFiles:
         lock = self._inner.lock(path, content)
         return None if lock is None else _Lock(lock, path, self.held)
 
+    def lock_folder(self, path: Path) -> Lock | None:
+        """As `Files.lock_folder`."""
+        self._check(changes=False)
+        lock = self._inner.lock_folder(path)
+        return None if lock is None else _Lock(lock, path, self.held)
+
+    def watch(self, folder: Path) -> Volume | None:
+        """As `Files.watch`."""
+        self._check(changes=False)
+        volume = self._inner.watch(folder)
+        return None if volume is None else _Volume(volume, folder, self._check, self.held)
+
     def disk_use(self, path: Path) -> DiskUse:
         """As `Files.disk_use`."""
         self._check(changes=False)
@@ -94,7 +111,7 @@ class ProcessFiles:
 
 
 class _Lock:
-    def __init__(self, inner: Lock, path: Path, held: dict[_File | _Mapping | _Lock, Path]) -> None:
+    def __init__(self, inner: Lock, path: Path, held: dict[_File | _Mapping | _Lock | _Volume, Path]) -> None:
         self.let_go: Callable[[], None] = inner.release
         self._held = held
         held[self] = path
@@ -104,8 +121,27 @@ class _Lock:
         self.let_go()
 
 
+class _Volume:
+    def __init__(
+        self, inner: Volume, path: Path, check: Check, held: dict[_File | _Mapping | _Lock | _Volume, Path]
+    ) -> None:
+        self.let_go: Callable[[], None] = inner.close
+        self._inner = inner
+        self._check = check
+        self._held = held
+        held[self] = path
+
+    def sync(self) -> None:
+        self._check(changes=True)
+        self._inner.sync()
+
+    def close(self) -> None:
+        self._held.pop(self, None)
+        self.let_go()
+
+
 class _File:
-    def __init__(self, inner: File, check: Check, held: dict[_File | _Mapping | _Lock, Path]) -> None:
+    def __init__(self, inner: File, check: Check, held: dict[_File | _Mapping | _Lock | _Volume, Path]) -> None:
         self.path = inner.path
         self.size = inner.size
         self.let_go: Callable[[], None] = inner.close
@@ -156,7 +192,7 @@ class _File:
 
 
 class _Mapping:
-    def __init__(self, inner: Mapping, path: Path, check: Check, held: dict[_File | _Mapping | _Lock, Path]) -> None:
+    def __init__(self, inner: Mapping, path: Path, check: Check, held: dict[_File | _Mapping | _Lock | _Volume, Path]) -> None:
         self.size = inner.size
         self.let_go: Callable[[], None] = inner.close
         self._inner = inner
