@@ -35,8 +35,8 @@ from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.send_shapes import SendShape, SendShapes, ShapedSend
 from gantrymq.testing.store_contract_bench import StandingClock
 from gantrymq.world.real import real_world
-from gantrymq_storage_mmap import appender
-from gantrymq_storage_mmap.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.log import append as appender
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 

@@ -7,8 +7,8 @@ from gantrymq.formats.record import encode_record, iter_records
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import message
-from gantrymq_storage_mmap import cold_blocks
-from gantrymq_storage_mmap.cold_blocks import BLOCK_BYTES, MOST_BLOCKS, OVERLAP_BYTES, ColdBlocks
+from gantrymq_storage_mmap.reading import cold_blocks
+from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_BLOCKS, OVERLAP_BYTES, ColdBlocks
 
 FILE_BYTES = 64 * BLOCK_BYTES
 

@@ -14,7 +14,7 @@ from gantrymq.testing import StoreContract
 from gantrymq.world import World
 from gantrymq.world.real import real_world
 from gantrymq.world.simulated import SimulatedFiles
-from gantrymq_storage_mmap import queue_tails
+from gantrymq_storage_mmap.queues import tails as queue_tails
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 

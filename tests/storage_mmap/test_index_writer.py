@@ -9,8 +9,8 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import decode_checkpoint
 from gantrymq.formats.index import read_header
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed, message
-from gantrymq_storage_mmap import index_writer
-from gantrymq_storage_mmap.cold_record import FromDisk
+from gantrymq_storage_mmap.index import writer as index_writer
+from gantrymq_storage_mmap.reading.cold_record import FromDisk
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from gantrymq_storage_mmap.lane import Lane
+from gantrymq_storage_mmap.reading.bounded_workers import Lane
 
 
 class HeldWorkers:

@@ -6,8 +6,9 @@ from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import START_MS, bodies, message
-from gantrymq_storage_mmap import queue_flush, queue_tails
-from gantrymq_storage_mmap.queue_flush import AGE_TICKS
+from gantrymq_storage_mmap.queues import flush as queue_flush
+from gantrymq_storage_mmap.queues import tails as queue_tails
+from gantrymq_storage_mmap.queues.flush import AGE_TICKS
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 8000}

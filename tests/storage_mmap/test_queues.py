@@ -6,7 +6,7 @@ from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import Bounds, Edge, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import START_MS, bodies, message
-from gantrymq_storage_mmap.queue_flush import AGE_TICKS
+from gantrymq_storage_mmap.queues.flush import AGE_TICKS
 
 T0 = Queue("T", 0)
 

@@ -8,8 +8,8 @@ from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import OnlyTags, bodies, message
-from gantrymq_storage_mmap import read_ahead
-from gantrymq_storage_mmap.read_ahead import AHEAD_BYTES, GAP_BYTES, MOST_STREAMS, places
+from gantrymq_storage_mmap.reading import read_ahead
+from gantrymq_storage_mmap.reading.read_ahead import AHEAD_BYTES, GAP_BYTES, MOST_STREAMS, places
 
 T0, T1 = Queue("T", 0), Queue("T", 1)
 COLD = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 200_000, "hotReadWindow": 0}
@@ -28,7 +28,7 @@ def told(rig, monkeypatch):
         return call
 
     for name in ("prefetch", "drop_cache"):
-        monkeypatch.setattr(f"gantrymq_storage_mmap.log_file.LogFile.{name}", noted(name))
+        monkeypatch.setattr(f"gantrymq_storage_mmap.log.file.LogFile.{name}", noted(name))
     return calls
 
 

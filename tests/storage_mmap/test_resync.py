@@ -1,7 +1,7 @@
 from gantrymq.formats.record import encode_record
 from gantrymq.world.real import RealFiles
-from gantrymq_storage_mmap.log_file import LogFile
-from gantrymq_storage_mmap.resync import CHUNK_BYTES, look_behind
+from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.recovery.resync import CHUNK_BYTES, look_behind
 
 
 def record(log_offset, body=b"body", at=1000):

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from gantrymq.world import DiskUse
-from gantrymq_storage_mmap.retention_rules import (
+from gantrymq_storage_mmap.retention.rules import (
     HOUR_MS,
     RetentionRules,
     Room,

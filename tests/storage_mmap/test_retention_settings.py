@@ -3,7 +3,7 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.settings_known import BROKER_DEFAULTS
-from gantrymq_storage_mmap.retention_settings import RETENTION, hours_of, read_rules
+from gantrymq_storage_mmap.retention.settings import RETENTION, hours_of, read_rules
 from gantrymq_storage_mmap.settings import SCHEMA
 
 OWN = {"minFreeDiskBytes", "storeQuotaBytes"}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import GetLimit
-from gantrymq_storage_mmap.selection import Selection
+from gantrymq_storage_mmap.reading.selection import Selection
 
 FIELDS = ("status", "next_offset", "count", "size", "runs", "_last")
 

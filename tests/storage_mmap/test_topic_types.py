@@ -3,7 +3,7 @@ import json
 import pytest
 
 from gantrymq.world.real import RealFiles
-from gantrymq_storage_mmap.topic_types import topic_types
+from gantrymq_storage_mmap.queues.topic_types import topic_types
 
 TABLE = {"B": {"topicName": "B", "attributes": {"queue.type": "BatchCQ"}}, "S": {"topicName": "S"}}
 TEXT = json.dumps({"topicConfigTable": TABLE})

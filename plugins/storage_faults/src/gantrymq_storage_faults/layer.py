@@ -155,7 +155,6 @@ class Layer:
 
         return self.calls.make("lock", path, do)
 
-
     def lock_folder(self, path: Path) -> Lock | None:
         return self.calls.make("lock_folder", path, lambda: self.inner.lock_folder(path))
 

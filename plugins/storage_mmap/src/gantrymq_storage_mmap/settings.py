@@ -14,7 +14,7 @@ from gantrymq.config import Setting, Value
 from gantrymq.errors import ConfigError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from gantrymq_storage_mmap.retention_settings import RETENTION
+from gantrymq_storage_mmap.retention.settings import RETENTION
 
 __all__ = ["SCHEMA"]
 

@@ -32,38 +32,38 @@ from gantrymq.interfaces import (
 from gantrymq.model.queue import Queue
 from gantrymq.world import Lock
 from gantrymq.world.folders import make_durable_dirs
-from gantrymq_storage_mmap.apart import ApartAppender, refused
-from gantrymq_storage_mmap.appender import Appender
-from gantrymq_storage_mmap.batch_get import BatchReader
-from gantrymq_storage_mmap.batch_queue import BatchQueue
-from gantrymq_storage_mmap.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
-from gantrymq_storage_mmap.commit_log import CommitLog
-from gantrymq_storage_mmap.disk_watch import DiskWatch
-from gantrymq_storage_mmap.extras import Extras
-from gantrymq_storage_mmap.flush import LogFlusher
-from gantrymq_storage_mmap.get import Reader
-from gantrymq_storage_mmap.index_folder import IndexPlace, LoadedIndex, load_index
-from gantrymq_storage_mmap.index_query import IndexReader
-from gantrymq_storage_mmap.index_writer import IndexWriter
-from gantrymq_storage_mmap.lane import Lane
-from gantrymq_storage_mmap.log_cleaning import LogCleaner
-from gantrymq_storage_mmap.log_file import LogFile
-from gantrymq_storage_mmap.log_folder import load_log_files
-from gantrymq_storage_mmap.log_scan import dispatch_entries, place_from, read_at
-from gantrymq_storage_mmap.log_writes import LogWrites
+from gantrymq_storage_mmap.index.folder import IndexPlace, LoadedIndex, load_index
+from gantrymq_storage_mmap.index.query import IndexReader
+from gantrymq_storage_mmap.index.writer import IndexWriter
+from gantrymq_storage_mmap.log.append import Appender
+from gantrymq_storage_mmap.log.append_placed import ApartAppender, refused
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.log.flush import LogFlusher
+from gantrymq_storage_mmap.log.folder import load_log_files
+from gantrymq_storage_mmap.log.preallocation import Preallocation
+from gantrymq_storage_mmap.log.scan import dispatch_entries, place_from, read_at
+from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.options import read_options
-from gantrymq_storage_mmap.preallocation import Preallocation
-from gantrymq_storage_mmap.publisher import Publisher
-from gantrymq_storage_mmap.queue_cleaning import QueueCleaner
-from gantrymq_storage_mmap.queue_ends import save_queue_ends, short_queues
-from gantrymq_storage_mmap.queue_files import QueueFiles
-from gantrymq_storage_mmap.queue_flush import QueueFlusher
-from gantrymq_storage_mmap.queue_table import QueueTable
-from gantrymq_storage_mmap.read_ahead import ReadAhead
-from gantrymq_storage_mmap.recovery import Recovery
-from gantrymq_storage_mmap.retention import Retention
-from gantrymq_storage_mmap.retention_settings import check_quota, read_rules
-from gantrymq_storage_mmap.time_search import batch_offset_at, offset_at
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
+from gantrymq_storage_mmap.queues.extras import Extras
+from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_storage_mmap.queues.flush import QueueFlusher
+from gantrymq_storage_mmap.queues.publisher import Publisher
+from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.reading.batch_get import BatchReader
+from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
+from gantrymq_storage_mmap.reading.get import Reader
+from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
+from gantrymq_storage_mmap.reading.time_search import batch_offset_at, offset_at
+from gantrymq_storage_mmap.recovery.queue_ends import save_queue_ends, short_queues
+from gantrymq_storage_mmap.recovery.recovery import Recovery
+from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
+from gantrymq_storage_mmap.retention.log_cleaning import LogCleaner
+from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
+from gantrymq_storage_mmap.retention.retention import Retention
+from gantrymq_storage_mmap.retention.settings import check_quota, read_rules
 
 __all__ = ["MmapStore"]
 

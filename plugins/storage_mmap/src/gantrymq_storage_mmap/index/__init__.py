@@ -1,0 +1,1 @@
+"""The index: from a key to places of the log."""

@@ -1,0 +1,182 @@
+"""Looking a key up: which files may know it, the chain of its hash, and the records that really carry it.
+
+A query sees every message that was published before it. Files and their newest entries are taken on the event loop,
+where entries are added; chains and records are read there too if they are few and in memory, else in a thread. Newest
+messages are taken first, up to the limit, and given oldest first. RocketMQ gives whatever the hash finds and leaves the
+rest to the client; here a message of another key or topic is left out, and does not count towards the limit.
+
+Source: apache/rocketmq store/.../index/IndexService.java (queryOffset), DefaultMessageStore.java (queryMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from gantrymq.errors import StoreError
+from gantrymq.formats.index import IndexHeader, overlaps, walk
+from gantrymq.formats.index_hash import index_hash, index_keys
+from gantrymq.interfaces import QueryResult
+from gantrymq_storage_mmap.index.file import IndexFile
+from gantrymq_storage_mmap.index.writer import IndexWriter
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, Source, read_cold
+
+__all__ = ["IndexReader"]
+
+MAX_ANSWER_BYTES = 8 * 1024 * 1024  # of one query's records, unless the first is larger: a frame carries twice that
+MOST_OTHERS = 10_000  # entries of one hash that turn out to be of other keys; then the query ends
+
+
+class _Asked(NamedTuple):
+    """What a query is after."""
+
+    topic: str
+    key: str
+    key_hash: int
+    window_ms: tuple[int, int]  # first and last store time
+    wanted: int  # messages at most
+
+
+class _Searched(NamedTuple):
+    """What a thread needs of one file."""
+
+    file: IndexFile
+    header: IndexHeader  # when the query began
+    newest: int | None  # entry in the slot, None when the file has to say
+
+
+class _Found(NamedTuple):
+    """What a search brought."""
+
+    records: list[bytes]  # newest first
+    others: int  # entries whose record has another key or topic
+    gone: int  # entries whose record is not in the log
+
+
+class IndexReader:
+    """Answers queries from the files of a writer."""
+
+    def __init__(self, log: CommitLog, workers: Lane, writer: IndexWriter, most: int) -> None:
+        """*most*: messages of one answer (``maxMsgsNumBatch``)."""
+        self._log = log
+        self._workers = workers
+        self._writer = writer
+        self._most = most
+
+    def query(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
+    ) -> QueryResult | Awaitable[QueryResult]:
+        """Records of *topic* with *key*, stored in ``[begin_ms, end_ms]`` by the seconds of the index.
+
+        Raises:
+            StoreError: the disk cannot be read.
+        """
+        asked = _Asked(topic, key, index_hash(topic, key), (begin_ms, end_ms), min(limit, self._most))
+        if self._writer.up_to_date:
+            return self._look_up(asked, complete=True)
+        return self._catch_up(asked)
+
+    async def _catch_up(self, asked: _Asked) -> QueryResult:
+        complete = await self._writer.catch_up()
+        found = self._look_up(asked, complete=complete)
+        return found if isinstance(found, QueryResult) else await found
+
+    def _look_up(self, asked: _Asked, *, complete: bool) -> QueryResult | Awaitable[QueryResult]:
+        """At once where all is in memory."""
+        begin_ms, end_ms = asked.window_ms
+        searched: list[_Searched] = []
+        for file in reversed(self._writer.files):
+            header = file.header
+            if overlaps(header, begin_ms, end_ms) and header.index_count > 1:
+                searched.append(_Searched(file, header, file.newest(asked.key_hash)))
+            if header.begin_timestamp < begin_ms:
+                break
+        if not searched or asked.wanted <= 0:
+            return self._result(asked, searched, _Found([], 0, 0), complete=complete)
+        try:
+            found = self._search(FromMemory(), searched, asked)
+        except NotInMemory:
+            return self._from_disk(searched, asked, complete=complete)
+        except OSError as error:
+            raise _unreadable(error) from error
+        return self._result(asked, searched, found, complete=complete)
+
+    async def _from_disk(self, searched: list[_Searched], asked: _Asked, *, complete: bool) -> QueryResult:
+        self._writer.reading(1)
+        try:
+            found = await self._workers.run(self._search, FromDisk(), searched, asked)
+        except OSError as error:
+            raise _unreadable(error) from error
+        finally:
+            self._writer.reading(-1)
+        return self._result(asked, searched, found, complete=complete)
+
+    def _result(self, asked: _Asked, searched: list[_Searched], found: _Found, *, complete: bool) -> QueryResult:
+        files = self._writer.files
+        last = files[-1].header if files else IndexHeader()
+        problem = "" if found.records else self._why(asked.topic, asked.key, searched, found, complete)
+        return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem)
+
+    def _search(self, source: Source, searched: list[_Searched], asked: _Asked) -> _Found:
+        """Runs in a thread where *source* may block."""
+        topic, key, key_hash, window_ms, wanted = asked
+        records: list[bytes] = []
+        size = others = gone = 0
+        text = key.encode("utf-8", "surrogatepass")
+        before = -1
+        for log_offset in _offsets(source, searched, key_hash, window_ms):
+            if log_offset == before:  # a message whose keys were added again after a crash
+                continue
+            before = log_offset
+            record = read_cold(self._log, log_offset, source)
+            if record is None:
+                gone += 1
+            elif record.topic != topic or text not in index_keys(bytes(record.properties_bytes), record.sys_flag):
+                others += 1
+            elif records and size + record.total_size > MAX_ANSWER_BYTES:
+                break
+            else:
+                records.append(bytes(record.raw))
+                size += record.total_size
+            if len(records) == wanted or others + gone > MOST_OTHERS:
+                break
+        return _Found(records, others, gone)
+
+    def _why(self, topic: str, key: str, searched: list[_Searched], found: _Found, complete: bool) -> str:
+        """Why nothing was found."""
+        writer = self._writer
+        files = writer.files
+        about = f"no message of topic {topic} with key {key} was found"
+        if found.others:
+            return f"{about}: {found.others} with the same hash have another key"
+        if found.gone:
+            return f"{about}: {found.gone} that the index knows are no longer in the log"
+        if not writer.enabled:
+            return f"{about}: messages are not indexed, messageIndexEnable is false"
+        if writer.failure:
+            return f"{about}: {writer.failure}; it ends at log offset {writer.place.log_offset}"
+        if not complete:
+            return f"{about}, but the index lags {writer.lag} bytes behind the log and is being caught up; ask again"
+        if not files:
+            return f"{about}: no message with a key was stored yet"
+        if not searched:
+            return (
+                f"{about}: no index file covers that time; the index holds messages stored from "
+                f"{files[0].header.begin_timestamp} to {files[-1].header.end_timestamp}"
+            )
+        return f"{about} in that time"
+
+
+def _unreadable(error: OSError) -> StoreError:
+    return StoreError(f"the index cannot be read: {error}")
+
+
+def _offsets(source: Source, searched: list[_Searched], key_hash: int, window_ms: tuple[int, int]) -> Iterator[int]:
+    """Log offsets under *key_hash*, newest first."""
+    read = source.index
+    for file, header, newest in searched:
+        first = file.slot(key_hash, read) if newest is None else newest
+        yield from walk(header, first, partial(file.entry, read=read), key_hash, window_ms)

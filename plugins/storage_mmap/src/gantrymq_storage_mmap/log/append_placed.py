@@ -1,0 +1,275 @@
+"""The append of records that are more, or other, than one entry of one ordinary queue (`StoreMessage.placing`).
+
+- A record of a topic with ``queue.type=BatchCQ`` gets an entry in a batch queue. An inner batch, which is one record
+  with several messages, moves the queue's next offset by that many and holds its base offset in INNER_BASE.
+- A record that names light queues is listed in its own queue and in each of those; INNER_MULTI_QUEUE_OFFSET holds its
+  queue offsets there, and the publisher sees one entry for each queue.
+
+Both properties depend on queue offsets, so the text is written here, in the order of Java's HashMap, and the record is
+encoded in one piece: such messages are few, and `Appender` has its hot loop for all others.
+
+Source: apache/rocketmq store/.../queue/BatchConsumeQueue.java (assignQueueOffset), LmqDispatch.java (wrapLmqDispatch,
+updateLmqOffsets), DefaultMessageStore.java (checkLmqMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.batch_entry import pack_batch_entry
+from gantrymq.formats.blank import BLANK_BYTES
+from gantrymq.formats.check import properties_problem
+from gantrymq.formats.queue_entry import ENTRY
+from gantrymq.formats.record import MAX_PROPERTIES_BYTES, encode_record
+from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, SEPARATOR, is_light
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.extras import Extras
+from gantrymq_storage_mmap.queues.publisher import Publisher
+from gantrymq_storage_mmap.queues.table import QueueTable
+
+__all__ = ["ApartAppender"]
+
+MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the entry
+
+
+class _Placed(NamedTuple):
+    """One message with the queues it goes to; their next offsets have moved past it."""
+
+    message: StoreMessage
+    properties: bytes  # with the offsets written in
+    queue_offset: int
+    queue: BatchQueue | ConsumeQueue
+    light: tuple[tuple[ConsumeQueue, int], ...]  # light queues, and the queue offset in each
+
+    def encode(self, log_offset: int, now: int) -> bytes:
+        message = self.message
+        return encode_record(
+            topic=message.topic,
+            queue_id=message.queue_id,
+            body=message.body,
+            properties=self.properties,
+            queue_offset=self.queue_offset,
+            log_offset=log_offset,
+            store_timestamp=now,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_host=message.store_host,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            reconsume_times=message.reconsume_times,
+            prepared_offset=message.prepared_offset,
+        )
+
+    def undo(self) -> None:
+        """Give the queue offsets back; the newest message first."""
+        self.queue.next_offset = self.queue_offset
+        for queue, queue_offset in self.light:
+            queue.next_offset = queue_offset
+
+
+class ApartAppender:
+    """Appends what `Appender` leaves to it."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: QueueTable,
+        publisher: Publisher,
+        writes: LogWrites,
+        extras: Extras,
+        now_ms: Callable[[], int],
+        max_body_bytes: Callable[[], int],
+        options: Options,
+    ) -> None:
+        """*max_body_bytes* gives ``maxMessageSize`` as it is now."""
+        self._writes = writes
+        self._log = log
+        self._queues = queues
+        self._publisher = publisher
+        self._extras = extras
+        self._now_ms = now_ms
+        self._max_body = max_body_bytes
+        self._options = options
+
+    def append(self, group: Sequence[StoreMessage]) -> list[PutResult]:
+        """Store a message and those joined to it, which lie in one file; one result each. Budget: 40 us a message."""
+        log = self._log
+        now = max(self._now_ms(), log.last_timestamp)
+        results: list[PutResult | None] = []
+        placed: list[_Placed] = []
+        for message in group:
+            place = self._place(message, now)
+            if isinstance(place, str):
+                results.append(refused(PutStatus.MESSAGE_ILLEGAL, place))
+            elif isinstance(place, PutResult):
+                results.append(place)
+            else:
+                results.append(None)
+                placed.append(place)
+        stored = self._write(placed, now) if placed else []
+        if isinstance(stored, PutResult):
+            for place in reversed(placed):
+                place.undo()
+            stored = [stored] * len(placed)
+        found = iter(stored)
+        return [result if result is not None else next(found) for result in results]
+
+    # --- places -----------------------------------------------------------------------------------------------------
+
+    def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult | str:
+        """Take the queue offsets of *message*; a sentence, or a result, when it cannot be stored."""
+        problem = self._illegal(message)
+        if problem is not None:
+            return problem
+        placing = message.placing
+        assert placing is not None
+        place: _Placed | PutResult | str = (
+            self._in_batch_queue(message, placing.batch)
+            if placing.batch
+            else self._in_light_queues(message, placing.light)
+        )
+        if not isinstance(place, _Placed):
+            return place
+        try:
+            if len(place.properties) > MAX_PROPERTIES_BYTES:
+                raise FormatError(
+                    f"the properties have {len(place.properties)} bytes with the queue offsets in them, the longest "
+                    f"allowed is {MAX_PROPERTIES_BYTES}"
+                )
+            place.encode(0, now)
+        except FormatError as error:
+            place.undo()
+            return str(error)
+        return place
+
+    def _illegal(self, message: StoreMessage) -> str | None:
+        if len(message.body) > (longest := self._max_body()):
+            return f"the body has {len(message.body)} bytes, maxMessageSize is {longest}"
+        if len(message.properties) > MAX_PROPERTIES_BYTES:
+            return f"the properties have {len(message.properties)} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
+        if message.sys_flag & TRANSACTION_PREPARED:
+            return "a half message is in no queue, so neither in a batch queue nor in light queues"
+        return properties_problem(message.properties)
+
+    def _in_batch_queue(self, message: StoreMessage, messages: int) -> _Placed | str:
+        queue = self._queues.make_batch(message.topic, message.queue_id)
+        if isinstance(queue, str):
+            return queue
+        inner = bool(message.sys_flag & INNER_BATCH)
+        if not 1 <= messages <= (MAX_INNER if inner else 1):
+            return f"a batch of {messages} messages; an inner batch holds 1 to {MAX_INNER}, any other record 1"
+        queue_offset, properties = queue.next_offset, message.properties
+        if inner:
+            own = props.decode(properties)
+            own[props.INNER_BASE] = str(queue_offset)
+            properties = ordered_text(own)
+        queue.next_offset = queue_offset + messages
+        return _Placed(message, properties, queue_offset, queue, ())
+
+    def _in_light_queues(self, message: StoreMessage, names: tuple[str, ...]) -> _Placed | PutResult | str:
+        queue = self._queues.make(message.topic, message.queue_id)
+        if isinstance(queue, str):
+            return queue
+        if message.sys_flag & INNER_BATCH:
+            return "an inner batch belongs into a topic with queue.type=BatchCQ"
+        if not self._options.light_queues:
+            return "light queues are off; set enableLmq=true and enableMultiDispatch=true to have messages listed there"
+        missing = {name for name in names if (name, LIGHT_QUEUE_ID) not in self._queues.by_name}
+        if self._queues.light_count + len(missing) > self._options.max_light_queues:
+            return refused(
+                PutStatus.CREATE_FILE_FAILED,
+                f"{sorted(missing)[0]} would be a new light queue, and there are {self._queues.light_count} where "
+                f"maxLmqConsumeQueueNum allows {self._options.max_light_queues}",
+            )
+        offsets: dict[ConsumeQueue, int] = {}
+        text: list[str] = []
+        for name in names:
+            light = self._queues.make(name, LIGHT_QUEUE_ID) if is_light(name) else "its name lacks %LMQ% in front"
+            if isinstance(light, str):
+                return f"{props.INNER_MULTI_DISPATCH} names {name!r}, which is no light queue: {light}"
+            text.append(str(offsets.setdefault(light, light.next_offset)))
+        queue_offset = queue.next_offset
+        queue.next_offset = queue_offset + 1
+        for light, offset in offsets.items():
+            light.next_offset = offset + 1
+        own = props.decode(message.properties)
+        own[props.INNER_MULTI_QUEUE_OFFSET] = SEPARATOR.join(text)
+        return _Placed(message, ordered_text(own), queue_offset, queue, tuple(offsets.items()))
+
+    # --- records ----------------------------------------------------------------------------------------------------
+
+    def _write(self, placed: list[_Placed], now: int) -> list[PutResult] | PutResult:
+        """Write the records into one file; one result when that was not possible, and nothing changed."""
+        log, file = self._log, self._log.current
+        size = sum(len(place.encode(0, now)) for place in placed)
+        if size + BLANK_BYTES > log.file_bytes:
+            return refused(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"{size} bytes have to lie in one commit log file, which holds {log.file_bytes - BLANK_BYTES} "
+                f"(mappedFileSizeCommitLog={log.file_bytes})",
+            )
+        if file is None or log.end + size > file.end - BLANK_BYTES:
+            try:
+                file = log.roll(log.end)
+            except OSError as error:
+                return refused(PutStatus.CREATE_FILE_FAILED, f"no new commit log file: {error}")
+        start = offset = log.end
+        records: list[bytes] = []
+        for place in placed:
+            records.append(place.encode(offset, now))
+            offset += len(records[-1])
+        failure = self._writes.write(file, start, b"".join(records))
+        if failure is not None:
+            return refused(PutStatus.SERVICE_NOT_AVAILABLE, failure)
+        log.advance(offset, now)
+        results: list[PutResult] = []
+        for place, record in zip(placed, records, strict=True):
+            self._hand_on(place, start, len(record), now)
+            results.append(PutResult(PutStatus.OK, place.queue_offset, start, len(record), now))
+            start += len(record)
+        return results
+
+    def _hand_on(self, place: _Placed, log_offset: int, size: int, now: int) -> None:
+        """Let the record's entries wait for its gates."""
+        message = place.message
+        entry = DispatchEntry(
+            message.topic,
+            message.queue_id,
+            place.queue_offset,
+            log_offset,
+            size,
+            message.tags_code,
+            now,
+            message.sys_flag,
+            message.prepared_offset,
+            place.properties,
+        )
+        if isinstance(place.queue, BatchQueue):
+            assert message.placing is not None
+            packed = pack_batch_entry(
+                log_offset, size, message.tags_code, now, place.queue_offset, message.placing.batch
+            )
+            self._extras.add(log_offset + size, place.queue, packed)
+            self._publisher.add([entry], [None], [b""])
+            return
+        entries, targets = [entry], [place.queue]
+        for light, queue_offset in place.light:
+            entries.append(entry._replace(topic=light.topic, queue_id=light.queue_id, queue_offset=queue_offset))
+            targets.append(light)
+        plain = [ENTRY.pack(log_offset, size, message.tags_code)] * len(entries)
+        self._publisher.add(entries, [*targets], self._extras.with_addresses(entries, targets, plain))
+
+
+def refused(status: PutStatus, problem: str) -> PutResult:
+    """The result of a message that is not stored."""
+    return PutResult(status, -1, -1, 0, 0, problem)

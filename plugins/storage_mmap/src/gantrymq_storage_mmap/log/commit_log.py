@@ -1,0 +1,153 @@
+"""The commit log: its files, its end, and the way from a log offset to bytes.
+
+    |-- file 0 --|-- file 1 --|-- file 2 (current) ----|   (next, made ahead, not part of the log yet)
+    min_offset        cold | hot_offset ....... end
+
+Only the current file is written. What lies before ``hot_offset`` is read through descriptors in a thread, so that no
+page fault on old data stops the event loop; the files there are not mapped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from gantrymq.errors import StoreError
+from gantrymq.formats.blank import encode_blank
+from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.log.preallocation import Preallocation
+
+__all__ = ["CommitLog"]
+
+
+class CommitLog:
+    """Files and positions; `Appender` writes, everybody else reads."""
+
+    def __init__(self, loaded: list[LogFile], file_bytes: int, hot_window_bytes: int, ahead: Preallocation) -> None:
+        """Take ownership of the *loaded* files. Positions are those of an empty log until `recovered` sets them."""
+        self.file_bytes = file_bytes
+        self.files = loaded
+        self.end = loaded[0].start if loaded else 0  # log offset behind the newest record
+        self.last_timestamp = 0  # ms, store time of the newest record; new ones never get an earlier one
+        self.current: LogFile | None = None  # the file that takes the next record, None before the first
+        self._starts = [file.start for file in loaded]
+        self._table = (self._starts, self.files)  # for `find`, which threads use: replaced as one
+        self._hot_window_bytes = hot_window_bytes
+        self._hot_floor = 0
+        self.ahead = ahead
+
+    @property
+    def min_offset(self) -> int:
+        """Where the oldest file starts."""
+        return self._starts[0] if self._starts else self.end
+
+    @property
+    def hot_offset(self) -> int:
+        """From here on the log may be read on the event loop."""
+        return max(self._hot_floor, self.end - self._hot_window_bytes)
+
+    def recovered(self, end: int, last_timestamp: int, hot_floor: int) -> None:
+        """Set the positions that recovery found. Files behind *end* are let go; `roll` takes them over in their turn.
+
+        Args:
+            end: behind the last sound record.
+            last_timestamp: ms, its store time.
+            hot_floor: everything before it has not been read since the start and counts as cold.
+        """
+        self.end = end
+        self.last_timestamp = last_timestamp
+        self._hot_floor = hot_floor
+        while self.files and self.files[-1].start > end:
+            self.files.pop().close()
+            self._starts.pop()
+        self.current = self.find(end)
+        for file in self.files:
+            if file.end <= self.hot_offset:
+                file.unmap()
+
+    def find(self, log_offset: int) -> LogFile | None:
+        """The file that holds byte *log_offset*, None outside the log's files. For any thread."""
+        starts, files = self._table
+        index = bisect_right(starts, log_offset) - 1
+        if index < 0:
+            return None
+        file = files[index]
+        return file if log_offset < file.end else None
+
+    def between(self, start: int, end: int) -> list[LogFile]:
+        """The files that hold bytes of ``[start, end)``, oldest first."""
+        found: list[LogFile] = []
+        for file in reversed(self.files):
+            if file.end <= start:
+                break
+            if file.start < end:
+                found.append(file)
+        return found[::-1]
+
+    def roll(self, offset: int) -> LogFile:
+        """Close the current file with a blank at *offset*, and go on with the next file, which is returned.
+
+        Raises:
+            OSError: the next file could not be made; the current one is as it was.
+        """
+        old = self.current
+        start = offset - offset % self.file_bytes if old is None else old.end
+        new = self.ahead.take(start)
+        new.mapping()
+        if old is not None:
+            old.write(offset, encode_blank(old.end - offset))
+        self.files.append(new)  # before its start, by which threads find it
+        self._starts.append(start)
+        self.end = start
+        self.current = new
+        for file in self.files:
+            if file.end <= self.hot_offset:
+                file.unmap()
+        return new
+
+    def advance(self, end: int, timestamp: int) -> None:
+        """Move the end to *end*, behind a record stored at *timestamp*; the next file is made once half is used."""
+        self.end = end
+        self.last_timestamp = timestamp
+        current = self.current
+        if current is not None and 2 * (end - current.start) >= self.file_bytes:
+            self.ahead.prepare(current.end)
+
+    def drop_first(self) -> None:
+        """Forget the oldest file, whose name is gone; slices and threads that still read it keep its bytes."""
+        old, self.files, self._starts = self.files[0], self.files[1:], self._starts[1:]
+        self._table = (self._starts, self.files)
+        old.close()
+
+    def slice(self, start: int, end: int) -> memoryview:
+        """Bytes of ``[start, end)``, which lie in one file, through the mapping.
+
+        Raises:
+            StoreError: they lie outside the log.
+        """
+        file = self.find(start)
+        if file is None or end > self.end:
+            raise self._outside(start, end)
+        return file.slice(start, end)
+
+    def slices(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
+        """As `slice`, for each of *runs*, ascending. Budget: 0.2 us a run."""
+        found: list[bytes | memoryview] = []
+        begin, behind, view = 0, 0, memoryview(b"")
+        for start, end in runs:
+            if start < begin or end > behind:
+                file = self.find(start)
+                if file is None or end > min(file.end, self.end):
+                    raise self._outside(start, end)
+                begin, behind, view = file.start, min(file.end, self.end), file.mapping().view
+            found.append(view[start - begin : end - begin])
+        return found
+
+    def _outside(self, start: int, end: int) -> StoreError:
+        return StoreError(f"log offsets {start} to {end} lie outside {self.min_offset} to {self.end}")
+
+    def close(self) -> None:
+        """Drop mappings and descriptors."""
+        self.ahead.close()
+        for file in self.files:
+            file.close()

@@ -1,0 +1,101 @@
+"""Making the log sound again where a scan found that it is not: its end, and holes before its end.
+
+Behind the last sound record everything is kept aside and zeroed, and later files that hold anything are moved aside. A
+hole, which has sound records behind it, is kept aside too; fillers and blanks take its place, so that every record
+stays where it is and both our broker and a Java broker can walk over it. Whatever is written here may be interrupted:
+what was kept is durable before a byte of the log changes, and half a filler is a hole again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gantrymq.formats.blank import encode_blank
+from gantrymq.formats.check import Found
+from gantrymq.formats.filler import fillers
+from gantrymq.world import Files
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.file import LogFile, file_name
+from gantrymq_storage_mmap.log.scan import Hole, ScanEnd
+from gantrymq_storage_mmap.recovery.set_aside import SetAside, nonzero_end
+
+__all__ = ["LogMend"]
+
+MAX_NOTES = 20  # holes told one by one
+
+
+class LogMend:
+    """What recovery changes in the log."""
+
+    def __init__(self, files: Files, log: CommitLog, aside: SetAside, note: Callable[[str], None]) -> None:
+        """*aside* takes what is cut; *note* is told each change in a sentence."""
+        self._files = files
+        self._log = log
+        self._aside = aside
+        self._note = note
+        self.cut_bytes = 0  # not zero, and kept
+
+    def cut(self, end: ScanEnd) -> None:
+        """Keep and zero what stands behind the last sound record."""
+        place = end.log_offset
+        if end.problem:
+            kind = "a write that did not finish" if end.found is Found.TORN else "damage"
+            self._note(f"the log ends at {place} because of {kind}: {end.problem}")
+        if end.zeros_behind:
+            return
+        for file in self._log.files:
+            if file.start <= place < file.end:
+                file.unmap()
+                cut = self._aside.cut(file.file, place - file.start, file.end - file.start, file.start)
+                if cut:
+                    self._note(f"{cut} bytes behind the log's end at {place} were kept in {self._aside.kept[-1]}")
+                self.cut_bytes += cut
+        self._clear_behind(place)
+
+    def _clear_behind(self, place: int) -> None:
+        """Move the files behind the log's end away, the last one first: wherever this stops, it leaves no gap."""
+        behind = [file for file in self._log.files if file.start > place]
+        used = {file: nonzero_end(file.file, 0, file.end - file.start) for file in behind}
+        first = next((file.start for file in behind if used[file]), None)
+        for file in reversed(behind):
+            file.unmap()
+            if used[file]:
+                self.cut_bytes += used[file]
+                moved = self._aside.move(file.path)
+                self._note(f"log file {file_name(file.start)} lies behind the log's end and was kept as {moved}")
+            elif first is not None and file.start > first:
+                self._files.remove(file.path)  # zeros only, and no longer next to the others
+                self._files.sync_dir(file.path.parent)
+
+    def fill(self, holes: Sequence[Hole]) -> None:
+        """Keep what stands in each hole and put fillers and blanks there."""
+        for number, hole in enumerate(holes):
+            kept_before = len(self._aside.kept)
+            for file in self._log.between(hole.start, hole.end):
+                file.unmap()
+                self._fill_in(file, hole)
+            if number < MAX_NOTES:
+                kept = ", ".join(self._aside.kept[kept_before:]) or "nothing but zeros, so nothing was kept"
+                self._note(
+                    f"{hole.end - hole.start} bytes of the log at {hole.start} are damaged and given up, the records "
+                    f"behind them stay: {hole.problem} (kept: {kept})"
+                )
+        if len(holes) > MAX_NOTES:
+            self._note(f"{len(holes) - MAX_NOTES} more damaged places of the log were given up in the same way")
+
+    def _fill_in(self, file: LogFile, hole: Hole) -> None:
+        start, end = max(hole.start, file.start), min(hole.end, file.end)
+        self.cut_bytes += self._aside.cut(file.file, start - file.start, end - file.start, file.start)
+        if end == file.end:
+            file.write(start, encode_blank(end - start))
+        else:
+            note = f"GantryMQ: damaged bytes stood here, kept as {self._aside.name_of(file.path, start)}"
+            for place, data in fillers(start, end - start, hole.timestamp, note):
+                file.write(place, data)
+        file.file.datasync()
+
+    def sync(self, start: int, end: int) -> None:
+        """Make the log from *start* up to its end durable: it was read, and may be in the page cache only."""
+        for file in self._log.files:
+            if start < file.end and file.start <= end:
+                file.file.datasync()

@@ -1,0 +1,1 @@
+"""Queues of log places, by topic and queue id."""

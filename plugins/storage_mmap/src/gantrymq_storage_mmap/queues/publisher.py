@@ -1,0 +1,67 @@
+"""From appended to visible: queue entries of records that wait for their gates, shown when the gates have passed.
+
+Showing an entry is appending it to its queue's tail in memory, which does not fail; `QueueTails` writes it later.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from gantrymq.interfaces import DispatchEntry
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.tails import QueueTails
+
+__all__ = ["Publisher"]
+
+
+class Publisher:
+    """What is appended and not yet visible, in log order."""
+
+    def __init__(self, tails: QueueTails) -> None:
+        """*tails* gets what becomes visible."""
+        self.published_offset = 0  # log offset behind the newest visible record
+        self.published_timestamp = 0  # ms, its store time
+        self._entries: list[DispatchEntry] = []
+        self._targets: list[ConsumeQueue | None] = []
+        self._packed: list[bytes] = []
+        self._tails = tails
+
+    def recovered(self, log_offset: int, timestamp: int) -> None:
+        """Everything before *log_offset* is visible."""
+        self.published_offset, self.published_timestamp = log_offset, timestamp
+
+    def add(self, entries: list[DispatchEntry], targets: list[ConsumeQueue | None], packed: list[bytes]) -> None:
+        """Keep what was appended: records, the queue each goes to (None for none), and its queue entry."""
+        self._entries += entries
+        self._targets += targets
+        self._packed += packed
+
+    def publish(self, up_to: int) -> Sequence[DispatchEntry]:
+        """Make every record visible that ends at or before *up_to*. Budget: 0.3 us a record."""
+        count = self._count(up_to)
+        if not count:
+            return ()
+        entries = self._entries
+        if count == len(entries):
+            self._tails.add(self._targets, self._packed)
+            self._entries, self._targets, self._packed = [], [], []
+        else:
+            entries = entries[:count]
+            self._tails.add(self._targets[:count], self._packed[:count])
+            del self._entries[:count], self._targets[:count], self._packed[:count]
+        last = entries[-1]
+        self.published_offset = last.log_offset + last.size
+        self.published_timestamp = last.store_timestamp
+        return entries
+
+    def _count(self, up_to: int) -> int:
+        """How many waiting records end at or before *up_to*."""
+        entries = self._entries
+        if not entries or _end(entries[-1]) <= up_to:
+            return len(entries)
+        return bisect_right(entries, up_to, key=_end)
+
+
+def _end(entry: DispatchEntry) -> int:
+    return entry.log_offset + entry.size

@@ -1,0 +1,1 @@
+"""Gets: from a queue offset to the bytes of records."""

@@ -1,0 +1,198 @@
+"""Reading ahead for consumers that catch up, and letting go of what they leave behind.
+
+A consumer that reads old messages asks for a few at a time, and each answer would wait for the disk. A get that goes on
+where one before it stopped makes a stream; the queue's next entries say where its next records lie, whatever lies
+between them in the log, and the system is asked to have those places in its cache. It reads them in the background: no
+memory of this process is taken, and no more than two times `AHEAD_BYTES` lie in front of a stream. A get that finds its
+records in the cache needs no thread.
+
+Often all of it is in the cache already. Where the stream's gets found theirs there, and both ends of what comes next
+are there too, the system is not asked; the first get that had to wait ends this.
+
+What lies further back than ``accessMessageInMemoryMaxRatio`` of the machine's memory cannot all stay in the cache
+anyway, and would only push out the log's recent end, on which senders and other consumers work. There a stream's pages
+are let go behind it, unless another stream is about to come by: the queues of a topic lie side by side in the log.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.reading.bounded_workers import Lane
+
+__all__ = ["ReadAhead"]
+
+AHEAD_BYTES: Final = 4 * 1024**2  # of the log, for one stream
+AHEAD_ENTRIES: Final = 2048  # looked at for them: where records are small or far apart, fewer bytes are read ahead
+PROBED_ENTRIES: Final = 256  # between the two ends that are looked at
+PROBED_BYTES: Final = 4 * AHEAD_BYTES  # ends further apart say nothing of what lies between
+GAP_BYTES: Final = 32 * 1024  # places so close are read as one
+NEAR_BYTES: Final = 64 * 1024**2  # a stream so far behind will soon need what another one has left
+MOST_STREAMS: Final = 1024
+MOST_WINDOWS: Final = 64  # that a stream has left and somebody else may need; then the system decides
+FORGOTTEN_S: Final = 60.0  # a stream that was not heard of for so long has ended
+
+
+class Window(NamedTuple):
+    """A part of a queue that was read ahead."""
+
+    end: int  # queue offset behind it
+    runs: tuple[tuple[int, int], ...]  # log offsets [start, end) of where its records lie, ascending
+
+
+class Stream:
+    """One consumer's way through one queue."""
+
+    __slots__ = ("ahead", "cached", "left", "seen", "telling", "windows")
+
+    def __init__(self, ahead: int, seen: float) -> None:
+        self.ahead = ahead  # queue offset up to which was read ahead
+        self.seen = seen  # monotonic seconds of the last get
+        self.cached = True  # all that it asked for was in the cache
+        self.telling = False  # a thread is at it
+        self.windows: deque[Window] = deque()  # in front of the consumer, or around it
+        self.left: deque[Window] = deque(maxlen=MOST_WINDOWS)  # behind it, still in the cache
+
+
+class ReadAhead:
+    """The streams of one log. All methods belong to the event loop."""
+
+    def __init__(self, log: CommitLog, lane: Lane, options: Options, monotonic: Callable[[], float]) -> None:
+        """Nothing is read before `follow` sees a stream. *monotonic* tells seconds."""
+        self.busy = 0  # pieces of work with the workers
+        self._log = log
+        self._lane = lane
+        self._on = options.read_ahead
+        self._memory_window_bytes = options.memory_window_bytes
+        self._monotonic = monotonic
+        self._streams: OrderedDict[tuple[ConsumeQueue, int], Stream] = OrderedDict()  # by where each goes on
+
+    def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, *, cached: bool) -> None:
+        """A cold get looked at the entries ``[queue_offset, next_offset)``. Budget: 2 us.
+
+        The entries are the consumer's way, also where a filter kept their messages from it. *cached* says that nothing
+        had to be waited for.
+        """
+        if not self._on or next_offset <= queue_offset:
+            return
+        now = self._monotonic()
+        stream = self._streams.pop((queue, queue_offset), None)
+        if stream is None:
+            stream = Stream(next_offset, now)
+            self._forget_old(now)
+        else:
+            stream.seen = now
+            stream.cached = stream.cached and cached
+            while stream.windows and stream.windows[0].end <= next_offset:
+                stream.left.append(stream.windows.popleft())
+            if not stream.telling and len(stream.windows) < 2:
+                self._read(queue, stream, max(stream.ahead, next_offset))
+        self._streams[queue, next_offset] = stream
+
+    def _forget_old(self, now: float) -> None:
+        """Make room for one more stream; those that have ended go first, as they are the oldest."""
+        while self._streams:
+            oldest = next(iter(self._streams))
+            if now - self._streams[oldest].seen < FORGOTTEN_S and len(self._streams) < MOST_STREAMS:
+                break
+            del self._streams[oldest]
+
+    def _read(self, queue: ConsumeQueue, stream: Stream, start: int) -> None:
+        """Have a thread tell the system about the entries from *start* on, and of what may go."""
+        count = min(AHEAD_ENTRIES, queue.max_offset - start)
+        if count <= 0:
+            return
+        gone = self._let_go(stream)
+        window = self._in_memory(queue, start) if stream.cached and not gone else None
+        if window is not None:
+            stream.ahead = window.end
+            stream.windows.append(window)
+            return
+        stream.telling = True
+        self.busy += 1
+
+        def done(window: Window | None, error: BaseException | None) -> None:
+            self.busy -= 1
+            stream.telling = False
+            if window is not None:
+                stream.ahead = window.end
+                if window.runs:
+                    stream.windows.append(window)
+            elif error is not None and not isinstance(error, OSError):
+                raise error
+
+        self._lane.submit(self._tell, queue, start, *queue.split(start, count), gone, done=done)
+
+    def _in_memory(self, queue: ConsumeQueue, start: int) -> Window | None:
+        """The queue's next part, if both ends of it are in the cache. Budget: 6 us."""
+        end = min(start + PROBED_ENTRIES, queue.max_offset)
+        ends: list[tuple[int, int]] = []
+        for queue_offset in (start, end - 1):
+            try:
+                entry = queue.read_cached(queue_offset, 1)
+                if entry is None or len(entry) != ENTRY_BYTES:
+                    return None
+                log_offset, size, _ = ENTRY.unpack(entry)
+                file = self._log.find(log_offset)
+                if file is None or not file.pread_cached(log_offset, log_offset + 1):
+                    return None
+            except OSError:
+                return None  # whoever reads the record is told
+            ends.append((log_offset, log_offset + size))
+        low, high = ends[0][0], ends[1][1]
+        return Window(end, ((low, high),)) if low < high <= low + PROBED_BYTES else None
+
+    def _let_go(self, stream: Stream) -> list[tuple[int, int]]:
+        """What *stream* has left and nobody else is about to need."""
+        oldest = self._log.end - self._memory_window_bytes
+        others = [next(iter(each.windows)).runs[0][0] for each in self._streams.values() if each.windows]
+        gone: list[tuple[int, int]] = []
+        kept: list[Window] = []
+        for window in stream.left:
+            low, high = window.runs[0][0], window.runs[-1][1]
+            if high <= oldest and not any(low - NEAR_BYTES <= other < high for other in others):
+                gone += window.runs
+            elif high <= oldest:
+                kept.append(window)
+        stream.left.clear()
+        stream.left.extend(kept)
+        return gone
+
+    def _tell(
+        self, queue: ConsumeQueue, start: int, count: int, tail: bytes, gone: Iterable[tuple[int, int]]
+    ) -> Window:
+        """Drop *gone*, read the entries from *start* on and have their records read. Runs in a thread."""
+        for low, high in gone:
+            for file in self._log.between(low, high):
+                file.drop_cache(max(low, file.start), min(high, file.end))
+        window = places(start, queue.read_detached(start, count, tail))
+        for low, high in window.runs:
+            for file in self._log.between(low, high):
+                file.prefetch(max(low, file.start), min(high, file.end))
+        return window if window.runs else Window(start + count, ())
+
+
+def places(start: int, entries: bytes) -> Window:
+    """Where the records of packed *entries*, the first of queue offset *start*, lie in the log.
+
+    They end with `AHEAD_BYTES` together or a little more, at what is no entry, and where the log goes back.
+    """
+    runs: list[tuple[int, int]] = []
+    end, total = start, 0
+    for log_offset, size, _ in ENTRY.iter_unpack(entries[: len(entries) - len(entries) % ENTRY_BYTES]):
+        if total >= AHEAD_BYTES or log_offset < 0 or size <= 0 or (runs and log_offset < runs[-1][1]):
+            break
+        if runs and log_offset - runs[-1][1] <= GAP_BYTES:
+            total += log_offset + size - runs[-1][1]
+            runs[-1] = (runs[-1][0], log_offset + size)
+        else:
+            total += size
+            runs.append((log_offset, log_offset + size))
+        end += 1
+    return Window(end, tuple(runs))

@@ -1,0 +1,1 @@
+"""What a start does: find the log's end, bring queues in line with it."""

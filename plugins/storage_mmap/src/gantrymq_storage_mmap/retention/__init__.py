@@ -1,0 +1,1 @@
+"""What is deleted, when, and in which order."""

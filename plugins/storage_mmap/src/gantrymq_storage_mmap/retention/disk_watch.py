@@ -1,0 +1,222 @@
+"""Looks at the disk, refuses writes while there is no room, and takes them again.
+
+    every cleanResourceInterval   while all is well
+    every second                  near a limit
+    every 0.4 seconds             while writes are refused
+
+What found no room on the way (the next log file, queue entries, a write into the log) is tried again at every look, so
+writes go on within a second of there being room. All the looking and trying happens in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gantrymq.config import Settings
+from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.world import Timer, World
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.retention.rules import Refusal, RetentionRules, Room, is_full, is_near, refusal_for
+from gantrymq_storage_mmap.retention.settings import read_rules
+
+__all__ = ["DiskWatch"]
+
+REFUSED_S = 0.4
+NEAR_S = 1.0
+
+
+class DiskWatch:
+    """What the disk has left. All methods but the thread's belong to the event loop."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        folders: tuple[Path, Path],
+        log: CommitLog,
+        queues: QueueTable,
+        writes: LogWrites,
+        index_bytes: Callable[[], int],
+        tell: Callable[[str], object],
+    ) -> None:
+        """Nothing is looked at before `look` or `start`.
+
+        Args:
+            world: files, workers, clock.
+            settings: may change while the store runs.
+            folders: the store's root and the commit log's.
+            log: its files count in full, without the one that is made ahead.
+            queues: their entries count.
+            writes: is asked whether a write found no room.
+            index_bytes: what the index takes.
+            tell: gets one sentence when writes are refused and when they are taken again.
+        """
+        self._files, self._workers, self._clock = world.files, world.workers, world.clock
+        self._settings = settings
+        self._root, self._log_folder = folders
+        self._log = log
+        self._queues = queues
+        self._writes = writes
+        self._index_bytes = index_bytes
+        self._tails = queues.tails
+        self._tell = tell
+        self._rules: RetentionRules = read_rules(settings)
+        self._revision = settings.revision
+        self._timer: Timer | None = None
+        self._due = 0.0
+        self._looking = self._mending = False
+        self._halted = True
+        self._problem = ""
+        self._told = ""  # cause of the refusal that the operator knows of
+        self._seen: Callable[[], object] = lambda: None
+        self._room: Room | None = None
+        self._full: Refusal | None = None
+
+    @property
+    def rules(self) -> RetentionRules:
+        """The settings in force; they may change while the store runs."""
+        if self._revision != self._settings.revision:
+            self._rules, self._revision = read_rules(self._settings), self._settings.revision
+        return self._rules
+
+    @property
+    def room(self) -> Room | None:
+        """What the newest look saw, None before the first."""
+        return self._room
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is at work."""
+        return self._looking or self._mending
+
+    def refusal(self) -> Refusal | None:
+        """Why there is no room for writes, None while there is. Budget: 0.3 us."""
+        if self._full is not None:
+            return self._full
+        if self._log.ahead.refusal is not None:
+            return Refusal("no_room", self._log.ahead.refusal)
+        if self._writes.torn_bytes and self._writes.refusal is not None:
+            return Refusal("no_room", self._writes.refusal)
+        if self._tails.full and self._tails.refusal is not None:
+            return Refusal("no_room", self._tails.refusal)
+        return None
+
+    def look(self) -> Room:
+        """Look now and return what is seen. Blocks; may run in a thread while nothing else uses the store."""
+        return self._take(self._look(*self._to_count()))
+
+    async def fresh(self) -> Room:
+        """Look now, in a thread. Raises OSError."""
+        return self._take(await self._workers.run(self._look, *self._to_count()))
+
+    def start(self, seen: Callable[[], object]) -> None:
+        """Begin to look; *seen* is called after every look."""
+        self._seen = seen
+        self._halted = False
+        self._arm()
+
+    def halt(self) -> None:
+        """Look no more."""
+        self._halted = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def hurry(self) -> None:
+        """A write was refused: look soon. Budget: 0.5 us."""
+        if not self._halted and self._due - self._clock.monotonic() > REFUSED_S:
+            self._arm()
+
+    def tick(self) -> None:
+        """Look and try again in a thread, unless one is at it."""
+        self._mend()
+        if not self._looking:
+            self._looking = True
+            self._workers.submit(self._look, *self._to_count(), done=self._looked)
+        if not self._halted:
+            self._arm()
+
+    # --- one look ---------------------------------------------------------------------------------------------------
+
+    def _to_count(self) -> tuple[int, Sequence[ConsumeQueue]]:
+        """What log and index take, and the queues; nothing while there is no quota."""
+        if not self.rules.quota_bytes:
+            return 0, ()
+        log_bytes = len(self._log.files) * self._log.file_bytes
+        return log_bytes + self._index_bytes(), list(self._queues.by_name.values())
+
+    def _look(self, other_bytes: int, queues: Sequence[ConsumeQueue]) -> Room:
+        """Runs in a thread."""
+        store_bytes = other_bytes + sum(queue.max_offset - queue.min_offset for queue in queues) * ENTRY_BYTES
+        return Room(
+            self._log_folder,
+            self._root,
+            self._files.disk_use(self._log_folder),
+            self._files.disk_use(self._root),
+            store_bytes,
+        )
+
+    def _looked(self, room: Room | None, error: BaseException | None) -> None:
+        self._looking = False
+        if room is None:
+            if self._problem != str(error):
+                self._problem = str(error)
+                self._tell(f"the disk of {self._root} cannot be looked at, what was known of it stays: {error}")
+            return
+        self._problem = ""
+        self._take(room)
+        if not self._halted:
+            if self._due - self._clock.monotonic() > self._pause_s():
+                self._arm()
+            self._seen()
+
+    def _take(self, room: Room) -> Room:
+        self._room = room
+        self._full = refusal_for(self.rules, room)
+        refusal = self.refusal()
+        cause = "" if refusal is None else refusal.cause
+        if refusal is not None and cause != self._told:
+            self._tell(f"writes are refused: {refusal.sentence}")
+        elif self._told and not cause:
+            self._tell("there is room again, writes are taken")
+        self._told = cause
+        return room
+
+    # --- again ------------------------------------------------------------------------------------------------------
+
+    def _mend(self) -> None:
+        """Try again what found no room."""
+        self._log.ahead.retry()
+        self._tails.retry()
+        torn, file = self._writes.torn_bytes, self._log.current
+        if torn and file is not None and not self._mending:
+            self._mending = True
+            self._workers.submit(file.write, self._log.end, bytes(torn), done=self._mended)
+
+    def _mended(self, _: None, error: BaseException | None) -> None:
+        """Zeros went where the torn write was: there is room, and nothing is left of it."""
+        self._mending = False
+        if error is None:
+            self._writes.refusal, self._writes.torn_bytes = None, 0
+        elif not (isinstance(error, OSError) and is_full(error)):
+            self._writes.failed(error)
+
+    # --- when -------------------------------------------------------------------------------------------------------
+
+    def _pause_s(self) -> float:
+        if self.refusal() is not None:
+            return REFUSED_S
+        usual = self._settings.number("cleanResourceInterval") / 1000
+        near = self._room is not None and is_near(self.rules, self._room)
+        return min(NEAR_S, usual) if near else usual
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        pause = self._pause_s()
+        self._due = self._clock.monotonic() + pause
+        self._timer = self._clock.call_later(pause, self.tick)

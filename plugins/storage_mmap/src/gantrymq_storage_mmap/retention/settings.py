@@ -1,0 +1,112 @@
+"""What an operator may set of retention; every key may be changed while the broker runs.
+
+``destroyMapedFileIntervalForcibly`` and ``redeleteHangedFileInterval`` have no use here: a file that is still read is
+unlinked like any other, and its room comes back with the last reader.
+
+Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.config import Setting, Settings, Value
+from gantrymq.errors import ConfigError
+from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
+
+__all__ = ["LEAST_QUOTA_FILES", "RETENTION", "check_quota", "read_rules"]
+
+LEAST_QUOTA_FILES = 3  # one that is written, one to follow it, one to delete
+
+
+def hours_of(text: str) -> frozenset[int]:
+    """The hours that ``04`` or ``04;16`` name.
+
+    Raises:
+        ConfigError: something else stands there.
+    """
+    hours = set()
+    for piece in text.split(";"):
+        word = piece.strip()
+        if not (word.isascii() and word.isdecimal() and int(word) < 24):
+            raise ConfigError(f"{piece!r} is not an hour from 00 to 23; several are separated by ;")
+        hours.add(int(word))
+    return frozenset(hours)
+
+
+def _hours(value: Value) -> str | None:
+    try:
+        hours_of(str(value))
+    except ConfigError as problem:
+        return str(problem)
+    return None
+
+
+def _number(key: str, default: int, text: str, *, at_least: int = 0, at_most: int | None = None) -> Setting:
+    return Setting(key, "number", default, text, at_least=at_least, at_most=at_most, runtime=True)
+
+
+def _percent(key: str, default: int, text: str) -> Setting:
+    return _number(key, default, text, at_least=1, at_most=100)
+
+
+RETENTION: tuple[Setting, ...] = (
+    _number("fileReservedTime", 72, "A log file may be deleted when it was not written for so long, hours."),
+    Setting(
+        "deleteWhen",
+        "text",
+        "04",
+        "Local hours in which expired log files are deleted, 00 to 23, separated by ;.",
+        not_built=_hours,
+        runtime=True,
+    ),
+    _number("cleanResourceInterval", 10_000, "Pause between two cleanings, ms.", at_least=1),
+    _number("deleteFileBatchMax", 10, "Most log files that one cleaning deletes.", at_least=1),
+    _number("deleteCommitLogFilesInterval", 100, "Pause between two log files that are deleted, ms."),
+    _number("deleteConsumeQueueFilesInterval", 100, "Pause between two queue files that are deleted, ms."),
+    _percent("diskMaxUsedSpaceRatio", 75, "Above so many percent of the disk, expired files go at any hour."),
+    _percent("diskSpaceCleanForciblyRatio", 85, "Above so many percent of the disk, the oldest files go at any age."),
+    _percent("diskSpaceWarningLevelRatio", 90, "Above so many percent of the disk, writes are refused."),
+    Setting(
+        "cleanFileForciblyEnable",
+        "flag",
+        True,
+        "Whether files may go before their time when room is short.",
+        runtime=True,
+    ),
+    _number("minFreeDiskBytes", 0, "Writes are refused with less than this free on the disk, bytes (GantryMQ's own)."),
+    _number(
+        "storeQuotaBytes",
+        0,
+        "Most that log, queues and index may take, bytes; 0 for no limit (GantryMQ's own).",
+    ),
+)
+
+
+def read_rules(settings: Settings) -> RetentionRules:
+    """The rules in force."""
+    number = settings.number
+    return RetentionRules(
+        reserved_ms=number("fileReservedTime") * HOUR_MS,
+        delete_hours=hours_of(settings.text("deleteWhen")),
+        batch_max=number("deleteFileBatchMax"),
+        max_used_percent=number("diskMaxUsedSpaceRatio"),
+        forced_percent=number("diskSpaceCleanForciblyRatio"),
+        warning_percent=number("diskSpaceWarningLevelRatio"),
+        forced=settings.flag("cleanFileForciblyEnable"),
+        min_free_bytes=number("minFreeDiskBytes"),
+        quota_bytes=number("storeQuotaBytes"),
+        log_file_bytes=number("mappedFileSizeCommitLog"),
+    )
+
+
+def check_quota(rules: RetentionRules) -> None:
+    """See that a quota leaves room to work.
+
+    Raises:
+        ConfigError: it does not; says what does.
+    """
+    least = LEAST_QUOTA_FILES * rules.log_file_bytes
+    if 0 < rules.quota_bytes < least:
+        raise ConfigError(
+            f"storeQuotaBytes={rules.quota_bytes} is less than {LEAST_QUOTA_FILES} log files take; set it to {least} "
+            f"or more, or make mappedFileSizeCommitLog={rules.log_file_bytes} smaller"
+        )
