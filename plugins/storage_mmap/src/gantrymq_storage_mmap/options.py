@@ -33,7 +33,6 @@ class Options:
     light_queues: bool  # messages may name light queues
     max_light_queues: int
     queue_flush_interval_ms: int
-    queue_flush_least_pages: int
     queue_flush_thorough_ms: int
     scan_bytes: int  # queue bytes one get may examine
     memory_limit_bytes: int  # most bytes and messages of one get, by where the data lies
@@ -50,6 +49,7 @@ class Options:
     index_layout: IndexLayout
     most_found: int  # messages of one query
     delay_levels_ms: tuple[int, ...]
+    sync_flush: bool  # nothing is visible before it is durable
 
 
 def read_options(root: Path, settings: Settings) -> Options:
@@ -70,7 +70,6 @@ def read_options(root: Path, settings: Settings) -> Options:
         light_queues=settings.flag("enableLmq") and settings.flag("enableMultiDispatch"),
         max_light_queues=number("maxLmqConsumeQueueNum"),
         queue_flush_interval_ms=number("flushIntervalConsumeQueue"),
-        queue_flush_least_pages=number("flushConsumeQueueLeastPages"),
         queue_flush_thorough_ms=number("flushConsumeQueueThoroughInterval"),
         scan_bytes=number("maxFilterMessageSize"),
         memory_limit_bytes=number("maxTransferBytesOnMessageInMemory"),
@@ -89,6 +88,7 @@ def read_options(root: Path, settings: Settings) -> Options:
         index_layout=IndexLayout(number("maxHashSlotNum"), number("maxIndexNum")),
         most_found=number("maxMsgsNumBatch"),
         delay_levels_ms=parse_delay_levels(settings.text("messageDelayLevel")),
+        sync_flush="flushDiskType" not in settings.schema or settings.text("flushDiskType") == "SYNC_FLUSH",
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 import attrs
 
 from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
-from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
+from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
@@ -32,32 +32,34 @@ from gantrymq.interfaces import (
 from gantrymq.model.queue import Queue
 from gantrymq.world import Lock
 from gantrymq.world.folders import make_durable_dirs
-from gantrymq_storage_mmap.index.folder import IndexPlace, LoadedIndex, load_index
+from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
+from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
+from gantrymq_storage_mmap.index.folder import LoadedIndex, load_index
 from gantrymq_storage_mmap.index.query import IndexReader
 from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.append import Appender
-from gantrymq_storage_mmap.log.append_placed import ApartAppender, refused
+from gantrymq_storage_mmap.log.append_placed import PlacedAppender, refused
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.flush import LogFlusher
 from gantrymq_storage_mmap.log.folder import load_log_files
 from gantrymq_storage_mmap.log.preallocation import Preallocation
-from gantrymq_storage_mmap.log.scan import dispatch_entries, place_from, read_at
+from gantrymq_storage_mmap.log.read import entries_between, read_at
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.options import read_options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
-from gantrymq_storage_mmap.queues.extras import Extras
-from gantrymq_storage_mmap.queues.files import QueueFiles
-from gantrymq_storage_mmap.queues.flush import QueueFlusher
+from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
+from gantrymq_storage_mmap.queues.dropping import Dropping
+from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.queues.writer import TailWriter
 from gantrymq_storage_mmap.reading.batch_get import BatchReader
-from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
 from gantrymq_storage_mmap.reading.get import Reader
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.time_search import batch_offset_at, offset_at
-from gantrymq_storage_mmap.recovery.queue_ends import save_queue_ends, short_queues
 from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.log_cleaning import LogCleaner
@@ -70,6 +72,17 @@ __all__ = ["MmapStore"]
 COLD_READS = 2  # at once: the other threads are for the sync that senders wait for, and for log files
 _NOT_RUNNING = "the store is not running"
 _MAX_BODY_BYTES = 4 * 1024**2  # where no setting maxMessageSize is declared
+
+
+@attrs.frozen
+class _Recovered:
+    """What a start found."""
+
+    report: RecoveryReport
+    durable_offset: int
+    checkpoint: Checkpoint
+    saved: SavedPoint | None
+    index: LoadedIndex
 
 
 class MmapStore:
@@ -90,62 +103,58 @@ class MmapStore:
         self._options = read_options(context.root, context.settings)
         self._root = context.root
         check_quota(read_rules(context.settings))
-        self._lock: Lock | None = None
+        self._locks: list[Lock] = []  # of the store's folder, and of the log's
         self._refusal: str | None = _NOT_RUNNING
         self._max_body = (-1, 0)  # as of a revision of the settings
         self._wire([])
 
     def _wire(self, loaded: list[LogFile]) -> None:
         """Build the parts over the log files *loaded*."""
-        options = self._options
+        options, world, files, workers, clock = self._options, self._context.world, self._files, self._workers, self._clock
         ahead = Preallocation(
-            self._files, self._workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
+            files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
         )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
-        self._queues = QueueTable(
-            self._root, QueueFiles(self._files, options.queue_file_bytes, options.max_open_queue_files), options
-        )
+        self._queues = QueueTable(files, options)
+        self._dropped = DroppedTopics(files, self._root)
+        self._dropping = Dropping(files, workers, self._root, self._queues, self._dropped, self._tell)
         self._publisher = Publisher(self._queues.tails)
-        self._extras = Extras()
+        self._tail_writer = TailWriter(self._queues.tails, clock, options.queue_flush_interval_ms)
         self._writes = LogWrites()
-        parts = (self._log, self._queues, self._publisher, self._writes)
-        apart = ApartAppender(*parts, self._extras, self._clock.now_ms, self._max_body_bytes, options)
-        self._appender = Appender(
-            *parts, self._clock.now_ms, self._max_body_bytes, self._extras, apart, options.ext_units
-        )
-        self._flusher = LogFlusher(self._log, self._workers, self._clock, self._settings)
-        self._queue_flusher = QueueFlusher(
-            self._queues,
-            self._publisher,
-            self._extras,
-            self._flusher,
-            (self._files, self._workers, self._clock),
-            options,
-            self._tell,
-        )
-        lane = Lane(self._workers, COLD_READS)
-        self._ahead = ReadAhead(self._log, lane, options, self._clock.monotonic)
-        self._reader = Reader(self._log, lane, options, self._ahead, self._tell)
-        self._batch_reader = BatchReader(self._log, lane, options, self._reader.damaged)
+        parts = (self._log, self._queues, self._publisher, self._writes, clock.now_ms, self._max_body_bytes)
+        self._appender = Appender(*parts, PlacedAppender(*parts, options))
+        self._flusher = LogFlusher(self._log, workers, clock, self._settings)
+        cold = BoundedWorkers(workers, COLD_READS)
+        self._ahead = ReadAhead(self._log, cold, options, clock.monotonic)
+        self._reader = Reader(self._log, cold, options, self._ahead, self._tell)
+        self._batch_reader = BatchReader(self._log, cold, options, self._reader.damaged)
         self._index = IndexWriter(
-            (self._files, self._workers, self._clock),
+            (files, workers, clock),
             self._root,
             options.index_layout,
             self._log,
             self._tell,
-            self._queue_flusher.index_flushed,
+            self._hasten,
             enabled=options.index_enabled,
         )
-        self._index_reader = IndexReader(self._log, lane, self._index, options.most_found)
+        self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
+        self._checkpointer = Checkpointer(
+            world, options, self._log, self._queues, self._publisher, self._flusher, self._index, self._tell
+        )
         self._wire_retention()
 
+    def _hasten(self) -> None:
+        self._checkpointer.hasten()
+
     def _wire_retention(self) -> None:
-        world, settings, tell = self._context.world, self._context.settings, self._tell
+        world, settings, tell = self._context.world, self._settings, self._tell
         log, queues = self._log, self._queues
         folders = (self._root, self._options.log_folder)
         self._watch = DiskWatch(world, settings, folders, log, queues, self._writes, self._index.taken_bytes, tell)
-        log_cleaner = LogCleaner(self._files, self._workers, log, queues, self._durable_offset, self._queue_flusher)
-        queue_cleaner = QueueCleaner(world, self._root, log, queues, self._context.reserve_ms, tell)
+        log_cleaner = LogCleaner(
+            self._files, self._workers, log, queues, self._durable_offset, self._checkpointer, self._clock
+        )
+        queue_cleaner = QueueCleaner(world, log, queues, self._dropping, self._context.reserve_ms)
         self._retention = Retention(
             world, settings, log, self._watch, log_cleaner, queue_cleaner, tell, index=self._index
         )
@@ -171,26 +180,28 @@ class MmapStore:
             StoreLayoutError: it holds something this store does not understand; says what and what to do.
             StoreDamaged: what it holds contradicts itself.
         """
-        self._take_lock()
+        self._take_locks()
         try:
-            report, checkpoint, index = await self._workers.run(self._recover)
+            found = await self._workers.run(self._recover)
         except BaseException as error:
             self._close_files()
-            self._release_lock()
+            self._release_locks()
             if isinstance(error, OSError):
                 raise StoreError(f"the store {self._root} cannot be opened: {error}") from error
             raise
+        report = found.report
         self._flusher.start(report.log_end, self._log.last_timestamp)
-        self._queue_flusher.start(checkpoint)
-        self._index.start(index, self._publisher.published_offset)
-        self._retention.start()
         self._refusal = None
+        self._checkpointer.start(found.durable_offset, found.checkpoint, found.saved)
+        self._tail_writer.start()
+        self._index.start(found.index, self._publisher.published_offset)
+        self._retention.start()
         if self._flusher.asynchronous and not report.clean and report.log_end:
             self._tell(
                 f"flushDiskType=ASYNC_FLUSH: if the power failed, messages acknowledged in the "
                 f"{self._flusher.window_ms} ms before may be gone; SYNC_FLUSH keeps every one"
             )
-        self._queues.remove_dropped(self._workers, self._tell)
+        self._dropping.start()
         return report
 
     async def stop(self) -> None:
@@ -198,7 +209,7 @@ class MmapStore:
 
         When the disk fails on the way, ``abort`` stays and the next start recovers; that is told, not raised.
         """
-        if self._lock is None or self._refusal == _NOT_RUNNING:
+        if not self._locks or self._refusal == _NOT_RUNNING:
             return
         self._refusal = _NOT_RUNNING
         try:
@@ -207,25 +218,35 @@ class MmapStore:
             self.publish(self._log.end)
             self._index.add((), self._log.end)
             await self._index.stop()
-            await self._queue_flusher.stop()
+            self._tail_writer.halt()
+            await self._checkpointer.stop()
             self._log.ahead.close()
-            while self._reader.reading or self._batch_reader.reading or self._ahead.busy or self._log.ahead.busy:
+            while self._busy():
                 await self._clock.sleep(0.001)
             if self._writes.refusal is None:
-                await self._workers.run(save_queue_ends, self._files, self._root, self._queues)
-                self._files.remove(self._root / "abort")
-                self._files.sync_dir(self._root)
+                await self._workers.run(self._leave_clean)
         except (GantryError, OSError) as error:
             self._tell(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
             self._index.halt()
             await self._index.quiet()
         finally:
             self._retention.halt()
-            self._queue_flusher.halt()
+            self._tail_writer.halt()
+            self._checkpointer.halt()
             self._close_files()
-            self._release_lock()
+            self._release_locks()
 
-    def _take_lock(self) -> None:
+    def _busy(self) -> bool:
+        """Whether a thread is at work."""
+        reading = self._reader.reading or self._batch_reader.reading or self._ahead.busy
+        return bool(reading or self._log.ahead.busy or self._dropping.busy)
+
+    def _leave_clean(self) -> None:
+        """Runs in a thread."""
+        self._files.remove(self._root / "abort")
+        self._files.sync_dir(self._root)
+
+    def _take_locks(self) -> None:
         try:
             make_durable_dirs(self._files, self._root)
             make_durable_dirs(self._files, self._options.log_folder)
@@ -241,60 +262,90 @@ class MmapStore:
                 f"the store {self._root} is in use by another broker; stop that one, or give this one a folder of its "
                 "own with storePathRootDir"
             )
-        self._lock = lock
+        self._locks = [lock]
+        try:  # two stores may share a folder of the log by mistake, and a stray file may not lie in it
+            folder = self._files.lock_folder(self._options.log_folder)
+        except OSError:  # a file system without such locks
+            return
+        if folder is None:
+            self._release_locks()
+            raise StoreLocked(
+                f"the commit log in {self._options.log_folder} is in use by a broker with another store; give each "
+                "broker a folder of its own with storePathCommitLog"
+            )
+        self._locks.append(folder)
 
-    def _recover(self) -> tuple[RecoveryReport, Checkpoint, LoadedIndex]:
+    def _recover(self) -> _Recovered:
         """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
-        options, files = self._options, self._files
-        clean = files.stat(self._root / "abort") is None
-        stat = files.stat(self._root / "checkpoint")
-        data = files.read(self._root / "checkpoint") if stat is not None else b""
+        options, files, root = self._options, self._files, self._root
+        clean = files.stat(root / "abort") is None
+        stat = files.stat(root / "checkpoint")
+        data = files.read(root / "checkpoint") if stat is not None else b""
+        checkpoint = decode_checkpoint(data)
         self._wire(load_log_files(files, options.log_folder, options.log_file_bytes))
-        self._queues.load(self._log.min_offset)
-        files.replace(self._root / "abort", str(self._process_id).encode("ascii"))
-        recovery = Recovery(files, self._log, self._queues, options, self._clock, self._tell, self._tell_progress)
+        self._dropped.load(self._log.min_offset)
+        self._dropping.load()
+        self._checkpointer.watch()
+        recovery = Recovery(
+            (files, self._clock),
+            self._log,
+            self._queues,
+            self._dropped,
+            options,
+            self._checkpointer.make_durable_now,
+            (self._tell, self._tell_progress),
+        )
         if stat is not None and len(data) != CHECKPOINT_BYTES:
             recovery.note(
-                f"{self._root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
+                f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
             )
-        short = short_queues(files, self._root, self._queues, recovery.note)
-        report = recovery.run(clean, decode_checkpoint(data), short)
-        self._queues.dropped.cut(report.log_end)
+        saved = read_point(files, root, recovery.note)
+        if saved is not None and not self._believes(saved, checkpoint):
+            saved = None
+        loader = QueueLoader(files, root, self._queues, self._dropped, self._dropping.move_aside)
+        loader.load(saved)
+        if clean:
+            files.replace(root / "abort", str(self._process_id).encode("ascii"))
+        report = recovery.run(clean, checkpoint, saved, loader.newest)
+        self._dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
-        self._publisher.recovered(report.log_end, recovery.last_timestamp)
+        self._publisher.recovered(report.log_end, recovery.last_timestamp, recovery.newest)
         self._watch.look()
-        return report, *self._load_index(clean, recovery.checkpoint, recovery.stamp_ms)
-
-    def _load_index(self, clean: bool, checkpoint: Checkpoint, stamp_ms: int) -> tuple[Checkpoint, LoadedIndex]:
         index = load_index(
-            self._files,
-            self._root,
-            self._options.index_layout,
+            files,
+            root,
+            options.index_layout,
             (self._log.min_offset, self._log.end),
+            saved.index if saved is not None else None,
             None if clean else checkpoint.index_timestamp,
-            stamp_ms,
             self._tell,
         )
         self._index.files = index.files
-        place = place_from(self._log, index.place.log_offset)
-        if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
-            index = attrs.evolve(index, place=IndexPlace(place))
-        if index.set_aside and index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
-            checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
-            self._files.replace(self._root / "checkpoint", encode_checkpoint(checkpoint))
-        return checkpoint, index
+        return _Recovered(
+            report, recovery.durable_offset, checkpoint.up_to(recovery.last_timestamp), saved, index
+        )
+
+    def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
+        """Whether nobody else had the store since *saved*, and what it says fits the log and the settings."""
+        log = self._log
+        return (
+            saved.belongs_to(checkpoint)
+            and saved.file_bytes == self._queues.file_bytes
+            and log.min_offset <= saved.offset <= (log.files[-1].end if log.files else log.min_offset)
+        )
 
     def _close_files(self) -> None:
         self._log.close()
         self._index.close()
+        self._checkpointer.close()
         self._queues.close()
 
-    def _release_lock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+    def _release_locks(self) -> None:
+        for lock in self._locks:
+            lock.release()
+        self._locks = []
 
     # --- write ------------------------------------------------------------------------------------------------------
 
@@ -314,8 +365,7 @@ class MmapStore:
         return self._flusher.flushed(log_offset)
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
-        """Make visible what ends at or before *up_to*; see `Extras.publish` and `Publisher.publish`."""
-        self._extras.publish(up_to)
+        """Make visible what ends at or before *up_to*; see `Publisher.publish`."""
         entries = self._publisher.publish(up_to)
         if self._options.light_queues and entries:  # a record's entry in a light queue follows that of its own queue
             entries = [e for n, e in enumerate(entries) if not n or e.log_offset != entries[n - 1].log_offset]
@@ -327,10 +377,7 @@ class MmapStore:
         full = self._watch.refusal()
         if full is not None and self._refusal is None and self._flusher.failure is None:
             return full.sentence
-        return self._refusal or self._writes.refusal or self._flusher.failure or self._queue_refusal()
-
-    def _queue_refusal(self) -> str | None:
-        return self._queues.tails.refusal or self._extras.refusal
+        return self._refusal or self._writes.refusal or self._flusher.failure or self._queues.tails.refusal
 
     def _refusal_cause(self) -> str:
         """A short name for what `refusal` says; empty while writes are taken."""
@@ -342,7 +389,7 @@ class MmapStore:
             return full.cause
         for cause, found in (
             ("log_write_failed", self._writes.refusal),
-            ("queue_write_failed", self._queue_refusal()),
+            ("queue_write_failed", self._queues.tails.refusal),
         ):
             if found is not None:
                 return cause
@@ -370,10 +417,9 @@ class MmapStore:
             raise self._unreadable(error) from error
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
-        """Every published record of ``[start, end)``, in log order; reads through the mapping."""
-        return dispatch_entries(
-            self._log, start, min(end, self._publisher.published_offset), self._options.delay_levels_ms
-        )
+        """Every published record of ``[start, end)``, in log order; see `entries_between`."""
+        end = min(end, self._publisher.published_offset)
+        return entries_between(self._log, start, end, self._options.delay_levels_ms)
 
     def bounds(self, queue: Queue) -> Bounds:
         """Offsets of a queue; (0, 0) for one that never got a message."""
@@ -427,14 +473,14 @@ class MmapStore:
         """Remove index files that know nothing at or behind *log_offset*; see `IndexWriter.delete_before`."""
         return self._index.delete_before(log_offset)
 
-    def drop(self, topic: str) -> None:
-        """Forget the queues of *topic*; their files go in a thread, its records stay in the log.
+    def drop(self, topic: str) -> Awaitable[None]:
+        """Forget the queues of *topic*, whose records stay in the log; see `Dropping.drop`.
 
         Raises:
-            StoreError: the queues' folder cannot be moved.
+            StoreError: the queues' folder cannot be moved, or, when awaited, that cannot be noted.
         """
         try:
-            self._queues.drop(topic, self._log.end, self._workers, self._tell)
+            return self._dropping.drop(topic, self._log.end)
         except OSError as error:
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
 

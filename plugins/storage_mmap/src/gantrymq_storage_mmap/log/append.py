@@ -20,14 +20,14 @@ from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
-from gantrymq_storage_mmap.log.append_placed import ApartAppender, refused
+from gantrymq_storage_mmap.log.append_placed import PlacedAppender, refused
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.queues.extras import Extras
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.queues.tails import Target
 
 __all__ = ["Appender"]
 
@@ -58,17 +58,14 @@ class Appender:
         writes: LogWrites,
         now_ms: Callable[[], int],
         max_body_bytes: Callable[[], int],
-        extras: Extras,
-        apart: ApartAppender,
-        ext_units: bool,
+        placed: PlacedAppender,
     ) -> None:
         """*max_body_bytes* gives ``maxMessageSize`` as it is now; it is asked once a batch.
 
-        *apart* takes the messages that have a `Placing`.
+        *placed* takes the messages that have a `Placing`.
         """
         self._writes = writes
-        self._extras = extras if ext_units else None
-        self._apart = apart
+        self._placed = placed
         self._log = log
         self._queues = queues
         self._publisher = publisher
@@ -76,7 +73,10 @@ class Appender:
         self._max_body = max_body_bytes
 
     def append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store *messages* in order, one result each. Budget: 4 us for a message of 1 KB in a batch, compiled 1.5."""
+        """Store *messages* in order, one result each. Budget: 4 us for a message of 1 KB in a batch, compiled 1.5.
+
+        Whatever is raised leaves every queue's next offset as it was, but for messages that were stored before.
+        """
         results = self._append(messages)
         while (done := len(results)) < len(messages):
             if self._writes.refusal is not None:
@@ -86,13 +86,21 @@ class Appender:
             end = done + 1
             while end < len(messages) and messages[end].joined and messages[end].placing is not None:
                 end += 1
-            results += self._apart.append(messages[done:end])
+            results += self._placed.append(messages[done:end])
             if self._writes.refusal is None:
                 results += self._append(messages[end:])
         return results
 
     def _append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
         """Store the messages before the first that has a `Placing`, one result each."""
+        batch = _Batch()
+        try:
+            return self._append_batch(messages, batch)
+        except BaseException:
+            batch.undo()
+            raise
+
+    def _append_batch(self, messages: Sequence[StoreMessage], batch: _Batch) -> list[PutResult]:
         log = self._log
         now = self._now_ms()
         if now < log.last_timestamp:
@@ -103,7 +111,6 @@ class Appender:
         offset = segment = log.end  # where the next record, and the first unwritten one, belong
         limit = file.end - BLANK_BYTES if file is not None else -1
         results: list[PutResult] = []
-        batch = _Batch()
         parts, entries, targets, packed = batch.parts, batch.entries, batch.targets, batch.packed
         together = 0  # messages before this index were found to fit the current file, or
         obstacle: PutResult | None = None  # not to fit any
@@ -158,7 +165,7 @@ class Appender:
                     elif parts and (failure := self._write(file, segment, batch, offset, now)) is not None:
                         return _failed(results, batch.first_result, len(messages), failure)
                     else:
-                        batch = _Batch(len(results))
+                        batch.begin(len(results))
                         parts, entries, targets, packed = batch.parts, batch.entries, batch.targets, batch.packed
                         segment = offset
                         try:
@@ -194,6 +201,9 @@ class Appender:
             except struct.error as error:
                 results.append(refused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}"))
                 continue
+            except TypeError as error:
+                results.append(refused(PutStatus.MESSAGE_ILLEGAL, f"body and hosts have to be bytes: {error}"))
+                continue
             parts += (head, body, queue.named, _pack_length(properties_bytes), properties)
             entries.append(
                 _new(
@@ -226,17 +236,15 @@ class Appender:
     def _write(self, file: LogFile | None, start: int, batch: _Batch, end: int, now: int) -> str | None:
         """Write the records of *batch* to ``[start, end)``; a sentence when that failed and nothing changed."""
         assert file is not None
-        failure = self._writes.write(file, start, b"".join(batch.parts))
+        data = b"".join(batch.parts)
+        failure = self._writes.write(file, start, data)
         if failure is not None:
-            for entry, queue in zip(reversed(batch.entries), reversed(batch.targets), strict=True):
-                if queue is not None:
-                    queue.next_offset = entry.queue_offset
+            batch.undo()
             return failure
-        packed = batch.packed
-        if self._extras is not None:
-            packed = self._extras.with_addresses(batch.entries, batch.targets, packed)
-        self._publisher.add(batch.entries, batch.targets, packed)
-        self._log.advance(end, now)
+        with self._writes.all_or_none():
+            self._publisher.add(batch.entries, batch.targets, batch.packed)
+            self._log.advance(end, now)
+        batch.begin(batch.first_result)
         return None
 
     def _illegal(self, message: StoreMessage, queue: ConsumeQueue | str) -> str | None:
@@ -267,16 +275,26 @@ class Appender:
 
 
 class _Batch:
-    """Records of one call that go into one file."""
+    """Records of one call that go into one file, and are not written yet."""
 
     __slots__ = ("entries", "first_result", "packed", "parts", "targets")
 
-    def __init__(self, first_result: int = 0) -> None:
-        self.first_result = first_result  # index of the first result that depends on the write
+    def __init__(self) -> None:
+        self.begin(0)
+
+    def begin(self, first_result: int) -> None:
+        """Nothing waits; *first_result*: index of the first result that depends on the next write."""
+        self.first_result = first_result
         self.parts: list[bytes | memoryview] = []
         self.entries: list[DispatchEntry] = []
-        self.targets: list[ConsumeQueue | None] = []
+        self.targets: list[Target] = []
         self.packed: list[bytes] = []
+
+    def undo(self) -> None:
+        """Give the queue offsets of these records back."""
+        for entry, queue in reversed(list(zip(self.entries, self.targets, strict=False))):  # the last may lack its target
+            if queue is not None:
+                queue.next_offset = entry.queue_offset
 
 
 def _failed(results: list[PutResult], first: int, count: int, problem: str) -> list[PutResult]:

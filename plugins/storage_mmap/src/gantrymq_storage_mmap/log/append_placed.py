@@ -33,11 +33,11 @@ from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.queues.extras import Extras
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.queues.tails import Target
 
-__all__ = ["ApartAppender"]
+__all__ = ["PlacedAppender"]
 
 MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the entry
 
@@ -77,7 +77,7 @@ class _Placed(NamedTuple):
             queue.next_offset = queue_offset
 
 
-class ApartAppender:
+class PlacedAppender:
     """Appends what `Appender` leaves to it."""
 
     def __init__(
@@ -86,7 +86,6 @@ class ApartAppender:
         queues: QueueTable,
         publisher: Publisher,
         writes: LogWrites,
-        extras: Extras,
         now_ms: Callable[[], int],
         max_body_bytes: Callable[[], int],
         options: Options,
@@ -96,17 +95,25 @@ class ApartAppender:
         self._log = log
         self._queues = queues
         self._publisher = publisher
-        self._extras = extras
         self._now_ms = now_ms
         self._max_body = max_body_bytes
         self._options = options
 
     def append(self, group: Sequence[StoreMessage]) -> list[PutResult]:
         """Store a message and those joined to it, which lie in one file; one result each. Budget: 40 us a message."""
+        placed: list[_Placed] = []
+        try:
+            return self._append(group, placed)
+        except BaseException:
+            if self._writes.refusal is None:  # nothing of it was written
+                for place in reversed(placed):
+                    place.undo()
+            raise
+
+    def _append(self, group: Sequence[StoreMessage], placed: list[_Placed]) -> list[PutResult]:
         log = self._log
         now = max(self._now_ms(), log.last_timestamp)
         results: list[PutResult | None] = []
-        placed: list[_Placed] = []
         for message in group:
             place = self._place(message, now)
             if isinstance(place, str):
@@ -150,6 +157,9 @@ class ApartAppender:
         except FormatError as error:
             place.undo()
             return str(error)
+        except BaseException:
+            place.undo()
+            raise
         return place
 
     def _illegal(self, message: StoreMessage) -> str | None:
@@ -231,12 +241,13 @@ class ApartAppender:
         failure = self._writes.write(file, start, b"".join(records))
         if failure is not None:
             return refused(PutStatus.SERVICE_NOT_AVAILABLE, failure)
-        log.advance(offset, now)
         results: list[PutResult] = []
-        for place, record in zip(placed, records, strict=True):
-            self._hand_on(place, start, len(record), now)
-            results.append(PutResult(PutStatus.OK, place.queue_offset, start, len(record), now))
-            start += len(record)
+        with self._writes.all_or_none():
+            for place, record in zip(placed, records, strict=True):
+                self._hand_on(place, start, len(record), now)
+                results.append(PutResult(PutStatus.OK, place.queue_offset, start, len(record), now))
+                start += len(record)
+            log.advance(offset, now)
         return results
 
     def _hand_on(self, place: _Placed, log_offset: int, size: int, now: int) -> None:
@@ -259,15 +270,15 @@ class ApartAppender:
             packed = pack_batch_entry(
                 log_offset, size, message.tags_code, now, place.queue_offset, message.placing.batch
             )
-            self._extras.add(log_offset + size, place.queue, packed)
-            self._publisher.add([entry], [None], [b""])
+            self._publisher.add([entry], [place.queue], [packed])
             return
-        entries, targets = [entry], [place.queue]
+        entries: list[DispatchEntry] = [entry]
+        targets: list[Target] = [place.queue]
         for light, queue_offset in place.light:
             entries.append(entry._replace(topic=light.topic, queue_id=light.queue_id, queue_offset=queue_offset))
             targets.append(light)
         plain = [ENTRY.pack(log_offset, size, message.tags_code)] * len(entries)
-        self._publisher.add(entries, [*targets], self._extras.with_addresses(entries, targets, plain))
+        self._publisher.add(entries, targets, plain)
 
 
 def refused(status: PutStatus, problem: str) -> PutResult:

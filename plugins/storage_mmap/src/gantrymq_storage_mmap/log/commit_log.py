@@ -3,8 +3,8 @@
     |-- file 0 --|-- file 1 --|-- file 2 (current) ----|   (next, made ahead, not part of the log yet)
     min_offset        cold | hot_offset ....... end
 
-Only the current file is written. What lies before ``hot_offset`` is read through descriptors in a thread, so that no
-page fault on old data stops the event loop; the files there are not mapped.
+Only the current file is written. What lies before ``hot_offset`` may be on the disk only and is read in a thread; what
+lies behind it was written or read by this process a moment ago.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.preallocation import Preallocation
 
 __all__ = ["CommitLog"]
+
+NEAR = 3  # runs are read at once while what lies between them is not more than twice what is wanted
 
 
 class CommitLog:
@@ -63,7 +65,7 @@ class CommitLog:
         self.current = self.find(end)
         for file in self.files:
             if file.end <= self.hot_offset:
-                file.unmap()
+                file.unlock()
 
     def find(self, log_offset: int) -> LogFile | None:
         """The file that holds byte *log_offset*, None outside the log's files. For any thread."""
@@ -93,7 +95,6 @@ class CommitLog:
         old = self.current
         start = offset - offset % self.file_bytes if old is None else old.end
         new = self.ahead.take(start)
-        new.mapping()
         if old is not None:
             old.write(offset, encode_blank(old.end - offset))
         self.files.append(new)  # before its start, by which threads find it
@@ -102,7 +103,7 @@ class CommitLog:
         self.current = new
         for file in self.files:
             if file.end <= self.hot_offset:
-                file.unmap()
+                file.unlock()
         return new
 
     def advance(self, end: int, timestamp: int) -> None:
@@ -119,35 +120,45 @@ class CommitLog:
         self._table = (self._starts, self.files)
         old.close()
 
-    def slice(self, start: int, end: int) -> memoryview:
-        """Bytes of ``[start, end)``, which lie in one file, through the mapping.
+    def read_hot(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
+        """The bytes of each of *runs*, ascending and within the hot part. Budget: 1.2 us a run.
+
+        Runs that lie close together are read at once.
 
         Raises:
             StoreError: they lie outside the log.
+            OSError: the disk failed.
         """
-        file = self.find(start)
-        if file is None or end > self.end:
-            raise self._outside(start, end)
-        return file.slice(start, end)
-
-    def slices(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
-        """As `slice`, for each of *runs*, ascending. Budget: 0.2 us a run."""
         found: list[bytes | memoryview] = []
-        begin, behind, view = 0, 0, memoryview(b"")
-        for start, end in runs:
-            if start < begin or end > behind:
-                file = self.find(start)
-                if file is None or end > min(file.end, self.end):
-                    raise self._outside(start, end)
-                begin, behind, view = file.start, min(file.end, self.end), file.mapping().view
-            found.append(view[start - begin : end - begin])
+        first = 0
+        while first < len(runs):
+            start, behind = runs[first][0], first + 1
+            file = self.find(start)
+            if file is None:
+                raise self._outside(*runs[first])
+            wanted = runs[first][1] - start
+            while behind < len(runs) and runs[behind][1] <= file.end:
+                wanted += runs[behind][1] - runs[behind][0]
+                if runs[behind][1] - start > NEAR * wanted:
+                    break
+                behind += 1
+            end = runs[behind - 1][1]
+            if end > min(file.end, self.end):
+                raise self._outside(start, end)
+            data = file.file.pread(end - start, start - file.start)
+            if behind == first + 1:
+                found.append(data)
+            else:
+                view = memoryview(data)
+                found += [view[low - start : high - start] for low, high in runs[first:behind]]
+            first = behind
         return found
 
     def _outside(self, start: int, end: int) -> StoreError:
         return StoreError(f"log offsets {start} to {end} lie outside {self.min_offset} to {self.end}")
 
     def close(self) -> None:
-        """Drop mappings and descriptors."""
+        """Close every file."""
         self.ahead.close()
         for file in self.files:
             file.close()

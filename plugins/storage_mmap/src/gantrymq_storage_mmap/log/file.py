@@ -1,4 +1,7 @@
-"""One commit log file: a descriptor, a mapping while it is near the log's end, and its place in the log.
+"""One commit log file: a descriptor, and its place in the log.
+
+It is read through the descriptor, never through a mapping: a disk that fails under a mapping ends the process, where
+``pread`` says what happened.
 
 Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java.
 """
@@ -18,7 +21,7 @@ __all__ = ["LogFile", "file_name", "file_start"]
 class LogFile:
     """Bytes ``[start, end)`` of the log."""
 
-    __slots__ = ("_closed", "_guard", "_mapping", "_readers", "end", "file", "path", "start")
+    __slots__ = ("_closed", "_guard", "_locked", "_readers", "end", "file", "path", "start")
 
     def __init__(self, path: Path, start: int, size: int, file: File) -> None:
         """Take ownership of *file*, which is *size* bytes long."""
@@ -26,37 +29,33 @@ class LogFile:
         self.start = start
         self.end = start + size
         self.file = file
-        self._mapping: Mapping | None = None
+        self._locked: Mapping | None = None
         self._guard = Lock()  # of the next two
         self._readers = 0  # reads that are under way
         self._closed = False
 
-    def mapping(self) -> Mapping:
-        """The mapping of the whole file, made at the first call."""
-        if self._mapping is None:
-            self._mapping = self.file.map()
-        return self._mapping
+    def lock(self) -> None:
+        """Keep the file in memory until it is `unlock`ed. Raises OSError: this process may not lock as much."""
+        mapping = self.file.map()
+        mapping.lock()
+        self._locked = mapping
 
-    @property
-    def mapped(self) -> bool:
-        """Whether the file is in memory."""
-        return self._mapping is not None
+    def unlock(self) -> None:
+        """Let the system take its pages again."""
+        if self._locked is not None:
+            self._locked.close()
+            self._locked = None
 
     def write(self, start: int, data: bytes) -> None:
-        """Copy *data* to byte *start* of the log, through the descriptor; the mapping shows it at once.
+        """Copy *data* to byte *start* of the log.
 
-        A write through the mapping faults on each new page: measured beside a running sync, 70 KB took 100 to 200 us
+        A write through a mapping faults on each new page: measured beside a running sync, 70 KB took 100 to 200 us
         and at worst 20 to 37 ms that way, and 60 us, at worst 0.3 ms, this way.
 
         Raises:
             OSError: the disk refused it.
         """
         self.file.pwrite(data, start - self.start)
-
-    def slice(self, start: int, end: int) -> memoryview:
-        """Bytes ``[start, end)`` of the log, through the mapping; it must lie within this file."""
-        mapping = self._mapping if self._mapping is not None else self.mapping()
-        return mapping.view[start - self.start : end - self.start]
 
     def pread(self, start: int, end: int) -> bytes:
         """Bytes ``[start, end)`` of the log, copied through the descriptor; may block on the disk.
@@ -95,12 +94,6 @@ class LogFile:
         finally:
             self._read_done()
 
-    def unmap(self) -> None:
-        """Drop the mapping; slices that are still held keep the memory."""
-        if self._mapping is not None:
-            self._mapping.close()
-            self._mapping = None
-
     def _read_done(self) -> None:
         with self._guard:
             self._readers -= 1
@@ -109,8 +102,8 @@ class LogFile:
             self.file.close()
 
     def close(self) -> None:
-        """Drop mapping and descriptor; the descriptor once the last thread that reads is done."""
-        self.unmap()
+        """Close the descriptor, once the last thread that reads is done."""
+        self.unlock()
         with self._guard:
             self._closed = True
             idle = not self._readers

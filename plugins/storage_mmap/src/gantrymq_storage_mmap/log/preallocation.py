@@ -1,8 +1,8 @@
 """The next log file, made in a thread before it is needed.
 
-A log file's blocks are reserved when it is made, so a full disk shows here as an error and never as a SIGBUS at a write
-into the mapping. When a file is needed sooner than the thread is done, it is made on the spot: both do the same to the
-same path, and the one that comes second is dropped. One that found no room is tried again in a thread (`retry`), not by
+A log file's blocks are reserved when it is made, so a full disk shows here as an error, and not in the middle of a
+write. When a file is needed before the thread has begun, it is made on the spot; when the thread is at it, it is waited
+for: where the file system cannot reserve, zeros are written, and a zero that comes later would be a lost message. One that found no room is tried again in a thread (`retry`), not by
 every message that needs it.
 
 Source of the idea: apache/rocketmq store/.../AllocateMappedFileService.java.
@@ -14,12 +14,13 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 from gantrymq.world import Files, Workers
 from gantrymq_storage_mmap.log.file import LogFile, file_name
 from gantrymq_storage_mmap.log.folder import create_log_file
 from gantrymq_storage_mmap.log.warming import Warming
-from gantrymq_storage_mmap.retention.rules import is_full, no_room
+from gantrymq_storage_mmap.full_disk import is_full, no_room
 
 __all__ = ["Preallocation"]
 
@@ -60,6 +61,8 @@ class Preallocation:
         self._closed = False
         self._warm_sync_bytes = warm_sync_bytes
         self._warming = Warming(warm_sync_bytes)  # of the file a thread is making
+        self._guard = Lock()  # held while a file is made; of the next
+        self._handed_out = -1  # start of the newest file that `take` made or handed out
         self._may_lock = True  # until the system refused; a refusal is told once
 
     @property
@@ -94,10 +97,11 @@ class Preallocation:
             if self.refusal is not None and self._failed == start:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder / file_name(start)))
             try:
-                ready = create_log_file(self._files, self._folder, start, self._file_bytes)
+                with self._guard:
+                    ready = create_log_file(self._files, self._folder, start, self._file_bytes)
+                    self._handed_out = start
             except OSError as error:
-                if self._making != start:
-                    self._files.remove(self._folder / file_name(start))
+                self._files.remove(self._folder / file_name(start))
                 if is_full(error):
                     self._failed = start
                     self.refusal = no_room(self._folder, f"the next commit log file of {self._file_bytes} bytes", error)
@@ -120,9 +124,12 @@ class Preallocation:
             self._ready.close()
             self._ready = None
 
-    def _make(self, start: int, warming: Warming) -> LogFile:
-        """Make the file at *start* and warm it. Runs in a thread."""
-        made = create_log_file(self._files, self._folder, start, self._file_bytes)
+    def _make(self, start: int, warming: Warming) -> LogFile | None:
+        """Make the file at *start* and warm it; None where it was handed out before. Runs in a thread."""
+        with self._guard:
+            if self._handed_out >= start:
+                return None
+            made = create_log_file(self._files, self._folder, start, self._file_bytes)
         if self._warm_sync_bytes:
             try:
                 warming.warm(made)
@@ -142,7 +149,7 @@ class Preallocation:
             else:
                 self._ready = made
                 self.refusal = None
-        elif self._in_use < start:
+        elif error is not None and self._in_use < start:
             self._failed = start
             if self._told != start:
                 self._told = start

@@ -2,8 +2,8 @@
 
 A reserved block that was never written costs its first sync a change of the file system's own tables as well: measured
 on ext4, the median sync of 20 KB took 60 us in a file that was only reserved and 35 us in one filled with zeros. So
-warming writes zeros, as RocketMQ does, but through the descriptor, as this store writes everything; the mapping, which
-serves reads of the log's recent end, is then locked with ``mlock`` so that no other file's pages push them out.
+warming writes zeros, as RocketMQ does, but through the descriptor, as this store writes everything; the file is
+then locked with ``mlock`` so that no other file's pages push its own out.
 
 It costs a second writing of the whole log, and as much memory as the hot files have; therefore it is off by default.
 The sync after every few pages keeps the zeros from piling up in front of a sender's sync. A file that is made because
@@ -70,7 +70,7 @@ class Warming:
                 synced = position
         if self._may_lock:
             try:
-                file.mapping().lock()
+                file.lock()
             except OSError as error:
                 self.problem = (
                     f"the commit log file {file.path.name} is warm but cannot be locked in memory: {error.strerror}; "

@@ -6,8 +6,11 @@ on (`disk_watch`). Any other failure lasts until the next start.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from gantrymq_storage_mmap.log.file import LogFile
-from gantrymq_storage_mmap.retention.rules import is_full, no_room
+from gantrymq_storage_mmap.full_disk import is_full, no_room
 
 __all__ = ["LogWrites"]
 
@@ -30,6 +33,18 @@ class LogWrites:
             else:
                 self.failed(error)
         return self.refusal
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """What follows a write belongs to it: when that raises, the record is in the log and nothing knows of it.
+
+        Then nothing more is written, and the next start finds the record.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.failed(error)
+            raise
 
     def failed(self, error: BaseException) -> None:
         """Nothing can be written any more: *error*."""

@@ -3,7 +3,6 @@
     min_offset      first entry whose record is still in the log
     max_offset      behind the last entry that is published; what readers see as the end
     next_offset     what the next appended message gets; ahead of max_offset by what is appended but not published
-    written_offset  behind the last entry that is in a file; from there to max_offset entries are in `tail`, in memory
 
 The file at byte p holds the entries from p / 20 on. A queue that starts above 0 is filled up to there with pre-blank
 entries (see `gantrymq.formats.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
@@ -13,187 +12,100 @@ Source: apache/rocketmq store/.../ConsumeQueue.java.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gantrymq.errors import FormatError
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK
 from gantrymq.formats.record import topic_part
+from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
+from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 
-__all__ = ["ConsumeQueue", "topic_problem"]
+__all__ = ["ConsumeQueue", "entry_of", "topic_problem"]
 
 MAX_TOPIC_BYTES = 127
 MAX_RETRY_TOPIC_BYTES = 255
 
 
-class ConsumeQueue:
+class ConsumeQueue(FileRow):
     """Offsets and entries of one queue."""
 
-    __slots__ = (
-        "_files",
-        "dirty_from",
-        "dropped",
-        "empty",
-        "ext",
-        "folder",
-        "magic",
-        "max_offset",
-        "min_offset",
-        "named",
-        "next_offset",
-        "queue_id",
-        "tail",
-        "topic",
-        "warm_offset",
-    )
+    __slots__ = ("empty", "ext", "magic", "min_offset", "named", "next_offset", "oldest", "warm_offset")
 
-    def __init__(self, files: QueueFiles, folder: Path, topic: str, queue_id: int) -> None:
-        """A queue without entries; *folder* need not exist.
+    def __init__(self, files: QueueFiles, topic: str, queue_id: int, part: tuple[int, bytes] | None = None) -> None:
+        """A queue without entries.
+
+        Args:
+            files: where they will be.
+            topic: its name.
+            queue_id: from 0.
+            part: `topic_part` of the topic, where the caller has it.
 
         Raises:
             FormatError: the topic does not fit a record.
         """
-        self._files = files
-        self.folder = folder
-        self.topic = topic
-        self.queue_id = queue_id
-        self.magic, self.named = topic_part(topic)
+        super().__init__(files, topic, queue_id)
+        self.magic, self.named = part or topic_part(topic)
         self.min_offset = 0
-        self.max_offset = 0
         self.next_offset = 0
         self.warm_offset = 0  # entries from here on were written since the start: reading them does not block
-        self.tail = bytearray()  # packed, the newest published entries, which are in no file yet
+        self.oldest = -1  # log offset of the record at min_offset; -1 where it was not looked at
         self.empty = True  # no file was ever written
-        self.dirty_from = -1  # queue offset of the first entry in a file that is not durable, -1 when all are
-        self.dropped = False
         self.ext: ExtQueue | None = None  # its ext files, where it has any or is to get them
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset behind the newest entry; what readers see as the end."""
+        return self.end // ENTRY_BYTES
 
     @property
     def written_offset(self) -> int:
         """Queue offset behind the last entry that is in a file."""
-        return self.max_offset - len(self.tail) // ENTRY_BYTES
+        return self.written // ENTRY_BYTES
 
-    def write_tail(self) -> None:
-        """Write the entries that are in no file yet.
+    @property
+    def lists_units(self) -> bool:
+        """Whether new entries name ext units."""
+        return self.ext is not None and self.ext.writes
 
-        Raises:
-            OSError: as `write`; they stay in memory, and writing them again does no harm.
-        """
-        self.write(self.written_offset, bytes(self.tail))
-        self.tail = bytearray()
+    def add(self, entry: DispatchEntry, packed: bytes) -> bool:
+        """Append the *packed* entry of a record, at the record's own queue offset; False where that is not the next."""
+        if entry.queue_offset * ENTRY_BYTES != self.end:
+            return False
+        if self.lists_units:
+            assert self.ext is not None
+            packed = ENTRY.pack(entry.log_offset, entry.size, self.ext.add(entry.tags_code, entry.store_timestamp))
+        self.append(packed)
+        return True
 
-    def write(self, queue_offset: int, entries: bytes) -> None:
-        """Write packed *entries* from *queue_offset* on. Budget: 3 us a call.
+    def write(self, position: int, data: bytes) -> None:
+        """As `FileRow.write`; entries before the queue's first become pre-blank and lie below the minimum."""
+        start = position - position % self.files.file_bytes
+        if self.empty and position > start:
+            super().write(start, PRE_BLANK * ((position - start) // ENTRY_BYTES))
+        super().write(position, data)
+        self.empty = False
 
-        Raises:
-            OSError: no room, or the file system is broken; some of the entries may be there.
-        """
-        position = queue_offset * ENTRY_BYTES
-        if self.empty:
-            self._begin(queue_offset)
-        file_bytes = self._files.file_bytes
-        start = position - position % file_bytes
-        if position + len(entries) <= start + file_bytes:
-            self._files.made(self.folder, start).pwrite(entries, position - start)
-        else:
-            rest = memoryview(entries)
-            while rest:
-                start = position - position % file_bytes
-                piece = rest[: start + file_bytes - position]
-                self._files.made(self.folder, start).pwrite(piece, position - start)
-                position += len(piece)
-                rest = rest[len(piece) :]
-        if self.dirty_from < 0 or queue_offset < self.dirty_from:
-            self.dirty_from = queue_offset
+    def begin_at(self, queue_offset: int) -> None:
+        """Let a queue without entries go on at *queue_offset*."""
+        self.cut(queue_offset * ENTRY_BYTES)
+        self.min_offset = self.next_offset = self.warm_offset = queue_offset
 
-    def split(self, queue_offset: int, count: int) -> tuple[int, bytes]:
-        """How many of the entries ``[queue_offset, queue_offset + count)`` belong to files, and the bytes of the rest.
-
-        Budget: 0.2 us.
-        """
-        tail = self.tail
-        if not tail:
-            return count, b""
-        start = (queue_offset - self.max_offset) * ENTRY_BYTES + len(tail)  # of the first wanted entry, in the tail
-        if start >= 0:
-            return 0, bytes(tail[start : start + count * ENTRY_BYTES])
-        in_files = -start // ENTRY_BYTES
-        return (count, b"") if count <= in_files else (in_files, bytes(tail[: (count - in_files) * ENTRY_BYTES]))
-
-    def read(self, queue_offset: int, count: int) -> bytes:
-        """Up to *count* packed entries from *queue_offset* on, of one file and the tail; empty where there is no file.
-
-        Budget: 2 us for entries in the page cache. Bounds are the caller's business: bytes behind the last entry are
-        zeros or missing.
-        """
-        count, tail = self.split(queue_offset, count)
-        if not count:
-            return tail
-        start, position, length = self._span(queue_offset, count)
-        file = self._files.existing(self.folder, start)
-        if file is None:
-            return b""
-        data = file.pread(length, position)
-        return data + tail if tail and len(data) == count * ENTRY_BYTES else data
-
-    def read_cached(self, queue_offset: int, count: int) -> bytes | None:
-        """As `read`, if the entries are in memory; None where the disk would have to be waited for."""
-        count, tail = self.split(queue_offset, count)
-        if not count:
-            return tail
-        start, position, length = self._span(queue_offset, count)
-        file = self._files.existing(self.folder, start)
-        if file is None:
-            return b""
-        data = file.pread_cached(length, position)
-        return data + tail if tail and data is not None and length == count * ENTRY_BYTES else data
-
-    def read_detached(self, queue_offset: int, count: int, tail: bytes) -> bytes:
-        """As `read`, for a thread of its own: opens the file for this one call; *count* and *tail* are from `split`."""
-        if not count:
-            return tail
-        start, position, length = self._span(queue_offset, count)
-        try:
-            file = self._files.files.open(self.folder / f"{start:020d}", read_only=True)
-        except FileNotFoundError:
-            return b""
-        try:
-            data = file.pread(length, position)
-        finally:
-            file.close()
-        return data + tail if tail and len(data) == count * ENTRY_BYTES else data
-
-    def _span(self, queue_offset: int, count: int) -> tuple[int, int, int]:
-        """Start of the file with *queue_offset*, where in it that entry is, and the bytes of *count* there at most."""
-        at, file_bytes = queue_offset * ENTRY_BYTES, self._files.file_bytes
-        position = at % file_bytes
-        return at - position, position, min(count * ENTRY_BYTES, file_bytes - position)
+    def entries(self, queue_offset: int, count: int) -> bytes:
+        """Up to *count* packed entries from *queue_offset* on; see `FileRow.read`."""
+        return self.read(queue_offset * ENTRY_BYTES, count * ENTRY_BYTES)
 
     def entry(self, queue_offset: int) -> tuple[int, int, int] | None:
         """Log offset, size and tags code of one entry; None where nothing was written."""
-        data = self.read(queue_offset, 1)
-        if len(data) < ENTRY_BYTES:
-            return None
-        log_offset, size, tags_code = ENTRY.unpack(data)
-        return (log_offset, size, tags_code) if log_offset >= 0 and size > 0 else None
+        return entry_of(self.read(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
 
-    def file_starts(self, begin: int, end: int) -> list[int]:
-        """Positions of the files that hold entries ``[begin, end)``."""
-        file_bytes = self._files.file_bytes
-        first = begin * ENTRY_BYTES
-        return list(range(first - first % file_bytes, end * ENTRY_BYTES, file_bytes))
 
-    def _begin(self, queue_offset: int) -> None:
-        """Make the first file; entries before *queue_offset* in it become pre-blank and lie below the minimum."""
-        position = queue_offset * ENTRY_BYTES
-        start = position - position % self._files.file_bytes
-        file = self._files.made(self.folder, start)
-        if position > start:
-            file.pwrite(PRE_BLANK * ((position - start) // ENTRY_BYTES), 0)
-            self.min_offset = max(self.min_offset, queue_offset)
-        self.empty = False
+def entry_of(data: bytes) -> tuple[int, int, int] | None:
+    """Log offset, size and tags code of the packed entry that *data* starts with; None where nothing was written."""
+    if len(data) < ENTRY_BYTES:
+        return None
+    log_offset, size, tags_code = ENTRY.unpack_from(data)
+    return (log_offset, size, tags_code) if log_offset >= 0 and size > 0 else None
 
 
 def topic_problem(topic: str, queue_id: int) -> str | None:

@@ -45,10 +45,17 @@ class DroppedTopics:
             ) from problem
         self._before = {topic: offset for topic, offset in found.items() if offset > log_min}
 
-    def add(self, topic: str, log_end: int) -> None:
-        """Note that every record of *topic* before *log_end* is of a deleted one. Raises OSError."""
+    def note(self, topic: str, log_end: int) -> None:
+        """Every record of *topic* before *log_end* is of a deleted one; `save` makes that durable."""
         self._before[topic] = log_end
-        self._save()
+
+    def text(self) -> bytes:
+        """What the file is to hold."""
+        return json.dumps(self._before, ensure_ascii=False, indent=0).encode("utf-8")
+
+    def save(self, text: bytes) -> None:
+        """Replace the file by *text*, made on the event loop; for a thread. Raises OSError."""
+        self._files.replace(self._path, text)
 
     def cut(self, log_end: int) -> None:
         """The log ends at *log_end*, before what was noted: a power cut took what was not synced. Raises OSError.
@@ -57,7 +64,7 @@ class DroppedTopics:
         """
         if any(offset > log_end for offset in self._before.values()):
             self._before = {topic: min(offset, log_end) for topic, offset in self._before.items()}
-            self._save()
+            self.save(self.text())
 
     def before(self, topic: str) -> int:
         """Every record of *topic* before this log offset is of a deleted one; 0 when none is."""
@@ -66,6 +73,3 @@ class DroppedTopics:
     def holds(self, topic: str, log_offset: int) -> bool:
         """Whether the record at *log_offset* is of a deleted topic."""
         return log_offset < self._before.get(topic, 0)
-
-    def _save(self) -> None:
-        self._files.replace(self._path, json.dumps(self._before, ensure_ascii=False, indent=0).encode("utf-8"))

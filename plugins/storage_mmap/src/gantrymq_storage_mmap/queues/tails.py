@@ -1,97 +1,179 @@
-"""The newest entries of each queue, in memory until they are written: a queue file is touched once for many messages.
+"""What is published and in no file yet, and what is in files and not durable yet, of every row.
 
-With one topic a publication is one write of many entries; with ten thousand topics it would be one write, and often
-one open and close, for every message. So published entries wait here, readers find them here, and the queue that has
-waited longest is written first: when `MOST_ENTRIES` wait, or when its oldest entry has waited for some ticks. Writing
-n entries costs what writing one costs, whatever the number of topics.
+With one topic a publication could be one write of many entries; with ten thousand topics it would be one write, and
+often one open and close, for every message. So entries wait in the tails of their rows (`FileRow`), readers find them
+there, and the row that has waited longest is written first: when `MOST_WAITING_BYTES` wait, or when its oldest bytes
+have waited for some ticks. Writing n entries costs what writing one costs, whatever the number of topics.
 
-Entries can be rebuilt from the log, so nothing is lost with them: a killed process leaves a little more to recovery,
-which starts where the checkpoint says, and the checkpoint never passes an entry that still waits. A write that fails
-(a full disk) leaves the entries here, visible, and is a reason to refuse messages until writing succeeds again.
+Entries can be made again from the log, so nothing is lost with them: a killed process leaves a little more to recovery,
+which begins where the checkpoint says. A row that cannot be written keeps its bytes in memory and visible; the others
+are written all the same, and messages are refused until it can be written again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.interfaces import DispatchEntry
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.retention.rules import is_full
+from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_storage_mmap.full_disk import is_full
 
-__all__ = ["QueueTails"]
+__all__ = ["MOST_KEPT_BYTES", "QueueTails", "Target"]
 
-MOST_ENTRIES: Final = 131_072  # 2.6 MB, a millisecond to write where they are of one queue
+MOST_WAITING_BYTES: Final = 131_072 * ENTRY_BYTES  # 2.6 MB, a millisecond to write where they are of one queue
+MOST_KEPT_BYTES: Final = 32 * 1024**2  # in memory until they are durable; more asks for a checkpoint
+
+Target = ConsumeQueue | BatchQueue | None
 
 
 class QueueTails:
-    """Queues with entries that are in no file yet. All methods belong to the event loop."""
+    """Rows with bytes that are in no file, or not durable. All methods belong to the event loop."""
 
     def __init__(self) -> None:
-        self.refusal: str | None = None  # why the last write failed
-        self.full = False  # it found no room
-        self.entries = 0  # that wait, of all queues
+        self.misplaced: str | None = None  # an entry did not follow its queue's newest; only a start can mend that
+        self.kept_bytes = 0  # of all tails, roughly: at least what they hold
+        self.unsynced: dict[FileRow, None] = {}  # rows with a tail
         self._ticks = 0
-        self._waiting: dict[ConsumeQueue, int] = {}  # longest first; the tick in which the oldest entry came
+        self._waiting: dict[FileRow, int] = {}  # longest first; the tick in which the oldest unwritten byte came
+        self._waiting_bytes = 0
+        self._failed: dict[FileRow, OSError] = {}  # rows whose last write failed
 
-    def add(self, targets: Sequence[ConsumeQueue | None], packed: Sequence[bytes]) -> None:
-        """Append each entry to its queue and make it visible. Budget: 0.15 us an entry."""
-        waiting, ticks = self._waiting, self._ticks
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that are in no file, of all rows."""
+        return self._waiting_bytes
+
+    @property
+    def refusal(self) -> str | None:
+        """Why messages are refused: a row cannot be written. None while all can."""
+        for row, error in self._failed.items():
+            return f"queue {row.topic}/{row.queue_id} cannot be written: {error}"
+        return self.misplaced
+
+    @property
+    def full(self) -> bool:
+        """Whether a row found no room."""
+        return any(map(is_full, self._failed.values()))
+
+    def add(self, entries: Sequence[DispatchEntry], targets: Sequence[Target], packed: Sequence[bytes]) -> None:
+        """Append each entry to its queue and make it visible. Budget: 0.25 us an entry."""
         added = 0
-        for queue, entry in zip(targets, packed, strict=True):
-            if queue is not None and not queue.dropped:
-                tail = queue.tail
-                if not tail:
-                    waiting[queue] = ticks
-                tail += entry
-                queue.max_offset += 1
-                added += 1
-        self.entries += added
-        if self.entries > MOST_ENTRIES and self.refusal is None:
-            while self.entries > MOST_ENTRIES and self._write_oldest():
-                pass
+        for entry, queue, item in zip(entries, targets, packed, strict=True):
+            if queue is None or queue.dropped:
+                continue
+            if not queue.unwritten:
+                self.begin(queue)
+            if type(queue) is ConsumeQueue and queue.ext is None and entry[2] * ENTRY_BYTES == queue.end:
+                queue.tail += item
+                queue.unwritten += ENTRY_BYTES  # before the end: threads look at `written`, and may get it too low
+                queue.end += ENTRY_BYTES
+                added += ENTRY_BYTES
+            else:
+                added += self._add_unusual(entry, queue, item)
+        self.grown(added)
+
+    def begin(self, row: FileRow) -> None:
+        """Bytes are about to be appended to *row*, which has none that are in no file."""
+        self._waiting[row] = self._ticks
+        self.unsynced[row] = None
+
+    def grown(self, length: int) -> None:
+        """So many bytes were appended to rows; where too many wait, those that have waited longest are written."""
+        self._waiting_bytes += length
+        self.kept_bytes += length
+        if self._waiting_bytes > MOST_WAITING_BYTES:
+            for row in list(self._waiting):
+                if self._waiting_bytes <= MOST_WAITING_BYTES:
+                    break
+                if row not in self._failed:
+                    self.write(row)
+
+    def _add_unusual(self, entry: DispatchEntry, queue: ConsumeQueue | BatchQueue, item: bytes) -> int:
+        """One entry of a batch queue, of a queue with ext files, or one that does not follow; how many bytes it took."""
+        ext = queue.ext if isinstance(queue, ConsumeQueue) else None
+        before = queue.end + (ext.end if ext is not None else 0)
+        if not queue.add(entry, item):
+            if self.misplaced is None:
+                self.misplaced = (
+                    f"queue {queue.topic}/{queue.queue_id} goes on at {queue.max_offset}, but the record at log offset "
+                    f"{entry.log_offset} says {entry.queue_offset}; it is in the log, restart the broker to have the "
+                    "queue made again"
+                )
+            if not queue.unwritten:
+                self._waiting.pop(queue, None)
+            return 0
+        if ext is not None and ext.unwritten and ext not in self._waiting:
+            self.begin(ext)
+        return queue.end + (ext.end if ext is not None else 0) - before
+
+    # --- time -------------------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
         """Time passes: what is added from now on is younger. Returns the tick that has ended."""
         self._ticks += 1
         return self._ticks - 1
 
-    def due(self, tick: int) -> bool:
-        """Whether an entry waits that came in *tick* or before."""
-        return bool(self._waiting) and next(iter(self._waiting.values())) <= tick
+    def due(self, tick: int, most: int) -> list[FileRow]:
+        """Up to *most* rows with bytes that came in *tick* or before, oldest first; those that failed are left out."""
+        found: list[FileRow] = []
+        for row, came in self._waiting.items():
+            if came > tick or len(found) >= most:
+                break
+            if row not in self._failed:
+                found.append(row)
+        return found
 
-    def write_due(self, tick: int, most: int) -> None:
-        """Write up to *most* queues that are `due`; the first failure ends it and is told by `refusal`."""
-        while most > 0 and self.due(tick) and self._write_oldest():
-            most -= 1
+    # --- writes -----------------------------------------------------------------------------------------------------
 
-    def write_all(self) -> None:
-        """Write everything; the first failure ends it and is told by `refusal`."""
-        while self._waiting and self._write_oldest():
-            pass
+    def write(self, row: FileRow) -> bool:
+        """Write what waits of *row*; False when that failed, which `refusal` tells."""
+        unwritten = row.unwritten
+        try:
+            row.write_tail()
+        except OSError as error:
+            self._failed[row] = error
+            return False
+        self._failed.pop(row, None)
+        self._waiting_bytes -= unwritten
+        self._waiting.pop(row, None)
+        return True
+
+    def write_all(self, rows: Iterable[FileRow] | None = None) -> bool:
+        """Write everything that waits; False when some row failed."""
+        return all([self.write(row) for row in list(self._waiting if rows is None else rows)])
 
     def retry(self) -> None:
-        """Try again the write that failed; `refusal` is None when it succeeds, or when its queue is gone."""
-        if self.refusal is not None and (not self._waiting or self._write_oldest()):
-            self.refusal, self.full = None, False
+        """Try again the writes that failed."""
+        for row in list(self._failed):
+            self.write(row)
 
-    def forget(self, queue: ConsumeQueue) -> None:
-        """Drop what waits of a queue that is deleted."""
-        if self._waiting.pop(queue, None) is not None:
-            self.entries -= len(queue.tail) // ENTRY_BYTES
-            queue.tail.clear()
+    # --- durability -------------------------------------------------------------------------------------------------
 
-    def _write_oldest(self) -> bool:
-        """Write the queue that has waited longest; False when that failed."""
-        queue = next(iter(self._waiting))
-        written = len(queue.tail) // ENTRY_BYTES
-        try:
-            queue.write_tail()
-        except OSError as error:
-            self.refusal = f"queue {queue.topic}/{queue.queue_id} cannot be written: {error}"
-            self.full = is_full(error)
-            return False
-        self.refusal, self.full = None, False
-        self.entries -= written
-        del self._waiting[queue]
-        return True
+    def synced(self, row: FileRow, position: int) -> None:
+        """Everything of *row* before *position* is durable."""
+        if not row.dropped and row in self.unsynced:
+            held = len(row.tail)
+            row.synced(position)
+            self.kept_bytes -= held - len(row.tail)
+            if not row.tail:
+                del self.unsynced[row]
+
+    def rewrite(self) -> None:
+        """A sync failed: whatever is not known to be durable is written again."""
+        for row in self.unsynced:
+            self._waiting_bytes += len(row.tail) - row.unwritten
+            row.rewrite()
+            if row not in self._waiting:
+                self._waiting[row] = self._ticks
+
+    def forget(self, row: FileRow) -> None:
+        """Drop what waits of a row that is deleted, or begins anew."""
+        if row in self.unsynced:
+            self._waiting_bytes -= row.unwritten
+            self.kept_bytes -= len(row.tail)
+            for table in (self.unsynced, self._waiting, self._failed):
+                table.pop(row, None)

@@ -20,8 +20,8 @@ from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
-from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
-from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.read_check import Damaged, sound_pieces
 from gantrymq_storage_mmap.reading.selection import Selection
 
@@ -31,7 +31,7 @@ __all__ = ["BatchReader"]
 class BatchReader:
     """Serves gets from batch queues."""
 
-    def __init__(self, log: CommitLog, workers: Lane, options: Options, damaged: Damaged) -> None:
+    def __init__(self, log: CommitLog, workers: BoundedWorkers, options: Options, damaged: Damaged) -> None:
         """*damaged* counts and tells the records that were refused."""
         self._damaged = damaged
         self._log = log
@@ -57,17 +57,17 @@ class BatchReader:
         if queue_offset < queue.warm_offset:
             return self._cold(queue, queue_offset, limit, match)
         number = queue.find(queue_offset)
-        entries = _entries(queue.read(number, self._wanted(limit)))
+        entries = _entries(queue.read_entries(number, self._wanted(limit)))
         if not entries:
             return self._no_entries(queue, number)
         if entries[0].log_offset < self._log.hot_offset:
             return self._cold(queue, queue_offset, limit, match)
         selection = Selection(self._log, self._options, queue_offset, limit)
         for entry in self._candidates(selection, entries, limit, match):
-            data = self._log.slice(entry.log_offset, entry.log_offset + entry.size)
+            (data,) = self._log.read_hot([(entry.log_offset, entry.log_offset + entry.size)])
             _settle(selection, entry, data, match)
         self._note_place(queue, selection, number, entries)
-        return selection.result(low, high, [self._log.slice(start, end) for start, end in selection.runs])
+        return selection.result(low, high, self._log.read_hot(selection.runs))
 
     def _wanted(self, limit: GetLimit) -> int:
         """How many entries may be looked at."""
@@ -123,7 +123,7 @@ class BatchReader:
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """The same through threads: entries are read there, then records; filters run on the event loop."""
-        number, data = await self._workers.run(_find_detached, queue, queue_offset, self._wanted(limit))
+        number, data = await self._workers.run(_find_detached, queue, queue.detached(), queue_offset, self._wanted(limit))
         entries = _entries(data)
         if not entries:
             return self._no_entries(queue, number)
@@ -178,7 +178,7 @@ def _entries(data: bytes) -> list[BatchQueueEntry]:
     return found
 
 
-def _find_detached(queue: BatchQueue, queue_offset: int, count: int) -> tuple[int, bytes]:
+def _find_detached(queue: BatchQueue, read: Read, queue_offset: int, count: int) -> tuple[int, bytes]:
     """Number and packed entries from the one that covers *queue_offset*. Runs in a thread."""
-    number = queue.find(queue_offset, queue.read_detached)
-    return number, queue.read_detached(number, count)
+    number = queue.find(queue_offset, read)
+    return number, read(number, count)

@@ -1,4 +1,4 @@
-"""A lane: some of the worker threads for one kind of work, so that it never keeps the others waiting.
+"""Some of the worker threads for one kind of work, so that it never keeps the others waiting.
 
 Cold reads take as long as the disk needs. If consumers that catch up held every thread, the sync that senders wait for
 would stand in line behind their reads; so no more than a few reads are handed to the workers at once.
@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from gantrymq.world import Workers
 from gantrymq.world.workers import Done, into
 
-__all__ = ["Lane"]
+__all__ = ["BoundedWorkers"]
 
 T = TypeVar("T")
 
 
-class Lane:
+class BoundedWorkers:
     """Hands work on to workers, a bounded number at once, in order. All methods belong to the event loop."""
 
     def __init__(self, workers: Workers, most: int) -> None:

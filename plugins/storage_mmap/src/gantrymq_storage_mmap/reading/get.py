@@ -2,9 +2,8 @@
 
 The rules are RocketMQ's, limits and statuses included; the next offset moves past an entry before any filter is asked,
 so a pull whose messages were all filtered out still advances. Records that lie side by side in the log leave as one
-slice of the mapping: nothing is decoded or copied. What lies further back is read through descriptors: at once where
-the system says that it is in memory (`cold_blocks`, or record by record), else in a thread. Either way it is checked
-(`read_check`).
+piece: nothing is decoded. What lies further back is read at once where the system says that it is in memory
+(`cold_blocks`, or record by record), else in a thread. Either way it is checked (`read_check`).
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBatchFull, checkInMemByCommitOffset).
 """
@@ -21,7 +20,7 @@ from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import Damaged, Wanted, sound_pieces, wanted_records
@@ -39,7 +38,7 @@ class Reader:
     def __init__(
         self,
         log: CommitLog,
-        workers: Lane,
+        workers: BoundedWorkers,
         options: Options,
         ahead: ReadAhead,
         tell: Callable[[str], object] = lambda sentence: None,
@@ -79,14 +78,15 @@ class Reader:
         if not filters:
             match = None
         warm = queue_offset >= queue.warm_offset
-        data = queue.read(queue_offset, wanted) if warm else queue.read_cached(queue_offset, wanted)
+        position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
+        data = queue.read(position, length) if warm else queue.read_cached(position, length)
         if data is None:
             return self._cold(queue, queue_offset, wanted, limit, match)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
         if not warm and match is not None and queue.ext is not None:  # its units may have to be waited for
             return self._cold(queue, queue_offset, wanted, limit, match)
-        hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # in the mapping, and written since the start
+        hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # written since the start
         if not hot and match is not None and match.needs_message:
             return self._cold(queue, queue_offset, wanted, limit, match)
         selection = Selection(self._log, self._options, queue_offset, limit)
@@ -95,7 +95,7 @@ class Reader:
         else:
             self._filter(selection, data, match, queue.ext.units(data) if queue.ext is not None else _NO_UNITS)
         if hot:
-            return selection.result(low, high, self._log.slices(selection.runs))
+            return selection.result(low, high, self._log.read_hot(selection.runs))
         taken, topic = selection.next_offset - queue_offset, queue.topic.encode()
         if match is None and taken == selection.count:  # a record each
             whole = self._blocks.take(data[: taken * ENTRY_BYTES], queue_offset, topic, selection.size)
@@ -139,7 +139,7 @@ class Reader:
                 selection.add(log_offset, size)
             else:
                 try:
-                    record = read_record(self._log.slice(log_offset, log_offset + size))
+                    record = read_record(self._log.read_hot([(log_offset, log_offset + size)])[0])
                 except FormatError:
                     selection.missed()
                     continue
@@ -170,7 +170,7 @@ class Reader:
         self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """The same through a thread: entries are read there, then records; filters run on the event loop."""
-        from_files, tail = queue.split(queue_offset, wanted)
+        from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
         data, units = await self._workers.run(_read_entries, queue, queue_offset, from_files, tail, match is not None)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
@@ -285,10 +285,10 @@ def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
 
 
 def _read_entries(
-    queue: ConsumeQueue, queue_offset: int, count: int, tail: bytes, with_units: bool
+    queue: ConsumeQueue, queue_offset: int, length: int, tail: bytes, with_units: bool
 ) -> tuple[bytes, Units]:
-    """Packed entries and the ext units they name; *count* and *tail* are from `split`. Runs in a thread."""
-    data = queue.read_detached(queue_offset, count, tail)
+    """Packed entries and the ext units they name; *length* and *tail* are from `split`. Runs in a thread."""
+    data = queue.read_detached(queue_offset * ENTRY_BYTES, length, tail)
     if not with_units or queue.ext is None:
         return data, _NO_UNITS
     return data, queue.ext.units(data, detached=True)

@@ -24,7 +24,7 @@ from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 
 __all__ = ["ReadAhead"]
 
@@ -63,7 +63,7 @@ class Stream:
 class ReadAhead:
     """The streams of one log. All methods belong to the event loop."""
 
-    def __init__(self, log: CommitLog, lane: Lane, options: Options, monotonic: Callable[[], float]) -> None:
+    def __init__(self, log: CommitLog, workers: BoundedWorkers, options: Options, monotonic: Callable[[], float]) -> None:
         """Nothing is read before `follow` sees a stream. *monotonic* tells seconds."""
         self.busy = 0  # pieces of work with the workers
         self._log = log
@@ -127,7 +127,7 @@ class ReadAhead:
             elif error is not None and not isinstance(error, OSError):
                 raise error
 
-        self._lane.submit(self._tell, queue, start, *queue.split(start, count), gone, done=done)
+        self._lane.submit(self._tell, queue, start, *queue.split(start * ENTRY_BYTES, count * ENTRY_BYTES), gone, done=done)
 
     def _in_memory(self, queue: ConsumeQueue, start: int) -> Window | None:
         """The queue's next part, if both ends of it are in the cache. Budget: 6 us."""
@@ -135,7 +135,7 @@ class ReadAhead:
         ends: list[tuple[int, int]] = []
         for queue_offset in (start, end - 1):
             try:
-                entry = queue.read_cached(queue_offset, 1)
+                entry = queue.read_cached(queue_offset * ENTRY_BYTES, ENTRY_BYTES)
                 if entry is None or len(entry) != ENTRY_BYTES:
                     return None
                 log_offset, size, _ = ENTRY.unpack(entry)
@@ -165,17 +165,17 @@ class ReadAhead:
         return gone
 
     def _tell(
-        self, queue: ConsumeQueue, start: int, count: int, tail: bytes, gone: Iterable[tuple[int, int]]
+        self, queue: ConsumeQueue, start: int, length: int, tail: bytes, gone: Iterable[tuple[int, int]]
     ) -> Window:
         """Drop *gone*, read the entries from *start* on and have their records read. Runs in a thread."""
         for low, high in gone:
             for file in self._log.between(low, high):
                 file.drop_cache(max(low, file.start), min(high, file.end))
-        window = places(start, queue.read_detached(start, count, tail))
+        window = places(start, queue.read_detached(start * ENTRY_BYTES, length, tail))
         for low, high in window.runs:
             for file in self._log.between(low, high):
                 file.prefetch(max(low, file.start), min(high, file.end))
-        return window if window.runs else Window(start + count, ())
+        return window if window.runs else Window(start + (length + len(tail)) // ENTRY_BYTES, ())
 
 
 def places(start: int, entries: bytes) -> Window:

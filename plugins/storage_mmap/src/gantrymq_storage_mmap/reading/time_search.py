@@ -49,7 +49,7 @@ def batch_offset_at(queue: BatchQueue, time_ms: int, edge: Edge) -> int:
         number = queue.last_where(lambda entry: entry.store_timestamp < time_ms) + 1
     else:
         number = max(queue.last_where(lambda entry: entry.store_timestamp <= time_ms), queue.first)
-    entry = queue.entry(number) if number < queue.end else None
+    entry = queue.entry(number) if number < queue.number_end else None
     return entry.base_offset if entry is not None else queue.max_offset
 
 
@@ -60,11 +60,7 @@ def _store_time(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int:
     if entry is None or file is None:
         return 0
     at = entry[0] + STORE_TIME_AT
-    if entry[0] >= log.hot_offset:
-        data: bytes | memoryview = file.slice(at, at + STORE_TIME_BYTES)
-    else:
-        data = file.pread(at, at + STORE_TIME_BYTES)
-    return store_time_of(data)
+    return store_time_of(file.pread(at, at + STORE_TIME_BYTES))
 
 
 def store_time_of(data: bytes | memoryview) -> int:

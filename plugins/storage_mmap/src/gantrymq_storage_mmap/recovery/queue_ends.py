@@ -1,71 +1,127 @@
-"""How far each queue went when the store was last stopped cleanly, so that a queue that lost entries since is noticed.
+"""The ends of all queues once the log was read: of those that records were listed in, and of those without any.
 
-    <store>/queueEnds.json     {"<topic>": {"<queue id>": <queue offset behind the last entry>, ...}, ...}
-
-Recovery reads the log from the checkpoint on only. A queue without a message in that part would stay missing, or short,
-and give its offsets to new messages. Ends never go back, so an older note is still a true lower bound; queues of topics
-that were deleted since do not count. RocketMQ keeps no such note, ignores the file, and misses such queues.
+A queue without a record in the part of the log that was read ends where the checkpoint, or a search, says. Its newest
+entry and the place behind are looked at, in one read: an entry that is missing has the whole log read; one whose record
+is not in the log any more is cut off.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
+from gantrymq.formats.file_names import file_name
+from gantrymq.formats.queue_entry import ENTRY_BYTES, is_pre_blank
+from gantrymq.model.light_queues import is_light
 from gantrymq.world import Files
+from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
+from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.recovery.batch_listing import BatchListing
+from gantrymq_storage_mmap.recovery.holes import Holes
+from gantrymq_storage_mmap.recovery.listing import Listing, first_in_log
+from gantrymq_storage_mmap.recovery.queue_cut import QueueCut
+from gantrymq_storage_mmap.recovery.replay import Replay
 
-__all__ = ["forget_queue_ends", "save_queue_ends", "short_queues"]
-
-FILE_NAME = "queueEnds.json"
-
-
-def save_queue_ends(files: Files, root: Path, queues: QueueTable) -> None:
-    """Write the note; every queue is durable up to its end. Raises OSError."""
-    ends: dict[str, dict[str, int]] = {}
-    found = [(*name, queue.max_offset) for name, queue in queues.by_name.items()]
-    found += [(*name, batch.max_offset) for name, batch in queues.batch.items()]
-    for topic, queue_id, end in sorted(found):
-        if end:
-            ends.setdefault(topic, {})[str(queue_id)] = end
-    text = json.dumps(ends, ensure_ascii=False, indent=0).encode("utf-8")
-    path = root / FILE_NAME
-    if files.stat(path) is None or files.read(path) != text:
-        files.replace(path, text)
+__all__ = ["QueueEnds"]
 
 
-def forget_queue_ends(files: Files, root: Path, gone: Collection[tuple[str, int]]) -> None:
-    """Take the queues *gone*, by topic and id, off the note before they are removed. Raises OSError.
+class QueueEnds:
+    """Settles the queues of one table. Blocks."""
 
-    A note that cannot be read is left for `short_queues` to tell of.
-    """
-    path = root / FILE_NAME
-    if not gone or files.stat(path) is None:
-        return
-    try:
-        ends = json.loads(files.read(path))
-        for topic, queue_id in gone:
-            ends.get(topic, {}).pop(str(queue_id), None)
-    except (ValueError, TypeError, AttributeError):
-        return
-    files.replace(path, json.dumps(ends, ensure_ascii=False, indent=0).encode("utf-8"))
+    def __init__(self, files: Files, queues: QueueTable, holes: Holes, cut: QueueCut, light: bool) -> None:
+        """*light*: whether records were listed in light queues."""
+        self._files = files
+        self._queues = queues
+        self._holes = holes
+        self._cut = cut
+        self._light = light
 
+    def unlisted(self, replay: Replay, start: int, log_end: int) -> Iterator[str]:
+        """Look at the queues without a record, and yield each, as "topic/id", whose newest entry is missing.
 
-def short_queues(files: Files, root: Path, queues: QueueTable, tell: Callable[[str], object]) -> list[str]:
-    """Queues, as "topic/id", that end before the place the note names. *tell* hears of a note that cannot be read."""
-    path = root / FILE_NAME
-    if files.stat(path) is None:
-        return []
-    found: list[str] = []
-    try:
-        for topic, ends in json.loads(files.read(path)).items():
-            for queue_id, end in ends.items():
-                queue = queues.get((topic, int(queue_id)))
-                there = queue.max_offset if queue is not None else 0
-                if there < int(end) and not queues.dropped.holds(topic, 0):
-                    found.append(f"{topic}/{queue_id}")
-    except (ValueError, OverflowError, TypeError, AttributeError) as problem:
-        tell(f"{path} is not a JSON object of queue offsets by topic and queue ({problem}); it is not used")
-        return []
-    return found
+        Args:
+            replay: gets those whose newest entries have no record.
+            start: log offset from which records were shown.
+            log_end: behind the last record.
+        """
+        tails, holes, listings = self._queues.tails, self._holes, replay.listings
+        for name, queue in list(self._queues.by_name.items()):
+            if name in listings:
+                continue
+            at = log_end if is_light(queue.topic) and not self._light else start
+            last, following = self._around_end(queue)
+            if last is None and queue.max_offset > queue.min_offset:
+                queue.empty = self._files.stat(queue.folder) is None
+                yield f"{queue.topic}/{queue.queue_id}"
+            elif (last is not None and last[0] >= at and not is_pre_blank(*last[:2])) or (
+                following is not None and holes.hold(following[0])
+            ):
+                listings[name] = Listing(queue, tails, holes, at, partial=False)
+            elif following is not None:
+                self._cut.cut(queue)
+        for name, batch in list(self._queues.batch.items()):
+            if name not in listings:
+                listings[name] = BatchListing(batch, tails, holes, start, partial=False)
+
+    def _around_end(self, queue: ConsumeQueue) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
+        """The newest entry, and what stands behind it in the same file, or at the start of the next."""
+        end, file_bytes = queue.end, queue.files.file_bytes
+        if not end:
+            return None, None
+        at = (end - ENTRY_BYTES) % file_bytes
+        path = queue.folder / file_name(end - ENTRY_BYTES - at)
+        data = self._files.peek(path, 2 * ENTRY_BYTES, at) or b""
+        if at + ENTRY_BYTES == file_bytes:
+            data += self._files.peek(queue.folder / file_name(end), ENTRY_BYTES, 0) or b""
+        return entry_of(data), entry_of(data[ENTRY_BYTES:])
+
+    def settle(self, replay: Replay, log_min: int, *, minima: bool, look_behind: bool) -> Iterator[str]:
+        """Set every queue's offsets, and yield a sentence for each that lost messages.
+
+        Args:
+            replay: that was shown the records.
+            log_min: where the log begins.
+            minima: whether it began elsewhere when the minima were noted.
+            look_behind: whether something may stand further behind the ends.
+        """
+        for listing in replay.listings.values():
+            listing.finish()
+            if listing.lost:
+                queue = listing.queue
+                yield f"queue {queue.topic}/{queue.queue_id}: {listing.lost} messages are not in the log"
+        if minima:
+            for queue in self._queues.by_name.values():
+                queue.min_offset = min(first_in_log(queue, log_min), queue.max_offset)
+            for batch in self._queues.batch.values():
+                batch.begin_at(batch.last_where(lambda entry: entry.log_offset < log_min) + 1)
+        for row in self._touched(replay):
+            if look_behind and self._cut.holds_more(row):
+                self._cut.cut(row)
+            elif not look_behind and row.read_files(row.end, ENTRY_BYTES).strip(b"\0"):
+                self._cut.cut(row)
+
+    def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
+        """Let queues go on at the numbers that *saved* knows, where the log has nothing left of their last messages."""
+        for topic, ids in saved.queues.items():
+            for queue_id, (_, end) in ids.items():
+                queue = self._queues.by_name.get((topic, int(queue_id)))
+                if queue is None or queue.max_offset >= end or deleted(topic):
+                    continue
+                if queue.max_offset > queue.min_offset:
+                    last = queue.entries(queue.max_offset - 1, 1)
+                    if not queue.unwritten:
+                        self._queues.tails.begin(queue)
+                    queue.append(last * (end - queue.max_offset))
+                    self._queues.tails.grown(len(last) * (end - queue.max_offset))
+                    queue.next_offset = queue.max_offset
+                else:
+                    self._queues.tails.forget(queue)
+                    queue.begin_at(end)
+
+    @staticmethod
+    def _touched(replay: Replay) -> Iterator[FileRow]:
+        for listing in replay.listings.values():
+            yield listing.queue
+            if isinstance(listing, Listing) and listing.queue.ext is not None:
+                yield listing.queue.ext

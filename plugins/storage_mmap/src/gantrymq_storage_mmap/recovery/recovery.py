@@ -1,21 +1,21 @@
 """Recovery: find the end of the log, and bring the queues in line with it.
 
-1. Where to start. After a clean stop: at the record of the newest queue entry. After any other: at the newest file
-   whose first record is older than what the checkpoint says is durable. At the log's start when there are no queues.
+1. Where to start. After a clean stop of ours nothing is read but the newest record. After any other stop: at the
+   checkpoint, the log offset up to which everything is durable (`checkpoint.saved_point`). Where a Java broker had the
+   store since: at the record of the newest queue entry, or, after a crash, at the newest file whose first record is
+   older than what RocketMQ's checkpoint says is durable. At the log's start when queues miss entries.
 2. From there every record is checked whole. Where something is no sound record, sound ones are looked for behind it.
    When there are none the log ends there, and what stands behind is copied aside and zeroed. When there are, the place
    is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_mend`).
-3. Each record's queue entries (a batch queue's, light queues', ext units) are compared and written where one is missing
-   or wrong. Entries behind the last record of a
-   queue are cut off (and kept) too. Where the scanned part, or the note of the last clean stop (`queue_ends`), shows
-   that older entries are missing, the whole log is read.
-4. Each queue's minimum follows the log's minimum.
+3. What was read is written again and synced, or a page that is in the cache only would be shown and then lost.
+4. Queues are cut there, and the records listed in them again (`replay`); then the ends of all are looked at
+   (`queue_ends`).
 
 Damage before the starting place is not looked for, so that the time depends on the checkpoint and not on the log's
-length; only the head of each file is. Reads notice the rest (`get`).
+length; only the head of each file is. Reads notice the rest (`reading.get`).
 
 Java differs in these points: it checks only the body's CRC, ends the log at the first damage and deletes what stands
-behind, and rebuilds queues that are missing only from its starting file on.
+behind, and makes queues that are missing only from its starting file on.
 
 Source: apache/rocketmq store/.../CommitLog.java (recoverNormally, recoverAbnormally, isMappedFileMatchedRecover),
 ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
@@ -23,23 +23,28 @@ ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.formats.check import HEAD_BYTES, Found, check_place, head_is_sound
+from gantrymq.formats.check import HEAD_BYTES, Found, head_is_sound
 from gantrymq.formats.checkpoint import Checkpoint
+from gantrymq.formats.log_entries import LogEntries
+from gantrymq.formats.log_source import look_at
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import Clock, Files
+from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.mend import MAX_NOTES, LogMend
-from gantrymq_storage_mmap.log.scan import LogScan, ScanEnd, first_record
+from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.log.source import CommitLogSource
 from gantrymq_storage_mmap.options import Options
-from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
-from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.recovery.holes import EntriesMissing, Hole, Holes
+from gantrymq_storage_mmap.recovery.log_mend import MAX_NOTES, LogMend
 from gantrymq_storage_mmap.recovery.queue_cut import QueueCut
-from gantrymq_storage_mmap.recovery.queue_rebuild import EntriesMissing
-from gantrymq_storage_mmap.recovery.queue_rebuilds import BatchTopic, QueueRebuilds
+from gantrymq_storage_mmap.recovery.queue_ends import QueueEnds
+from gantrymq_storage_mmap.recovery.replay import BatchTopic, Replay
 from gantrymq_storage_mmap.recovery.set_aside import SetAside
 
 __all__ = ["Recovery"]
@@ -52,163 +57,229 @@ class Recovery:
 
     def __init__(
         self,
-        files: Files,
+        world: tuple[Files, Clock],
         log: CommitLog,
         queues: QueueTable,
+        dropped: DroppedTopics,
         options: Options,
-        clock: Clock,
-        tell: Callable[[str], object],
-        tell_progress: Callable[[str], object],
+        make_durable: Callable[[], object],
+        tell: tuple[Callable[[str], object], Callable[[str], object]],
     ) -> None:
-        """*tell* is shown each note as it is made, *tell_progress* a line each second while a scan goes on."""
-        self.stamp_ms = clock.now_ms()  # names the folder of what is cut off
-        self._files = files
+        """Nothing is read before `run`.
+
+        Args:
+            world: files and clock.
+            log: its files; their positions are found here.
+            queues: as they were loaded.
+            dropped: records of deleted topics.
+            options: of the store.
+            make_durable: writes and syncs what waits in the tails of queues.
+            tell: is shown each note as it is made; the second a line each second while the log is read.
+        """
+        files, clock = world
+        self._tell, self._tell_progress = tell
+        stamp_ms = clock.now_ms()  # names the folder of what is cut off
         self._log = log
+        self._source = CommitLogSource(log)
         self._queues = queues
+        self._dropped = dropped
         self._options = options
-        self._log_aside = SetAside(files, options.log_folder, self.stamp_ms)
-        self._queue_aside = SetAside(files, options.root / "consumequeue", self.stamp_ms)
-        self._tell = tell
-        self._tell_progress = tell_progress
+        self._log_aside = SetAside(files, options.log_folder, stamp_ms)
+        self._queue_aside = SetAside(files, options.root / "consumequeue", stamp_ms)
+        self._make_durable = make_durable
         self._clock = clock
         self._mend = LogMend(files, log, self._log_aside, self.note)
+        self._cut = QueueCut(files, self._queue_aside, self.note)
+        self._files = files
         self._notes: list[str] = []
-        self.log_start = 0  # where the scan began
+        self._end = 0  # behind the last sound record
+        self._records = 0  # that were read
+        self._tail: list[LogDamage] = []  # what stands behind the end
+        self._only_zeros = True  # behind the end
+        self.newest = (-1, 0)  # place and size of the newest record
+        self.log_start = 0  # from here on the log was read
+        self.durable_offset = 0  # every record before it has durable entries
         self.last_timestamp = 0  # ms, store time of the newest record
-        self.checkpoint = Checkpoint()  # what may be believed of the one that was found
 
-    def run(self, clean: bool, checkpoint: Checkpoint, short: Sequence[str] = ()) -> RecoveryReport:
-        """Recover; the log and the queues have their positions afterwards, and everything is durable.
+    def run(
+        self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, searched: tuple[int, int]
+    ) -> RecoveryReport:
+        """Recover; the log and the queues have their positions afterwards.
 
         Args:
             clean: the last stop was a normal one.
-            checkpoint: as it was found.
-            short: queues that are known to lack entries.
+            checkpoint: RocketMQ's, as it was found.
+            saved: ours, when it may be believed.
+            searched: place and size of the record of the newest queue entry, when queues were searched.
 
         Raises:
             StoreDamaged: what is there contradicts itself.
             OSError: the disk failed.
         """
-        known = max(map(self._last_entry, self._every_queue()), default=(-1, 0))
-        start = self._clean_start(known) if clean else None
-        unclean = start is None
-        if start is None:
-            start = self._unclean_start(checkpoint)
-        if short:
+        known = (-1, 0)
+        if clean:
+            known = saved.newest[:2] if saved is not None else searched
+        untouched = clean and saved is not None and self._is_as_it_was(saved)
+        if untouched:
+            assert saved is not None
+            self._end, self.newest, self.last_timestamp = saved.offset, saved.newest[:2], saved.newest[2]
+            self.log_start = saved.offset
+            self._records = 1 if saved.newest[0] >= 0 else 0
+            replay = self._begin_replay(saved.offset)
+        else:
+            replay = self._read_from(self._start(clean, checkpoint, saved, known), known)
+            if checkpoint.ahead_of(self.last_timestamp) and saved is None:
+                self.note(
+                    f"the checkpoint's times are {checkpoint.log_timestamp} and {checkpoint.queue_timestamp} ms, but the "
+                    f"newest record is of {self.last_timestamp} ms; it is not believed, and written anew"
+                )
+                if not clean and self.log_start > self._log.min_offset:
+                    replay = self._read_from(self._log.min_offset, known)
+        short = list(self._ends.unlisted(replay, self.log_start, self._end))
+        if short and self.log_start > self._log.min_offset:
             names = ", ".join(short[:MAX_NOTES]) + (", ..." if len(short) > MAX_NOTES else "")
             self.note(f"entries of {len(short)} queues are missing ({names}); the whole log is read to write them anew")
-            start = self._log.min_offset
-        first = self._damaged_head(start)
-        trust_end = not unclean and first == start
-        rebuilds, scan, end = self._scan_all(first, trust_end=trust_end, known=known if clean else (-1, 0))
-        if checkpoint.ahead_of(end.last_timestamp):
-            self.note(
-                f"the checkpoint's times are {checkpoint.log_timestamp} and {checkpoint.queue_timestamp} ms, but the "
-                f"newest record is of {end.last_timestamp} ms; it is not believed, and written anew"
-            )
-            if unclean and self.log_start > self._log.min_offset:
-                first = self._log.min_offset
-                rebuilds, scan, end = self._scan_all(first, trust_end=False, known=known if clean else (-1, 0))
-        self.checkpoint = checkpoint.up_to(end.last_timestamp)
-        self.last_timestamp = end.last_timestamp
-        self._mend.fill(scan.holes)
-        if trust_end and end.found is Found.END:
-            self._refuse_late_files(end.log_offset)
-        else:
-            self._mend.cut(end)
-            self._mend.sync(self.log_start, end.log_offset)
-        self._settle_queues(rebuilds, end.log_offset, look_behind=not clean or end.found is not Found.END)
-        self._tell_skipped(rebuilds)
+            untouched = False
+            replay = self._read_from(self._log.min_offset, known)
+            list(self._ends.unlisted(replay, self.log_start, self._end))
+        if not untouched:
+            self._mend_log(clean)
+        self._settle_queues(replay, saved)
         return RecoveryReport(
             clean=clean,
-            records_checked=end.records,
-            log_end=end.log_offset,
+            records_checked=self._records,
+            log_end=self._end,
             cut_bytes=self._mend.cut_bytes,
             kept=tuple(self._log_aside.kept + self._queue_aside.kept),
-            entries_rebuilt=rebuilds.rebuilt,
+            entries_rebuilt=replay.listed,
             notes=tuple(self._notes),
         )
 
-    def _tell_skipped(self, rebuilds: QueueRebuilds) -> None:
-        for topic in sorted(rebuilds.skipped_topics):
-            self.note(f"topic {topic} has records that no queue can list; they are in the log only")
-        for sentence in rebuilds.misplaced[:MAX_NOTES]:
-            self.note(sentence)
-        if len(rebuilds.misplaced) > MAX_NOTES:
-            self.note(f"{len(rebuilds.misplaced) - MAX_NOTES} more records are in the log only")
+    def note(self, sentence: str) -> None:
+        """Tell *sentence* and put it into the report."""
+        self._notes.append(sentence)
+        self._tell(sentence)
 
     # --- where to start ---------------------------------------------------------------------------------------------
 
-    def _clean_start(self, newest: tuple[int, int]) -> int | None:
-        """The record of the newest queue entry; None when it is not there, so that this was no clean stop after all."""
-        if newest[0] < self._log.min_offset:
-            return self._log.min_offset
-        file = self._log.find(newest[0])
-        if file is not None:
-            found = check_place(
-                file.mapping().view, newest[0] - file.start, newest[0], check_crc=self._options.check_crc
-            )
-            if found.record is not None and found.size == newest[1]:
-                return newest[0]
-        self.note(f"a queue names a record at {newest[0]} that is not in the log; recovering as after a crash")
-        return None
-
-    def _damaged_head(self, start: int) -> int:
-        """Where to start instead when an older file does not begin with a record or a blank: one look at each file."""
+    def _is_as_it_was(self, saved: SavedPoint) -> bool:
+        """After a clean stop of ours: whether the log ends where *saved* says, and its newest record is sound."""
+        place, size = saved.newest[:2]
+        if place >= self._log.min_offset and look_at(self._source, place, check_crc=self._options.check_crc).size != size:
+            return False
+        if look_at(self._source, saved.offset, check_crc=False).found is not Found.END:
+            return False
         for file in self._log.files:
-            if file.start >= start:
-                break
-            head = file.pread(file.start, file.start + HEAD_BYTES)
-            if not head_is_sound(head, file.start, file.end - file.start):
+            if file.start > saved.offset and look_at(self._source, file.start, check_crc=False).record is not None:
+                raise StoreDamaged(
+                    f"the log ends at {saved.offset}, but {file.path} behind it holds records; copy the store, put an "
+                    f"empty file named abort into {self._options.root} and start again to have what lies between given up"
+                )
+        return all(self._has_sound_head(file, saved.offset) for file in self._log.files)
+
+    def _start(
+        self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, known: tuple[int, int]
+    ) -> int:
+        """Where to begin to read the log."""
+        low = self._log.min_offset
+        if saved is not None:
+            start = known[0] if clean and known[0] >= low else saved.offset
+        elif clean and (known[0] < low or self._is_there(known)):
+            start = known[0]
+        else:
+            start = self._by_time(checkpoint)
+        start = max(start, low)
+        for file in self._log.files:
+            if file.start < start and not self._has_sound_head(file, start):
                 self.note(f"log file {file.path} does not begin with a record; the log is read from there on")
                 return file.start
         return start
 
-    def _unclean_start(self, checkpoint: Checkpoint) -> int:
+    def _is_there(self, known: tuple[int, int]) -> bool:
+        """Whether the record that the newest queue entry names is in the log; if not, this was no clean stop."""
+        found = look_at(self._source, known[0], check_crc=False)
+        if found.found is not Found.RECORD or found.size != known[1]:
+            self.note(f"a queue names a record at {known[0]} that is not in the log; recovering as after a crash")
+            return False
+        return True
+
+    @staticmethod
+    def _has_sound_head(file: LogFile, start: int) -> bool:
+        """One look at a file before *start*; those behind are read anyway."""
+        if file.start >= start:
+            return True
+        head = file.pread(file.start, file.start + HEAD_BYTES)
+        return head_is_sound(head, file.start, file.end - file.start)
+
+    def _by_time(self, checkpoint: Checkpoint) -> int:
+        """As RocketMQ: the newest file whose first record is older than the checkpoint, when there are queues."""
         durable = checkpoint.recovery_timestamp()
-        if durable > 0 and any(self._last_entry(queue)[0] >= 0 for queue in self._every_queue()):
+        if durable > 0 and any(row.end for row in self._queues.rows()):
             for file in reversed(self._log.files):
-                record = first_record(file)
+                record = look_at(self._source, file.start, check_crc=False).record
                 if record is not None and 0 < record.store_timestamp <= durable:
                     return file.start
         return self._log.min_offset
 
-    def _every_queue(self) -> list[ConsumeQueue | BatchQueue]:
-        return [*self._queues.by_name.values(), *self._queues.batch.values()]
+    # --- reading ----------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _last_entry(queue: ConsumeQueue | BatchQueue) -> tuple[int, int]:
-        if isinstance(queue, BatchQueue):
-            entry: tuple[int, ...] | None = queue.entry(queue.end - 1) if queue.end > queue.first else None
-        else:
-            entry = queue.entry(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
-        return (entry[0], entry[1]) if entry is not None else (-1, 0)
+    def _begin_replay(self, start: int) -> Replay:
+        self._holes = Holes()
+        self._ends = QueueEnds(self._files, self._queues, self._holes, self._cut, self._options.light_queues)
+        return Replay(
+            self._queues,
+            self._dropped,
+            self._holes,
+            start,
+            partial=start > self._log.min_offset,
+            light=self._options.light_queues,
+            make_durable=self._make_durable,
+        )
 
-    # --- scan -------------------------------------------------------------------------------------------------------
-
-    def _scan_all(
-        self, start: int, *, trust_end: bool, known: tuple[int, int]
-    ) -> tuple[QueueRebuilds, LogScan, ScanEnd]:
-        """Scan from *start* on; from the log's start when it turns out that queues miss older entries."""
-        try:
-            return self._scan(start, trust_end, known)
-        except EntriesMissing:
-            self.note("consume queues miss entries from before the recovery's start; the whole log is read again")
-            return self._scan(self._log.min_offset, trust_end, known)
-
-    def _scan(self, start: int, trust_end: bool, known: tuple[int, int]) -> tuple[QueueRebuilds, LogScan, ScanEnd]:
-        self.log_start = start
+    def _read_from(self, start: int, known: tuple[int, int]) -> Replay:
+        """Read the log from *start* on; from its start when it turns out that queues miss older entries."""
         while True:
-            rebuilds = QueueRebuilds(self._queues, self._options, start, partial=start > self._log.min_offset)
-            progress = self._progress(start)
-            scan = LogScan(self._log.files, self._options.check_crc, rebuilds.see, progress, rebuilds.holes)
+            replay = self._begin_replay(start)
             try:
-                return rebuilds, scan, scan.run(start, trust_end=trust_end, known=known)
+                self._read(replay, start, known)
             except BatchTopic as found:
                 self._queues.turn_to_batch(found.topic)
+            except EntriesMissing:
+                self.note("consume queues miss entries from before the recovery's start; the whole log is read again")
+                start = self._log.min_offset
+            else:
+                return replay
+
+    def _read(self, replay: Replay, start: int, known: tuple[int, int]) -> None:
+        """Show *replay* every record from *start* on. *known*: place and size of one that was there at a clean stop."""
+        options = self._options
+        walk = LogEntries(
+            self._source, start, delay_levels_ms=options.delay_levels_ms, check_crc=options.check_crc
+        )
+        progress = self._progress(start)
+        pending: list[LogDamage] = []  # holes, once a record is found behind them
+        self.log_start = start
+        for found in walk:
+            if isinstance(found, LogDamage):
+                pending.append(found)
+                continue
+            for damage in pending:
+                self._holes.add(Hole(damage.log_offset, damage.log_offset + damage.size, damage.problem, damage.timestamp))
+            pending = []
+            replay.see(found)
+            progress(walk.position)
+        self._records, self.last_timestamp, self.newest = walk.records, walk.last_timestamp, walk.last
+        self._end, self._tail = walk.sound_end, pending
+        self._only_zeros = not pending and walk.zeros_from >= 0
+        place, size = known
+        if size and self._end <= place and self._log.find(place) is self._log.find(place + size - 1):
+            # It was there at a clean stop: damage, and not a write that did not finish.
+            problem = pending[0].problem if pending else f"nothing at log offset {place}"
+            self._holes.add(Hole(self._end, place + size, problem, self.last_timestamp))
+            self._end, self._tail = place + size, []
 
     def _progress(self, start: int) -> Callable[[int], None]:
-        """Tells once a second how far the scan is, after the first second."""
+        """Tells once a second how far the log was read, after the first second."""
         clock = self._clock
         begun = told = clock.monotonic()
         end = self._log.files[-1].end if self._log.files else start
@@ -226,38 +297,29 @@ class Recovery:
 
         return progress
 
-    # --- the log's end ----------------------------------------------------------------------------------------------
+    # --- what is changed --------------------------------------------------------------------------------------------
 
-    def _refuse_late_files(self, place: int) -> None:
-        """After a clean stop nothing lies behind the end."""
-        for file in self._log.files:
-            if file.start > place and first_record(file) is not None:
-                raise StoreDamaged(
-                    f"the log ends at {place}, but {file.path} behind it holds records; copy the store, put an empty "
-                    f"file named abort into {self._options.root} and start again to have what lies between given up"
-                )
+    def _mend_log(self, clean: bool) -> None:
+        self._mend.fill(self._holes.found)
+        if not self._only_zeros:
+            damage = self._tail[0] if self._tail else None
+            problem = damage.problem if damage is not None else ""
+            self._mend.cut(self._end, problem, torn=damage is not None and damage.kind == "torn")
+        if not clean:
+            self._mend.write_again(self.log_start, self._end)
 
-    # --- queues -----------------------------------------------------------------------------------------------------
-
-    def _settle_queues(self, rebuilds: QueueRebuilds, end: int, *, look_behind: bool) -> None:
-        for sentence in rebuilds.finish(end, self._log.min_offset):
+    def _settle_queues(self, replay: Replay, saved: SavedPoint | None) -> None:
+        log_min = self._log.min_offset
+        minima = saved is None or saved.log_min != log_min
+        look_behind = self._mend.cut_bytes > 0 or saved is None or not self._options.sync_flush
+        for sentence in self._ends.settle(replay, log_min, minima=minima, look_behind=look_behind):
             self.note(sentence)
-        if look_behind:
-            cut = QueueCut(self._files, self._queues, self._queue_aside, self.note)
-            cut.behind_ends(hinted=self._mend.cut_bytes > 0)
-        for queue in self._queues.dirty():
-            for position in queue.file_starts(queue.dirty_from, queue.max_offset):
-                self._queues.queue_files.made(queue.folder, position).datasync()
-            queue.dirty_from = -1
-        for extra in self._queues.extras():
-            for position in extra.take_dirty():
-                extra.files.made(extra.folder, position).datasync()
-        for files in (self._queues.queue_files, self._queues.batch_files, self._queues.ext_files):
-            for folder in files.new_folders:
-                self._files.sync_dir(folder)
-            files.new_folders = {}
-
-    def note(self, sentence: str) -> None:
-        """Tell *sentence* and put it into the report."""
-        self._notes.append(sentence)
-        self._tell(sentence)
+        if saved is not None and self.log_start == log_min:
+            self._ends.keep_numbers(saved, self._dropped.before)
+        for topic in sorted(replay.skipped_topics):
+            self.note(f"topic {topic} has records that no queue can list; they are in the log only")
+        for sentence in replay.misplaced[:MAX_NOTES]:
+            self.note(sentence)
+        if len(replay.misplaced) > MAX_NOTES:
+            self.note(f"{len(replay.misplaced) - MAX_NOTES} more records are in the log only")
+        self.durable_offset = self.log_start if self._queues.tails.unsynced else self._end

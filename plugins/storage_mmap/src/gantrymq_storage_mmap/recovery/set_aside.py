@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.world import File, Files
-from gantrymq_storage_mmap.log.file import file_name
+from gantrymq.formats.file_names import file_name
 
 __all__ = ["SetAside", "nonzero_end"]
 

@@ -16,11 +16,12 @@ from pathlib import Path
 from gantrymq.config import Settings
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Timer, World
+from gantrymq_storage_mmap.full_disk import is_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.retention.rules import Refusal, RetentionRules, Room, is_full, is_near, refusal_for
+from gantrymq_storage_mmap.retention.rules import Refusal, RetentionRules, Room, is_near, refusal_for
 from gantrymq_storage_mmap.retention.settings import read_rules
 
 __all__ = ["DiskWatch"]

@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gantrymq.world import Files, Workers
+from gantrymq.world import Clock, Files, Workers
+from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.queues.flush import QueueFlusher
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.retention.extras_cleaning import ExtrasCleaner
-from gantrymq_storage_mmap.retention.queue_minima import first_from, first_in_log, spans_of
+from gantrymq_storage_mmap.retention.beside_cleaning import BesideCleaner
+from gantrymq_storage_mmap.retention.queue_minima import Minimum, first_from, first_in_log, spans_of
 
 __all__ = ["LogCleaner"]
+
+TURN_QUEUES = 2000  # so many begin later in one turn of the event loop
 
 
 class LogCleaner:
@@ -34,16 +36,18 @@ class LogCleaner:
         log: CommitLog,
         queues: QueueTable,
         durable: Callable[[], int],
-        flusher: QueueFlusher,
+        checkpointer: Checkpointer,
+        clock: Clock,
     ) -> None:
-        """*durable*: the log offset before which everything is durable and published; *flusher*: of the queues."""
+        """*durable*: the log offset before which everything is durable and published."""
         self._files = files
         self._workers = workers
         self._log = log
         self._queues = queues
-        self._extras = ExtrasCleaner(files, workers, queues)
+        self._beside = BesideCleaner(files, workers, queues)
         self._durable = durable
-        self._flusher = flusher
+        self._checkpointer = checkpointer
+        self._clock = clock
 
     def candidates(self, most: int) -> list[LogFile]:
         """The oldest files that may go, at most so many."""
@@ -54,17 +58,19 @@ class LogCleaner:
         """When each was last written, wall time in ms; a file that is gone counts as very old. Raises OSError."""
         return await self._workers.run(_modified, self._files, [file.path for file in candidates])
 
-    def queues_have_it(self) -> bool:
+    async def queues_have_it(self) -> bool:
         """Whether the entries of the oldest file's records are durable: without the records nothing could make them
         again, and a queue must not forget its numbers.
 
-        A disk that has no room for them is the exception: deleting is what makes room.
+        A disk that has no room for them is the exception, as deleting is what makes room: then the numbers are saved.
         """
-        return self._flusher.durable_offset >= self._log.files[0].end or self._queues.tails.refusal is not None
+        if self._checkpointer.durable_offset >= self._log.files[0].end:
+            return True
+        return self._queues.tails.full and await self._checkpointer.save_numbers()
 
     def hasten_queues(self) -> None:
         """Have entries made durable now."""
-        self._flusher.hasten()
+        self._checkpointer.hasten()
 
     async def delete_first(self) -> int:
         """Delete the oldest file; returns where the log begins now.
@@ -75,11 +81,14 @@ class LogCleaner:
         file = self._log.files[0]
         queues = list(self._queues.by_name.values())
         minima = await self._workers.run(_delete, self._files, file.path, queues, file.end)
-        await self._extras.follow_log(file.end)
+        await self._beside.follow_log(file.end)
         self._log.drop_first()
-        for queue, minimum in minima:
+        for number, (queue, minimum, oldest) in enumerate(minima, 1):
             if not queue.dropped:
-                queue.min_offset = first_from(queue, max(queue.min_offset, minimum), file.end)
+                found = first_from(queue, max(queue.min_offset, minimum), file.end)
+                queue.min_offset, queue.oldest = found, oldest if found == minimum else -1
+            if not number % TURN_QUEUES:
+                await self._clock.sleep(0)
         return self._log.min_offset
 
 
@@ -88,9 +97,8 @@ def _modified(files: Files, paths: Sequence[Path]) -> list[int]:
     return [stat.modified_ms if stat is not None else 0 for stat in stats]
 
 
-def _delete(files: Files, path: Path, queues: Sequence[ConsumeQueue], log_min: int) -> list[tuple[ConsumeQueue, int]]:
-    """Runs in a thread; doing it again does no harm. Returns the queues that begin later now, and where."""
+def _delete(files: Files, path: Path, queues: Sequence[ConsumeQueue], log_min: int) -> list[Minimum]:
+    """Runs in a thread; doing it again does no harm. Returns the queues that may begin later now, and where."""
     files.remove(path)
     files.sync_dir(path.parent)
-    minima = [(span, first_in_log(span, log_min)) for span in spans_of(queues)]
-    return [(span.queue, minimum) for span, minimum in minima if minimum > span.low or minimum >= span.high]
+    return [first_in_log(span, log_min) for span in spans_of(queues) if span.queue.oldest < log_min]

@@ -10,19 +10,17 @@ Source: apache/rocketmq store/.../ConsumeQueue.java (deleteExpiredFile), queue/C
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.model import names
-from gantrymq.world import Files, World
+from gantrymq.world import World
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.file import file_name, file_start
 from gantrymq_storage_mmap.log.snapshot import LogSnapshot
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.dropping import Dropping
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.queue_ends import forget_queue_ends
-from gantrymq_storage_mmap.retention.extras_cleaning import ExtrasCleaner
-from gantrymq_storage_mmap.retention.queue_minima import QueueSpan, first_since, is_expired, spans_of
+from gantrymq_storage_mmap.retention.beside_cleaning import BesideCleaner
+from gantrymq_storage_mmap.retention.queue_minima import QueueSpan, delete_file, first_since, is_expired, spans_of, starts_before
 
 __all__ = ["QueueCleaner"]
 
@@ -37,20 +35,18 @@ class QueueCleaner:
     def __init__(
         self,
         world: World,
-        root: Path,
         log: CommitLog,
         queues: QueueTable,
+        dropping: Dropping,
         reserve_ms: Callable[[str], int],
-        tell: Callable[[str], object],
     ) -> None:
-        """*root*: the store's folder; *reserve_ms*: how long a topic keeps messages, -1 for as long as the log."""
+        """*reserve_ms*: how long a topic keeps messages, -1 for as long as the log."""
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
-        self._root = root
+        self._dropping = dropping
         self._log = log
         self._queues = queues
-        self._extras = ExtrasCleaner(world.files, world.workers, queues)
+        self._beside = BesideCleaner(world.files, world.workers, queues)
         self._reserve_ms = reserve_ms
-        self._tell = tell
         self._trimmed: dict[ConsumeQueue, int] = {}  # files before this position are gone
 
     async def by_reserve_time(self) -> int:
@@ -62,13 +58,13 @@ class QueueCleaner:
         now, found = self._clock.now_ms(), self._queues.by_name.values()
         kept = {topic: self._reserve_ms(topic) for topic in {queue.topic for queue in found}}
         due = [(span, now - kept[span.queue.topic]) for span in spans_of([q for q in found if kept[q.topic] >= 0])]
-        moved = await self._extras.follow_time(now, self._reserve_ms)
+        moved = await self._beside.follow_time(now, self._reserve_ms)
         if not due:
             return moved
         minima = await self._workers.run(_first_kept, due, LogSnapshot(self._log))
         for (span, _), minimum in zip(due, minima, strict=True):
             if minimum > span.queue.min_offset:
-                span.queue.min_offset = minimum
+                span.queue.min_offset, span.queue.oldest = minimum, -1
                 moved += 1
         return moved
 
@@ -88,16 +84,16 @@ class QueueCleaner:
             trimmed[queue] = keep
             if queue.empty or keep <= self._trimmed.get(queue, 0):
                 continue
-            for start in await self._workers.run(_starts_before, self._files, queue.folder, keep):
+            for start in await self._workers.run(starts_before, self._files, queue.folder, keep):
                 if deleted and not await pause("deleteConsumeQueueFilesInterval"):
                     return deleted
                 if queue.dropped:
                     break
-                self._queues.queue_files.forget_file(queue.folder, start)
-                await self._workers.run(_delete, self._files, queue.folder, start)
+                self._queues.queue_files.forget_file(queue, start)
+                await self._workers.run(delete_file, self._files, queue.folder, start)
                 deleted += 1
         self._trimmed = trimmed
-        return await self._extras.trim(pause, deleted)
+        return await self._beside.trim(pause, deleted)
 
     async def remove_expired(self) -> int:
         """Remove queues whose messages have all left the log; system topics keep theirs. Returns how many went.
@@ -111,11 +107,10 @@ class QueueCleaner:
             if queue.min_offset == queue.written_offset == queue.next_offset and not names.is_system_topic(queue.topic)
         ]
         removed = 0
-        work = (self._files, self._root, spans_of(idle), self._log.min_offset)
-        for span in await self._workers.run(_expired, *work):
+        for span in await self._workers.run(_expired, spans_of(idle), self._log.min_offset):
             queue = span.queue
             if not queue.dropped and queue.next_offset == span.high:
-                self._queues.remove(queue, self._workers, self._tell)
+                self._dropping.remove(queue)
                 removed += 1
         return removed
 
@@ -124,18 +119,6 @@ def _first_kept(due: Sequence[tuple[QueueSpan, int]], log: LogSnapshot) -> list[
     return [first_since(span, time_ms, log) for span, time_ms in due]
 
 
-def _expired(files: Files, root: Path, spans: Sequence[QueueSpan], log_min: int) -> list[QueueSpan]:
-    """Runs in a thread. What it returns is off the note of how far queues went: they will begin at 0."""
-    found = [span for span in spans if is_expired(span, log_min)]
-    forget_queue_ends(files, root, [(span.queue.topic, span.queue.queue_id) for span in found])
-    return found
-
-
-def _starts_before(files: Files, folder: Path, position: int) -> list[int]:
-    starts = [file_start(name) for name in files.list(folder)]
-    return [start for start in starts if start is not None and start < position]
-
-
-def _delete(files: Files, folder: Path, start: int) -> None:
-    files.remove(folder / file_name(start))
-    files.sync_dir(folder)
+def _expired(spans: Sequence[QueueSpan], log_min: int) -> list[QueueSpan]:
+    """Runs in a thread."""
+    return [span for span in spans if is_expired(span, log_min)]

@@ -9,14 +9,17 @@ Source: apache/rocketmq store/.../ConsumeQueue.java (correctMinOffset).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from gantrymq.formats.file_names import file_name, file_start
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
+from gantrymq.world import Files
 from gantrymq_storage_mmap.log.snapshot import LogSnapshot
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.time_search import STORE_TIME_AT, STORE_TIME_BYTES, store_time_of
 
-__all__ = ["QueueSpan", "first_in_log", "first_since", "is_expired", "spans_of"]
+__all__ = ["Minimum", "QueueSpan", "delete_file", "first_in_log", "first_since", "is_expired", "spans_of", "starts_before"]
 
 
 class QueueSpan(NamedTuple):
@@ -32,20 +35,35 @@ def spans_of(queues: Sequence[ConsumeQueue]) -> list[QueueSpan]:
     return [QueueSpan(queue, queue.min_offset, queue.written_offset) for queue in queues]
 
 
-def first_in_log(span: QueueSpan, log_min: int) -> int:
-    """Queue offset of the first entry at or behind *log_min*, the span's end when there is none.
+class Minimum(NamedTuple):
+    """Where a queue begins."""
+
+    queue: ConsumeQueue
+    queue_offset: int
+    oldest: int  # log offset of the record there, -1 where it was not looked at
+
+
+def first_in_log(span: QueueSpan, log_min: int) -> Minimum:
+    """The first entry at or behind *log_min*, the span's end when there is none.
 
     The two ends are looked at first: they are the answer for nearly every queue.
     """
+    oldest = -1
 
     def gone(queue_offset: int) -> bool:
+        nonlocal oldest
         log_offset, size = _entry(span.queue, queue_offset)
-        return log_offset < log_min or is_pre_blank(log_offset, size)
+        if log_offset < log_min or is_pre_blank(log_offset, size):
+            return True
+        oldest = log_offset
+        return False
 
     low, high = span.low, span.high
-    if low >= high or not gone(low):
-        return low
-    return high if gone(high - 1) else _first(low + 1, high - 1, gone)
+    if low < high and gone(low):
+        low = high if gone(high - 1) else _first(low + 1, high - 1, gone)
+        if low < high:
+            gone(low)
+    return Minimum(span.queue, low, oldest)
 
 
 def first_from(queue: ConsumeQueue, low: int, log_min: int) -> int:
@@ -93,8 +111,20 @@ def _first(low: int, high: int, gone: Callable[[int], bool]) -> int:
 
 def _entry(queue: ConsumeQueue, queue_offset: int) -> tuple[int, int]:
     """Log offset and size; (-1, 0), which is before everything, where the file is gone."""
-    data = queue.read_detached(queue_offset, 1, b"")
+    data = queue.read_detached(queue_offset * ENTRY_BYTES, ENTRY_BYTES)
     if len(data) < ENTRY_BYTES:
         return -1, 0
     log_offset, size, _ = ENTRY.unpack(data)
     return log_offset, size
+
+
+def starts_before(files: Files, folder: Path, position: int) -> list[int]:
+    """Positions of the files of a row that begin before *position*."""
+    starts = [file_start(name) for name in files.list(folder)]
+    return [start for start in starts if start is not None and start < position]
+
+
+def delete_file(files: Files, folder: Path, start: int) -> None:
+    """Delete the file of a row at byte *start*, for good."""
+    files.remove(folder / file_name(start))
+    files.sync_dir(folder)

@@ -192,7 +192,7 @@ class Retention:
     async def _queues_have_it(self) -> bool:
         """Wait until the oldest file's entries are durable; false when that takes too long, or the store is to stop."""
         for attempt in range(WAITS):
-            if self._log_cleaner.queues_have_it():
+            if await self._log_cleaner.queues_have_it():
                 return True
             if attempt % ASK_EVERY == 0:
                 self._log_cleaner.hasten_queues()

@@ -18,7 +18,6 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (CleanCommitLogServic
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -26,14 +25,13 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.world import DiskUse
+from gantrymq_storage_mmap.full_disk import RESUME
 
-__all__ = ["Plan", "Refusal", "RetentionRules", "Room", "is_full", "is_near", "make_plan", "no_room", "refusal_for"]
+__all__ = ["Plan", "Refusal", "RetentionRules", "Room", "is_near", "make_plan", "refusal_for"]
 
 NEAR_PERCENT = 2  # so far below a limit the disk is looked at every second
 NEAR_FILES = 2
 HOUR_MS = 3_600_000
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_RESUME = "; writes resume by themselves once there is room"
 
 
 @attrs.frozen
@@ -96,32 +94,22 @@ def refusal_for(rules: RetentionRules, room: Room) -> Refusal | None:
                 cause,
                 f"the disk of {folder} is {percent:.1f} percent full, diskSpaceWarningLevelRatio="
                 f"{rules.warning_percent} is the most; free space, keep less with fileReservedTime, or raise the ratio"
-                f"{_RESUME}",
+                f"{RESUME}",
             )
     usable = room.log_disk.usable
     if usable < rules.min_free_bytes:
         return Refusal(
             "free_bytes",
             f"the disk of {room.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
-            f"least; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{_RESUME}",
+            f"least; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
         )
     if 0 < rules.quota_bytes < room.store_bytes:
         return Refusal(
             "store_quota",
             f"the store {room.root} takes {room.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the most; "
-            f"keep less with fileReservedTime, or raise storeQuotaBytes{_RESUME}",
+            f"keep less with fileReservedTime, or raise storeQuotaBytes{RESUME}",
         )
     return None
-
-
-def is_full(error: OSError) -> bool:
-    """Whether *error* says that there is no room, which passes by itself."""
-    return error.errno in _FULL
-
-
-def no_room(folder: Path, what: str, error: OSError) -> str:
-    """The sentence for a disk that took no more."""
-    return f"{what} finds no room on the disk of {folder} ({error.strerror or error}); free space{_RESUME}"
 
 
 def is_near(rules: RetentionRules, room: Room) -> bool:

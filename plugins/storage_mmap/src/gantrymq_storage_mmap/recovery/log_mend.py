@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gantrymq.formats.blank import encode_blank
-from gantrymq.formats.check import Found
 from gantrymq.formats.filler import fillers
 from gantrymq.world import Files
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile, file_name
-from gantrymq_storage_mmap.log.scan import Hole, ScanEnd
+from gantrymq_storage_mmap.recovery.holes import Hole
 from gantrymq_storage_mmap.recovery.set_aside import SetAside, nonzero_end
 
 __all__ = ["LogMend"]
 
 MAX_NOTES = 20  # holes told one by one
+CHUNK_BYTES = 1024 * 1024
 
 
 class LogMend:
@@ -35,17 +35,13 @@ class LogMend:
         self._note = note
         self.cut_bytes = 0  # not zero, and kept
 
-    def cut(self, end: ScanEnd) -> None:
-        """Keep and zero what stands behind the last sound record."""
-        place = end.log_offset
-        if end.problem:
-            kind = "a write that did not finish" if end.found is Found.TORN else "damage"
-            self._note(f"the log ends at {place} because of {kind}: {end.problem}")
-        if end.zeros_behind:
-            return
+    def cut(self, place: int, problem: str, *, torn: bool) -> None:
+        """Keep and zero what stands behind the last sound record, which ends at *place*; *problem*: what stands there."""
+        if problem:
+            kind = "a write that did not finish" if torn else "damage"
+            self._note(f"the log ends at {place} because of {kind}: {problem}")
         for file in self._log.files:
             if file.start <= place < file.end:
-                file.unmap()
                 cut = self._aside.cut(file.file, place - file.start, file.end - file.start, file.start)
                 if cut:
                     self._note(f"{cut} bytes behind the log's end at {place} were kept in {self._aside.kept[-1]}")
@@ -58,7 +54,6 @@ class LogMend:
         used = {file: nonzero_end(file.file, 0, file.end - file.start) for file in behind}
         first = next((file.start for file in behind if used[file]), None)
         for file in reversed(behind):
-            file.unmap()
             if used[file]:
                 self.cut_bytes += used[file]
                 moved = self._aside.move(file.path)
@@ -72,7 +67,6 @@ class LogMend:
         for number, hole in enumerate(holes):
             kept_before = len(self._aside.kept)
             for file in self._log.between(hole.start, hole.end):
-                file.unmap()
                 self._fill_in(file, hole)
             if number < MAX_NOTES:
                 kept = ", ".join(self._aside.kept[kept_before:]) or "nothing but zeros, so nothing was kept"
@@ -94,8 +88,13 @@ class LogMend:
                 file.write(place, data)
         file.file.datasync()
 
-    def sync(self, start: int, end: int) -> None:
-        """Make the log from *start* up to its end durable: it was read, and may be in the page cache only."""
-        for file in self._log.files:
-            if start < file.end and file.start <= end:
-                file.file.datasync()
+    def write_again(self, start: int, end: int) -> None:
+        """Write ``[start, end)`` as it was read, and sync it.
+
+        It may be in the page cache and nowhere else, and count as written: a sync before the last stop may have failed.
+        """
+        for file in self._log.between(start, end):
+            low, high = max(start, file.start), min(end, file.end)
+            for at in range(low, high, CHUNK_BYTES):
+                file.write(at, file.pread(at, min(at + CHUNK_BYTES, high)))
+            file.file.datasync()

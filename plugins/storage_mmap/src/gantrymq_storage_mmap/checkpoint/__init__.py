@@ -1,0 +1,1 @@
+"""The checkpoint: the log offset up to which queues and index are durable, and how it moves."""

@@ -1,0 +1,106 @@
+"""Our part of the checkpoint: the log offset up to which everything is durable, and how far each queue was then.
+
+    <store>/checkpoint.json
+    {"offset": <log offset>, "newest": [<place>, <size>, <store time>], "logMin": <log offset>, "times": [<log>, <queue>],
+     "fileBytes": [<queue>, <batch queue>, <ext>], "index": {...},
+     "queues": {"<topic>": {"<queue id>": [<minimum>, <end>]}}, "batchQueues": {...}, "ext": {"<topic>": {"<id>": <end>}},
+     "crc": <CRC-32 of all before `, "crc"`>}
+
+Every record before *offset* is durable, and so is every queue entry, ext unit and index entry of one. After a crash the
+log is read from there. Queues that are not touched by what is read there end where this file says, and need not be
+searched; so queue offsets are not given out again either when a queue's files are lost.
+
+RocketMQ ignores the file. Where a Java broker had the store since, it has moved the times in ``checkpoint``, and this
+file is not believed: queues are then searched for their ends, and recovery begins where RocketMQ's would.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import attrs
+
+from gantrymq.formats.checkpoint import Checkpoint
+from gantrymq.world import Files
+
+__all__ = ["FILE_NAME", "SavedPoint", "SavedQueues", "read_point", "write_point"]
+
+FILE_NAME = "checkpoint.json"
+_CRC = b', "crc": '
+
+SavedQueues = dict[str, dict[str, Any]]  # by topic and queue id
+
+
+@attrs.frozen
+class SavedPoint:
+    """What the file says."""
+
+    offset: int
+    newest: tuple[int, int, int]  # place, size and store time, ms, of the last record before it; (-1, 0, 0) for none
+    log_min: int  # where the log began
+    log_timestamp: int  # of RocketMQ's checkpoint, which is saved with it, ms
+    queue_timestamp: int
+    file_bytes: tuple[int, int, int]  # of queues, batch queues, ext files
+    index: dict[str, Any]
+    queues: SavedQueues  # [minimum, end], queue offsets
+    batch_queues: SavedQueues  # [first, end], numbers of entries
+    ext: SavedQueues  # position behind the last unit
+
+    def belongs_to(self, checkpoint: Checkpoint) -> bool:
+        """Whether nobody else had the store since: RocketMQ's *checkpoint* is this one's, or the one before."""
+        return (
+            checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
+        )
+
+
+def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> SavedPoint | None:
+    """Read the file below *root*; None where there is none, or none that can be used, which *tell* hears."""
+    path = root / FILE_NAME
+    if files.stat(path) is None:
+        return None
+    try:
+        text, _, crc = files.read(path).rpartition(_CRC)
+        if int(crc.removesuffix(b"}")) != crc32(text):
+            raise ValueError("its check sum does not match")
+        found = json.loads(text + b"}")
+        return SavedPoint(
+            found["offset"],
+            tuple(found["newest"]),
+            found["logMin"],
+            *found["times"],
+            tuple(found["fileBytes"]),
+            found["index"],
+            found["queues"],
+            found["batchQueues"],
+            found["ext"],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        tell(f"{path} cannot be used ({problem}); the ends of the queues are searched for")
+        return None
+
+
+def write_point(files: Files, root: Path, point: SavedPoint) -> None:
+    """Write the file. Runs in a thread; topic by topic, as one large text would hold up the event loop's thread.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    head = {
+        "offset": point.offset,
+        "newest": point.newest,
+        "logMin": point.log_min,
+        "times": (point.log_timestamp, point.queue_timestamp),
+        "fileBytes": point.file_bytes,
+        "index": point.index,
+    }
+    tables = {"queues": point.queues, "batchQueues": point.batch_queues, "ext": point.ext}
+    parts = [json.dumps(head, ensure_ascii=False)[:-1]]
+    for name, topics in tables.items():
+        rows = ",\n".join(f"{json.dumps(topic, ensure_ascii=False)}: {json.dumps(ids)}" for topic, ids in topics.items())
+        parts.append(f', "{name}": {{{rows}}}')
+    text = "".join(parts).encode("utf-8")
+    files.replace(root / FILE_NAME, text + _CRC + b"%d}" % crc32(text))

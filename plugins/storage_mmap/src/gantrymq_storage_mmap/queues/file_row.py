@@ -1,0 +1,158 @@
+"""A row of files of one size, and its newest bytes in memory: what ordinary queues, batch queues and ext units share.
+
+    files   |-- 0 --|-- 1 --|-- 2 ------------|
+    bytes   0 ........ kept_from ... written ... end
+                       |------- tail -------|
+
+New bytes are appended to the tail and visible at once. They are written to the files later, many at a time, and leave
+the tail only when a sync has made them durable: Linux tells of a failed sync once and forgets the pages, so what was
+not durable then is written again (`rewrite`), from here.
+
+Files are sparse. The file at byte p holds the bytes from p on, and its name is p in 20 digits.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.formats.file_names import file_name
+from gantrymq_storage_mmap.queues.files import QueueFiles
+
+__all__ = ["FileRow"]
+
+
+class FileRow:
+    """Bytes by position. All methods belong to the event loop, but for `read_detached`."""
+
+    __slots__ = ("dropped", "end", "files", "queue_id", "tail", "topic", "unwritten")
+
+    def __init__(self, files: QueueFiles, topic: str, queue_id: int) -> None:
+        """An empty row; its folder need not exist."""
+        self.files = files
+        self.topic = topic
+        self.queue_id = queue_id
+        self.end = 0  # position behind the newest byte
+        self.tail = bytearray()  # the newest bytes: those that are not known to be durable
+        self.unwritten = 0  # how many of them, at the end, are in no file
+        self.dropped = False
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.files.folder / self.topic / str(self.queue_id)
+
+    @property
+    def kept_from(self) -> int:
+        """Position of the first byte of the tail."""
+        return self.end - len(self.tail)
+
+    @property
+    def written(self) -> int:
+        """Position behind the last byte that is in a file."""
+        return self.end - self.unwritten
+
+    # --- write ------------------------------------------------------------------------------------------------------
+
+    def append(self, data: bytes) -> None:
+        """Add *data* in memory."""
+        self.tail += data
+        self.unwritten += len(data)  # before the end: threads look at `written`, and may get it too low
+        self.end += len(data)
+
+    def write_tail(self) -> None:
+        """Write what is in no file yet. Budget: 3 us, and 30 where the file has to be opened.
+
+        Raises:
+            OSError: no room, or the file system is broken; the bytes stay, and writing them again does no harm.
+        """
+        if self.unwritten:
+            self.write(self.written, bytes(memoryview(self.tail)[-self.unwritten :]))
+            self.unwritten = 0
+
+    def rewrite(self) -> None:
+        """A sync failed: nothing of the tail is believed to be in a file."""
+        self.unwritten = len(self.tail)
+
+    def synced(self, position: int) -> None:
+        """Everything before *position* is durable, and need not be kept."""
+        gone = min(position, self.written) - self.kept_from
+        if gone > 0:
+            del self.tail[:gone]
+
+    def cut(self, position: int) -> None:
+        """Let the row end at *position*, which is not behind its end. Files stay as they are, to be written over."""
+        self.end = position
+        self.tail = bytearray()
+        self.unwritten = 0
+
+    def write(self, position: int, data: bytes) -> None:
+        """Write *data* into the files from *position* on.
+
+        Raises:
+            OSError: as `write_tail`; some of the bytes may be there.
+        """
+        file_bytes = self.files.file_bytes
+        start = position - position % file_bytes
+        if position + len(data) <= start + file_bytes:
+            self.files.write(self, start, data, position - start)
+            return
+        rest = memoryview(data)
+        while rest:
+            start = position - position % file_bytes
+            piece = rest[: start + file_bytes - position]
+            self.files.write(self, start, piece, position - start)
+            position += len(piece)
+            rest = rest[len(piece) :]
+
+    # --- read -------------------------------------------------------------------------------------------------------
+
+    def split(self, position: int, length: int) -> tuple[int, bytes]:
+        """How many of the bytes ``[position, position + length)`` come from files, and the bytes of the rest.
+
+        Budget: 0.2 us.
+        """
+        tail = self.tail
+        if not tail:
+            return length, b""
+        start = position - self.end + len(tail)  # of the first wanted byte, in the tail
+        if start >= 0:
+            return 0, bytes(tail[start : start + length])
+        return (length, b"") if length <= -start else (-start, bytes(tail[: length + start]))
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to *length* bytes from *position* on, of one file and the tail; empty where there is no file.
+
+        Bounds are the caller's business: bytes behind the end are zeros or missing.
+        """
+        length, tail = self.split(position, length)
+        return self._joined(self.read_files(position, length), length, tail) if length else tail
+
+    def read_files(self, position: int, length: int) -> bytes:
+        """As `read`, whatever the tail holds. Budget: 2 us for bytes in the page cache."""
+        at = position % self.files.file_bytes
+        file = self.files.existing(self, position - at)
+        return b"" if file is None else file.pread(min(length, self.files.file_bytes - at), at)
+
+    def read_cached(self, position: int, length: int) -> bytes | None:
+        """As `read`, if the bytes are in memory; None where the disk would have to be waited for."""
+        length, tail = self.split(position, length)
+        if not length:
+            return tail
+        at = position % self.files.file_bytes
+        file = self.files.existing(self, position - at)
+        data = b"" if file is None else file.pread_cached(min(length, self.files.file_bytes - at), at)
+        return None if data is None else self._joined(data, length, tail)
+
+    def read_detached(self, position: int, length: int, tail: bytes = b"") -> bytes:
+        """As `read`, for a thread of its own; *length* and *tail* are from `split`. Looks into the file once."""
+        if not length:
+            return tail
+        at = position % self.files.file_bytes
+        wanted = min(length, self.files.file_bytes - at)
+        data = self.files.files.peek(self.folder / file_name(position - at), wanted, at)
+        return self._joined(data or b"", length, tail)
+
+    @staticmethod
+    def _joined(data: bytes, length: int, tail: bytes) -> bytes:
+        """Bytes of a file, and the tail where they reach up to it."""
+        return data + tail if tail and len(data) == length else data

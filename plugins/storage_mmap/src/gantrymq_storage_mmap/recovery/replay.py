@@ -1,0 +1,158 @@
+"""Cut and replay: queues are cut at the place from which the log is read, and the records from there on listed again.
+
+Everything before that place is durable, entries too; so a queue that no record touches is right. One that is touched is
+cut at its first entry at or behind the place, and its entries wait in its tail, as if they were published just now:
+readers find them there, and the next checkpoint has them written and durable. What stood in the files is written over,
+whether it was right or not: a page may be in the cache and nowhere else.
+
+What the log alone cannot tell is told by entries that were there: which queue offsets messages had that are lost (see
+`listing`).
+
+Source: apache/rocketmq store/.../queue/ConsumeQueueStore.java, ConsumeQueue.java (multiDispatchLmqQueue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
+from gantrymq.formats.record import MIN_RECORD_BYTES
+from gantrymq.interfaces import DispatchEntry
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID
+from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
+from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.queues.tails import MOST_KEPT_BYTES
+from gantrymq_storage_mmap.recovery.batch_listing import BatchListing
+from gantrymq_storage_mmap.recovery.holes import Holes
+from gantrymq_storage_mmap.recovery.listing import Listing
+
+__all__ = ["BatchTopic", "Replay"]
+
+_pack = ENTRY.pack
+_UNUSUAL = TRANSACTION_PREPARED | INNER_BATCH
+
+
+class BatchTopic(Exception):
+    """A record shows that a topic has batch queues, which nothing said before. Recovery handles it."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.topic = topic
+
+
+class Replay:
+    """One walk over the log's records, listed in their queues."""
+
+    def __init__(
+        self,
+        queues: QueueTable,
+        dropped: DroppedTopics,
+        holes: Holes,
+        start: int,
+        *,
+        partial: bool,
+        light: bool,
+        make_durable: Callable[[], object],
+    ) -> None:
+        """Records before *start* are not shown.
+
+        Args:
+            queues: as they were loaded.
+            dropped: records of deleted topics.
+            holes: damaged places, in log order; grows while records are shown.
+            start: log offset at which queues are cut.
+            partial: the log has records before it.
+            light: whether light queues are listed.
+            make_durable: writes and syncs what waits in the tails, when that has become much.
+        """
+        self.misplaced: list[str] = []  # a sentence for each record that got no entry
+        self.skipped_topics: set[str] = set()  # with records that no queue can list
+        self.listings: dict[tuple[str, int], Listing | BatchListing] = {}
+        self.listed = 0  # entries
+        self._queues = queues
+        self._dropped = dropped
+        self._holes = holes
+        self._start = start
+        self._partial = partial
+        self._light = light
+        self._make_durable = make_durable
+
+    def see(self, entries: Sequence[DispatchEntry]) -> None:
+        """Take the next records of the log. Budget: 0.6 us a record.
+
+        Raises:
+            EntriesMissing: a queue lacks entries from before the start.
+            BatchTopic: see there.
+        """
+        listings, tails = self.listings, self._queues.tails
+        grown = 0
+        for entry in entries:
+            topic, queue_id, queue_offset, log_offset, size, tags_code, _, sys_flag, _, properties = entry
+            listing = listings.get((topic, queue_id))
+            if listing is not None and listing.plain and not sys_flag & _UNUSUAL:
+                queue = listing.queue
+                if queue.end == queue_offset * ENTRY_BYTES and b"INNER_" not in properties:
+                    if not queue.unwritten:
+                        tails.begin(queue)
+                    queue.tail += _pack(log_offset, size, tags_code)
+                    queue.end += ENTRY_BYTES
+                    queue.unwritten += ENTRY_BYTES
+                    grown += ENTRY_BYTES
+                    continue
+            self._see_unusual(entry)
+        self.listed += grown // ENTRY_BYTES
+        tails.grown(grown)
+        if tails.kept_bytes > MOST_KEPT_BYTES:
+            self._make_durable()
+
+    def _see_unusual(self, entry: DispatchEntry) -> None:
+        """The first record of a queue, one that does not follow the one before, or one of another kind."""
+        topic, log_offset = entry.topic, entry.log_offset
+        if entry.sys_flag & TRANSACTION_PREPARED or self._dropped.holds(topic, log_offset):
+            return
+        if entry.sys_flag & INNER_BATCH and topic not in self._queues.batch_topics:
+            raise BatchTopic(topic)
+        listing = self._listing(topic, entry.queue_id)
+        if listing is None:
+            return
+        self._list(listing, entry)
+        if self._light and isinstance(listing, Listing):
+            # The log has room for few entries before it: an offset that no log could have brought about is a client's
+            # invention from a time when light queues were off, and counts for nothing.
+            most = log_offset // MIN_RECORD_BYTES
+            for name, queue_offset in entry.light_places:
+                if queue_offset <= most and not self._dropped.holds(name, log_offset):
+                    light = self._listing(name, LIGHT_QUEUE_ID)
+                    if light is not None:
+                        self._list(light, entry._replace(topic=name, queue_id=LIGHT_QUEUE_ID, queue_offset=queue_offset))
+
+    def _list(self, listing: Listing | BatchListing, entry: DispatchEntry) -> None:
+        problem = listing.see(entry)
+        if problem is None:
+            self.listed += 1
+        else:
+            self.misplaced.append(
+                f"the record at {entry.log_offset} (topic {entry.topic}, queue {entry.queue_id}) is in no queue: "
+                f"{problem}"
+            )
+
+    def _listing(self, topic: str, queue_id: int) -> Listing | BatchListing | None:
+        """That of a queue, which is cut when it is met first; None where there cannot be such a queue."""
+        found = self.listings.get((topic, queue_id))
+        if found is None:
+            tails = self._queues.tails
+            if topic in self._queues.batch_topics:
+                batch = self._queues.make_batch(topic, queue_id)
+                if isinstance(batch, str):
+                    self.skipped_topics.add(topic)
+                    return None
+                found = BatchListing(batch, tails, self._holes, self._start, partial=self._partial)
+            else:
+                queue = self._queues.make(topic, queue_id)
+                if isinstance(queue, str):
+                    self.skipped_topics.add(topic)
+                    return None
+                found = Listing(queue, tails, self._holes, self._start, partial=self._partial)
+            self.listings[topic, queue_id] = found
+        return found
