@@ -9,6 +9,7 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import decode_checkpoint
 from gantrymq.formats.index import read_header
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed, message
+from gantrymq_storage_mmap.index import following
 from gantrymq_storage_mmap.index import writer as index_writer
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
 
@@ -91,7 +92,7 @@ def test_a_stop_indexes_what_waits_for_slots(rig):
 
 
 def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
-    monkeypatch.setattr(index_writer, "MOST_WAITING", 10)
+    monkeypatch.setattr(following, "MOST_WAITING", 10)
 
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, f"all k{n}", f"U{n}") for n in range(50)])
@@ -102,7 +103,7 @@ def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
 
 
 def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
-    monkeypatch.setattr(index_writer, "MOST_WAITING", 10)
+    monkeypatch.setattr(following, "MOST_WAITING", 10)
     monkeypatch.setattr(index_writer, "CATCH_UP_S", 0)
 
     async def case(bench):
@@ -117,7 +118,7 @@ def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 3, 256])
 def test_one_publication_may_be_larger_than_a_step(rig, monkeypatch, step):
-    monkeypatch.setattr(index_writer, "STEP_MESSAGES", step)
+    monkeypatch.setattr(following, "STEP_MESSAGES", step)
 
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, "all", f"U{n}") for n in range(50)])
@@ -180,7 +181,7 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
 
 @pytest.mark.parametrize("chunk", [8, 100, 8192])
 def test_the_log_is_read_in_pieces_that_may_be_smaller_than_a_record(rig, monkeypatch, chunk):
-    monkeypatch.setattr(index_writer, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(following, "CHUNK_BYTES", chunk)
 
     async def case(bench):
         await send(bench, 10)
@@ -228,7 +229,7 @@ def test_what_a_stop_leaves_unread_is_read_by_the_next_start(rig):
 
 
 def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
-    monkeypatch.setattr(index_writer, "MOST_WAITING", 5)
+    monkeypatch.setattr(following, "MOST_WAITING", 5)
 
     async def case(bench):
         await send(bench, 20)
@@ -244,7 +245,7 @@ def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
 
 @pytest.mark.parametrize("method", ["pwrite", "create", "truncate", "make_dirs"])
 def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, method):
-    monkeypatch.setattr(index_writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(following, "RETRY_S", 0.0)
 
     async def case(bench):
         await send(bench, 4)
@@ -266,7 +267,7 @@ def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, metho
 
 
 def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(rig, monkeypatch):
-    monkeypatch.setattr(index_writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(following, "RETRY_S", 0.0)
 
     async def case(bench):
         rig.faults.only, rig.faults.failing = "index", {}
