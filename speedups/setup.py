@@ -7,7 +7,8 @@ setup(
         Extension(
             "gantrymq_speedups._compiled",
             sources=[
-                f"c/{name}.c" for name in ("module", "frames", "sends", "messages", "records", "index", "answers")
+                f"c/{name}.c"
+                for name in ("module", "frames", "sends", "messages", "records", "index", "answers", "entries", "crc")
             ],
             depends=["c/common.h"],
             include_dirs=["c"],

@@ -127,11 +127,19 @@ int_between(PyObject *object, long long low, long long high, long long *value)
 #define INT64_LOW (-9223372036854775807LL - 1)
 #define INT64_HIGH 9223372036854775807LL
 
+/* --- check sums ------------------------------------------------------------------------------------------------------- */
+
+void make_crc_tables(void);
+
+/* zlib.crc32; the tables are there. */
+uint32_t crc32_of(const unsigned char *at, Py_ssize_t size);
+
 extern PyType_Spec frame_cutter_spec;
 extern PyType_Spec send_matcher_spec;
 extern PyType_Spec message_maker_spec;
 extern PyType_Spec record_encoder_spec;
 extern PyType_Spec answer_writer_spec;
+extern PyType_Spec entry_reader_spec;
 extern PyMethodDef index_methods[];
 
 #endif

@@ -69,14 +69,16 @@ static int
 execute(PyObject *module)
 {
     PyType_Spec *specs[] = {
-        &frame_cutter_spec, &send_matcher_spec, &message_maker_spec, &record_encoder_spec, &answer_writer_spec,
+        &frame_cutter_spec,   &send_matcher_spec,  &message_maker_spec,
+        &record_encoder_spec, &answer_writer_spec, &entry_reader_spec,
     };
+    make_crc_tables();
     for (size_t index = 0; index < sizeof specs / sizeof *specs; index++) {
         if (add_type(module, specs[index]) < 0) {
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 1) < 0) { /* of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 2) < 0) { /* of gantrymq.speedups */
         return -1;
     }
     return PyModule_AddFunctions(module, index_methods);

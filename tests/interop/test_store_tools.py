@@ -11,9 +11,9 @@ from harness.java_servers import SMALL_STORE
 from harness.process import Event
 
 from gantrymq.cli import main
+from gantrymq.formats.log_walk import LogDamage, scan
 from gantrymq.offline.layout import find_layout
 from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.scan import LogDamage, scan
 from gantrymq.world.real import RealFiles
 
 pytestmark = pytest.mark.interop

@@ -15,8 +15,10 @@ from gantrymq import speedups
 from gantrymq.broker import send_alike
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.formats import index_hash, index_table
+from gantrymq.formats import index_hash, index_table, plain_entries
 from gantrymq.formats.index import IndexHeader, IndexLayout
+from gantrymq.formats.record import encode_record
+from gantrymq.formats.record_crc import crc_tail
 from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.sys_flag import (
@@ -330,6 +332,104 @@ def test_index_entries_are_made_alike(seed, monkeypatch):
         assert compiled.slot_bytes(0, 7) == python.slot_bytes(0, 7)
 
 
+# --- the log's records ------------------------------------------------------------------------------------------------
+
+
+def log_piece(rng, log_offset):
+    """Records back to back, now and then one that is not plain, or damaged."""
+    data = bytearray()
+    for n in range(rng.randrange(1, 30)):
+        odd = rng.random() < 0.05
+        text = rng.choice((b"", b"TAGS\x01A\x02", b"KEYS\x01k\x02TAGS\x01" + b"B" * rng.randrange(1, 300)))
+        if odd:
+            text = rng.choice(
+                [
+                    *(b"TAGS\x01A\x02TAGS\x01\x02", b"TAGS\x01\xd1\x8f\x02", b"a\x01\0\x02", b"\x02TAGS\x01", b"TAGS"),
+                    *(
+                        crc_tail(b""),
+                        b"x" * 300 + crc_tail(b"x"),
+                        b"__CRC32#\x01" + b"x" * 11,
+                        b"a\x01b\x02TAGS\x01C\x01\x01",
+                    ),
+                ]
+            )
+        data += encode_record(
+            topic=rng.choice(
+                ("T", "TopicTest", "T" * 127, *(("", "a\0", "тема", "t" * 128, "SCHEDULE_TOPIC_XXXX") * odd))
+            ),
+            queue_id=rng.randrange(-2, 9),
+            body=rng.randbytes(rng.choice((0, 1, 15, 64, 100, rng.randrange(2000), 20_000))),
+            properties=text,
+            queue_offset=rng.randrange(-1, 1 << 62),
+            log_offset=log_offset + len(data) + (odd and rng.random() < 0.2),
+            store_timestamp=rng.randrange(-5, 1 << 62),
+            store_host=bytes(20 if odd and rng.random() < 0.2 else 8),
+            sys_flag=rng.randrange(-(1 << 31), 1 << 31) & ~0x30 if n % 3 else 0,
+            prepared_offset=rng.choice((0, -1, 1 << 60)),
+        )
+    for _ in range(rng.choice((0, 0, 0, 1, 3))):
+        at = rng.randrange(len(data))
+        data[at] = rng.choice((0, data[at] ^ 1 << rng.randrange(8), rng.randrange(256)))
+    return bytes(data)
+
+
+def entries_of(read, *given):
+    """What *read* makes of the records, and the topics it came by."""
+    topics = {b"TopicTest": "TopicTest"}
+    return read(*given, topics), topics
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_entries_of_the_log_are_read_alike(seed):
+    rng = random.Random(seed)
+    read = 0
+    for _ in range(60):
+        front = rng.randbytes(rng.choice((0, 0, 7)))
+        log_offset = rng.choice((0, 5, 1 << 40))
+        data = front + log_piece(rng, log_offset)
+        data = data[: rng.choice((len(data), len(data), rng.randrange(len(data) + 1)))]
+        end = rng.choice((1 << 62, log_offset + rng.randrange(len(data) + 2)))
+        given = (data, len(front), log_offset, end, rng.choice((1000, 1000, 0, 3)), rng.random() < 0.8)
+        found, expected = (
+            entries_of(each, *given) for each in (plain_entries.plain_entries, plain_entries._plain_entries)
+        )
+        assert found == expected
+        assert [type(each) for each in found[0]] == [DispatchEntry] * len(found[0])
+        read += len(found[0])
+    assert read > 100
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_damaged_records_are_left_alone_alike(seed):
+    """Every length and number of a record is spoilt in turn, with what stands behind it cut off."""
+    rng = random.Random(seed)
+    for _ in range(400):
+        piece = bytearray(
+            encode_record(topic="T" * rng.randrange(1, 9), queue_id=0, body=b"x" * 70, properties=b"TAGS\x01A")
+        )
+        at = rng.choice((0, 2, 3, 4, 28, 36, 84, 86, 87, 158, len(piece) - 8, rng.randrange(len(piece))))
+        piece[at : at + 1] = rng.choice((b"\xff", b"\x7f", b"\x80", b"\0", bytes((rng.randrange(256),))))
+        data = bytes(piece)[: rng.choice((len(piece), rng.randrange(len(piece))))]
+        for check_crc in (True, False):
+            given = (data, 0, 0, 1 << 40, 10, check_crc)
+            assert entries_of(plain_entries.plain_entries, *given) == entries_of(plain_entries._plain_entries, *given)
+        noise = rng.randbytes(rng.randrange(400))
+        assert entries_of(plain_entries.plain_entries, noise, 0, 0, 1 << 40, 10, True)[0] == []
+
+
+def test_a_reader_of_entries_refuses_what_it_cannot_use():
+    reader = speedups.compiled.EntryReader
+    texts = (b"S", b"TAGS\x01", b"C")
+    for given in ((dict, texts, 1, 2), (DispatchEntry, texts[:2], 1, 2), (DispatchEntry, ("S", b"T", b"C"), 1, 2)):
+        with pytest.raises(TypeError):
+            reader(*given)
+    made = reader(DispatchEntry, texts, 1, 2)
+    with pytest.raises(ValueError, match="position"):
+        made(b"", -1, 0, 1, 1, True, {})
+    with pytest.raises(TypeError):
+        made("text", 0, 0, 1, 1, True, {})
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -361,8 +461,11 @@ def test_nothing_is_kept():
     answers = SendOk(STORE_HOST, "R", True)
     entries = [entry(rng) for _ in range(5)]
     queue = ConsumeQueue(None, None, "T", 0)
+    pieces = [log_piece(rng, 0) for _ in range(5)]
 
     def work():
+        for piece in pieces:
+            plain_entries.plain_entries(piece, 0, 0, 1 << 40, 100, True, {})
         commands = all_of(shapes, frames_module.cut_frames(read, 1 << 20)[0])
         sends = [each for each in commands if type(each) is ShapedSend]
         messages = []

@@ -6,10 +6,10 @@ from small_store import LOG_FILE_BYTES, SmallStore
 from gantrymq.errors import StoreError
 from gantrymq.formats.file_names import file_name
 from gantrymq.formats.filler import is_filler
+from gantrymq.formats.log_walk import scan
 from gantrymq.offline.layout import find_layout
 from gantrymq.offline.log_reader import LogReader
 from gantrymq.offline.repair import repair_store
-from gantrymq.offline.scan import scan
 
 
 def repaired(small, tmp_path):

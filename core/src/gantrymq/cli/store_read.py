@@ -12,8 +12,8 @@ import click
 
 from gantrymq.cli.output import output_option, print_json, print_table, say, warn
 from gantrymq.cli.store_common import folder_argument, log_option, progress_bar, time_ms, warn_if_in_use
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.record import RecordView
-from gantrymq.offline.scan import LogDamage
 
 
 @click.command()

@@ -13,21 +13,21 @@ from __future__ import annotations
 
 from zlib import crc32
 
-__all__ = ["CRC_TAIL_BYTES", "crc_tail", "record_crc_matches"]
+__all__ = ["CRC_TAIL_BYTES", "CRC_TAIL_START", "crc_tail", "record_crc_matches"]
 
 CRC_TAIL_BYTES = 20
-_START = b"__CRC32#\x01"
+CRC_TAIL_START = b"__CRC32#\x01"
 
 
 def crc_tail(record_without_tail: bytes | bytearray | memoryview) -> bytes:
     """The 20 bytes that close a record with a check sum; lengths in the record already count them."""
     digits = str(crc32(record_without_tail) & 0x7FFFFFFF)[::-1].ljust(10, "0")
-    return _START + digits.encode("ascii") + b"\x02"
+    return CRC_TAIL_START + digits.encode("ascii") + b"\x02"
 
 
 def record_crc_matches(raw: bytes | bytearray | memoryview) -> bool | None:
     """Whether the check sum of record *raw* is right; None when it carries none."""
     tail = bytes(raw[-CRC_TAIL_BYTES:])
-    if not tail.startswith(_START) or not tail.endswith(b"\x02"):
+    if not tail.startswith(CRC_TAIL_START) or not tail.endswith(b"\x02"):
         return None
     return tail == crc_tail(raw[:-CRC_TAIL_BYTES])

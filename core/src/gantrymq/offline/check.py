@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreLayoutError
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.offline.batch_check import BatchCheck
 from gantrymq.offline.config_check import check_checkpoint, check_configs, read_checkpoint
@@ -27,7 +28,6 @@ from gantrymq.offline.log_reader import LogReader
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.queue_check import QueueCheck
 from gantrymq.offline.rebuild import RangePart, in_order, rebuild_range
-from gantrymq.offline.scan import LogDamage
 from gantrymq.offline.store_rules import known_topics, rules_of
 from gantrymq.offline.targets import Rules
 from gantrymq.world.files import Files

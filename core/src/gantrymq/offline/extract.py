@@ -14,13 +14,13 @@ import attrs
 from gantrymq.errors import FormatError, InvalidParameter, QueryNotFound
 from gantrymq.formats.check import check_place
 from gantrymq.formats.filler import is_filler
+from gantrymq.formats.log_walk import LogDamage, LogWalk
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.model.hosts import host_text
 from gantrymq.model.ids import offset_id, parse_offset_id
 from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq.offline.findings import Progress, no_progress
 from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.scan import LogDamage, LogWalk
 
 __all__ = ["Wanted", "described", "extract", "record_at"]
 
@@ -105,8 +105,8 @@ def record_at(reader: LogReader, log_offset: int) -> RecordView:
     if file is None:
         raise QueryNotFound(f"the log holds {reader.log.start} to {reader.log.end}; log offset {log_offset} is outside")
     left = file.start + reader.log.file_bytes - log_offset
-    size = int.from_bytes(reader.read(file, log_offset, min(4, left)), "big", signed=True)
-    data = memoryview(reader.read(file, log_offset, max(min(size, left), min(8, left))))
+    size = int.from_bytes(reader.read(log_offset, min(4, left)), "big", signed=True)
+    data = memoryview(reader.read(log_offset, max(min(size, left), min(8, left))))
     found = check_place(data, 0, log_offset)
     if found.record is not None:
         return found.record

@@ -1,6 +1,7 @@
 """Reading the log's files by place, without mappings: a disk that fails gives an error, not the end of the process.
 
-What cannot be read counts as zeros, page by page, and is remembered; so is what a file that is too short lacks.
+It is the `LogSource` of the store tools. What cannot be read counts as zeros, page by page, and is remembered; so is
+what a file that is too short lacks.
 """
 
 from __future__ import annotations
@@ -34,13 +35,35 @@ class LogReader:
             return None
         return self.log.files[index]
 
-    def next_file(self, log_offset: int) -> StoreFile | None:
-        """The first file that starts at or behind *log_offset*."""
-        index = bisect_right(self._starts, log_offset - 1)
-        return self.log.files[index] if index < len(self._starts) else None
+    @property
+    def start(self) -> int:
+        """Log offset at which the first file begins, 0 without files."""
+        return self.log.start
 
-    def read(self, file: StoreFile, log_offset: int, length: int) -> bytes:
-        """Exactly *length* bytes from *log_offset*, which lie within *file* as it should be."""
+    @property
+    def end(self) -> int:
+        """Log offset at which the last file ends, 0 without files."""
+        return self.log.end
+
+    @property
+    def file_bytes(self) -> int:
+        """What each file should have."""
+        return self.log.file_bytes
+
+    def file_start(self, log_offset: int) -> int | None:
+        """Where the file begins that holds *log_offset*, None where there is none."""
+        file = self.file_at(log_offset)
+        return None if file is None else file.start
+
+    def next_start(self, log_offset: int) -> int | None:
+        """Where the first file begins that starts at or behind *log_offset*."""
+        index = bisect_right(self._starts, log_offset - 1)
+        return self._starts[index] if index < len(self._starts) else None
+
+    def read(self, log_offset: int, length: int) -> bytes:
+        """Exactly *length* bytes from *log_offset*, which lie within one file as it should be."""
+        file = self.file_at(log_offset)
+        assert file is not None
         opened, position = self._opened(file), log_offset - file.start
         try:
             data = opened.pread(length, position)

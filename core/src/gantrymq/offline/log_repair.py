@@ -21,9 +21,9 @@ from pathlib import Path
 from gantrymq.formats.blank import BLANK_BYTES, encode_blank
 from gantrymq.formats.file_names import file_name
 from gantrymq.formats.filler import MIN_FILLER_BYTES, fillers
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.offline.layout import Layout
 from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.scan import LogDamage
 from gantrymq.offline.target_files import TargetFiles, copy_file
 from gantrymq.world.files import Files
 
@@ -109,7 +109,7 @@ def _sound_behind(reader: LogReader, place: int, file_end: int) -> bool:
         return False
     file = reader.file_at(place)
     assert file is not None
-    return any(reader.read(file, place, BLANK_BYTES))
+    return any(reader.read(place, BLANK_BYTES))
 
 
 def _fill(copies: TargetFiles, target: Path, start: int, end: int) -> None:
@@ -126,7 +126,7 @@ def _keep(files: Files, reader: LogReader, start: int, end: int, aside: Path) ->
             if file is None:
                 return copy is not None
             length = min(CHUNK_BYTES, end - at, file.start + reader.log.file_bytes - at)
-            data = reader.read(file, at, length)
+            data = reader.read(at, length)
             if copy is None and any(data):
                 files.make_dirs(aside)
                 copy = files.open(aside / file_name(start), create=True)

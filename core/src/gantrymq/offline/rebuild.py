@@ -5,7 +5,7 @@
 
 `rebuild_range` reads nothing but the log and depends on nothing but its arguments; its result is made of plain values
 and can be pickled, so ranges may be worked on by other processes or machines. Ranges that begin where log files begin
-need no search; others begin at the first sound record behind their start (`scan.align`), and the range before ends
+need no search; others begin at the first sound record behind their start (`log_walk.align`), and the range before ends
 there.
 
 What an index entry needs is kept as three columns: hash, log offset and store time of each key, in the order of the
@@ -23,6 +23,7 @@ from gantrymq.errors import FormatError
 from gantrymq.formats.batch_entry import read_batch_entry
 from gantrymq.formats.filler import is_filler
 from gantrymq.formats.index_hash import index_hashes, index_keys
+from gantrymq.formats.log_walk import LogDamage, LogWalk, align
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import RecordView
 from gantrymq.model.properties import TAGS
@@ -30,7 +31,6 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from gantrymq.offline.columns import Columns, available
 from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.scan import LogDamage, LogWalk, align
 from gantrymq.offline.targets import Rules, targets
 
 __all__ = [

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from gantrymq.formats.index import IndexLayout
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.offline.check import log_findings, ranges
 from gantrymq.offline.findings import Finding, Progress, no_progress
@@ -18,7 +19,6 @@ from gantrymq.offline.layout import Layout, find_layout
 from gantrymq.offline.log_reader import LogReader
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.queue_write import QueueWriter
-from gantrymq.offline.scan import LogDamage
 from gantrymq.offline.store_rules import has_tag_keys, rules_of
 from gantrymq.offline.target_files import new_folder, same_bytes
 from gantrymq.world.files import Files

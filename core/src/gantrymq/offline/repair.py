@@ -21,6 +21,7 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import encode_checkpoint
 from gantrymq.formats.config import TOPICS, TopicsFile, backup_of, pretty
 from gantrymq.formats.file_names import file_name
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -34,7 +35,6 @@ from gantrymq.offline.log_repair import copy_log, mend_log
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.queue_write import QueueWriter
 from gantrymq.offline.rebuild_store import present_index_layout
-from gantrymq.offline.scan import LogDamage
 from gantrymq.offline.store_rules import has_tag_keys, rules_of
 from gantrymq.offline.target_files import copy_file, new_folder
 from gantrymq.world.files import Files

@@ -76,9 +76,9 @@ def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, o
             if at is None:
                 continue
             left = at.start + reader.log.file_bytes - log_offset
-            size = int.from_bytes(reader.read(at, log_offset, min(4, left)), "big")
+            size = int.from_bytes(reader.read(log_offset, min(4, left)), "big")
             try:
-                record = read_record(reader.read(at, log_offset, min(size, left)))
+                record = read_record(reader.read(log_offset, min(size, left)))
             except FormatError:
                 continue
             tag = record.properties.get(TAGS)

@@ -9,13 +9,13 @@ import attrs
 
 from gantrymq.formats.filler import is_filler
 from gantrymq.formats.index import HEADER_BYTES, read_header
+from gantrymq.formats.log_walk import LogDamage, LogWalk
 from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
 from gantrymq.offline.findings import Progress, no_progress
 from gantrymq.offline.layout import Layout
 from gantrymq.offline.log_reader import LogReader
 from gantrymq.offline.open_files import OpenFiles
-from gantrymq.offline.scan import LogDamage, LogWalk
 from gantrymq.world.files import Files
 
 __all__ = ["QueueStat", "StoreStat", "stat_store"]

@@ -3,10 +3,10 @@
 import pytest
 from small_store import LOG_FILE_BYTES
 
+from gantrymq.formats.log_walk import LogDamage, align, scan
 from gantrymq.formats.record import encode_record
 from gantrymq.offline.layout import find_layout
 from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.scan import LogDamage, align, scan
 
 
 def walked(small, start=None, end=None):

@@ -1,0 +1,91 @@
+"""Where the log's bytes come from: whoever walks over it is handed a source, and does no reading of its own.
+
+Log offsets count from the start of the whole log. It is kept in files of one size, and files may be missing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Protocol
+
+from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
+from gantrymq.formats.check import CheckResult, Found, check_place
+from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from gantrymq.formats.record_crc import record_crc_matches
+
+__all__ = ["LogSource", "Window", "check_at", "look_at"]
+
+Window = Callable[[int, int], memoryview]  # (log offset, length): bytes from there on, at least so many
+_HEAD = struct.Struct(">iI")
+
+
+class LogSource(Protocol):
+    """The files of one log."""
+
+    @property
+    def start(self) -> int:
+        """Log offset at which the first file begins."""
+
+    @property
+    def end(self) -> int:
+        """Log offset at which the last file ends."""
+
+    @property
+    def file_bytes(self) -> int:
+        """What each file has."""
+
+    def file_start(self, log_offset: int) -> int | None:
+        """Where the file begins that holds *log_offset*; None where there is none."""
+
+    def next_start(self, log_offset: int) -> int | None:
+        """Where the first file begins that starts at or behind *log_offset*."""
+
+    def read(self, log_offset: int, length: int) -> bytes:
+        """Exactly *length* bytes of one file. Raises OSError, or gives zeros for what cannot be read."""
+
+
+def look_at(source: LogSource, log_offset: int, *, check_crc: bool = True) -> CheckResult:
+    """Say what stands at *log_offset*, as `check_place` does; END where there is no file. Reads no more than that."""
+    start = source.file_start(log_offset)
+    if start is None:
+        return CheckResult(Found.END, 0, None, "")
+
+    def window(place: int, length: int) -> memoryview:
+        return memoryview(source.read(place, length))
+
+    return check_at(window, log_offset, start + source.file_bytes, check_crc=check_crc)
+
+
+def check_at(window: Window, log_offset: int, file_end: int, *, check_crc: bool) -> CheckResult:
+    """As `check_place`, without the whole file in memory; a check sum of the record's own is looked at as well.
+
+    Args:
+        window: reads within the file.
+        log_offset: where to look.
+        file_end: log offset at which its file ends.
+        check_crc: whether the body is checked.
+    """
+    left = file_end - log_offset
+    if left < BLANK_BYTES:
+        return CheckResult(Found.END, 0, None, "")
+    size, magic = _HEAD.unpack(window(log_offset, BLANK_BYTES)[:BLANK_BYTES])
+    if magic == MAGIC_BLANK:
+        if size == left:
+            return CheckResult(Found.BLANK, size, None, "")
+        return CheckResult(Found.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
+    if size == 0 and magic == 0:
+        return CheckResult(Found.END, 0, None, "")
+    if magic not in (MAGIC_V1, MAGIC_V2) or not MIN_RECORD_BYTES <= size <= left:
+        text = (
+            f"log offset {log_offset}: size {size} and magic {magic:#010x} where {MIN_RECORD_BYTES} to {left} and "
+            f"{MAGIC_V1:#010x} or {MAGIC_V2:#010x} belong"
+        )
+        return CheckResult(Found.DAMAGED, 0, None, text)
+    result = check_place(window(log_offset, size)[:size], 0, log_offset, check_crc=check_crc)
+    if result.problem:  # it counts from the window's start
+        result = result._replace(problem=result.problem.replace("record at 0: ", "", 1))
+    if result.record is not None and record_crc_matches(result.record.raw) is False:
+        text = f"record at log offset {log_offset}: its own check sum (__CRC32#) does not match"
+        return CheckResult(Found.DAMAGED, 0, None, text)
+    return result

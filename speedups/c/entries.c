@@ -1,0 +1,268 @@
+/* gantrymq.formats.plain_entries: plain_entries */
+#include "common.h"
+
+enum { MAGIC_AT = 4, CRC_AT = 8, QUEUE_ID_AT = 12, QUEUE_OFFSET_AT = 20, LOG_OFFSET_AT = 28, SYS_FLAG_AT = 36,
+       STORED_AT = 56, PREPARED_AT = 76, BODY_LENGTH_AT = 84, HEAD_BYTES = 88 };
+enum { LENGTH_BYTES = 2, LEAST_RECORD_BYTES = 91, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
+enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
+
+typedef struct {
+    PyObject_HEAD
+    PyTypeObject *entry;
+    PyObject *texts; /* the topic of delayed messages, the name and mark of a tag, the start of a record's check sum */
+    uint32_t magic, odd_flags;
+} EntryReader;
+
+/* A record that can be taken; everything in it is borrowed. */
+typedef struct {
+    const unsigned char *head, *name, *properties;
+    Py_ssize_t size, name_size, properties_size;
+    int32_t code;
+} Plain;
+
+/* What goes from record to record. */
+typedef struct {
+    PyObject *topics, *topic; /* the topic before, borrowed from the topics; NULL at first */
+    const unsigned char *name;
+    Py_ssize_t name_size;
+} Known;
+
+static PyObject *
+entry_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *entry, *texts;
+    unsigned int magic, odd_flags;
+    if (!PyArg_ParseTuple(args, "O!O!II:EntryReader", &PyType_Type, &entry, &PyTuple_Type, &texts, &magic, &odd_flags) ||
+        check_named_tuple(entry) < 0 || check_texts(texts, TEXTS) < 0) {
+        return NULL;
+    }
+    EntryReader *self = (EntryReader *)type->tp_alloc(type, 0);
+    if (self != NULL) {
+        self->entry = (PyTypeObject *)Py_NewRef(entry);
+        self->texts = Py_NewRef(texts);
+        self->magic = magic;
+        self->odd_flags = odd_flags;
+    }
+    return (PyObject *)self;
+}
+
+static void
+entry_reader_dealloc(EntryReader *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(self->entry);
+    Py_XDECREF(self->texts);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static inline int64_t
+read_i64(const unsigned char *at)
+{
+    return (int64_t)((uint64_t)read_u32(at) << 32 | read_u32(at + 4));
+}
+
+static inline int32_t
+read_i32(const unsigned char *at)
+{
+    return (int32_t)read_u32(at);
+}
+
+/* --- which records can be taken -------------------------------------------------------------------------------------- */
+
+static int
+is_ascii_without_zero(const unsigned char *at, Py_ssize_t size)
+{
+    unsigned char all = 0;
+    for (Py_ssize_t index = 0; index < size; index++) {
+        all |= at[index];
+    }
+    return all < 0x80 && memchr(at, 0, (size_t)size) == NULL;
+}
+
+static inline int
+is_text(PyObject *text, const unsigned char *at, Py_ssize_t size)
+{
+    return PyBytes_GET_SIZE(text) == size && memcmp(PyBytes_AS_STRING(text), at, (size_t)size) == 0;
+}
+
+static inline int
+begins_with(PyObject *text, const unsigned char *at, Py_ssize_t size)
+{
+    return PyBytes_GET_SIZE(text) <= size &&
+           memcmp(PyBytes_AS_STRING(text), at, (size_t)PyBytes_GET_SIZE(text)) == 0;
+}
+
+/* Hash the value of the last tag, 0 without one; 0 is returned where it is empty, so that an earlier one counts. */
+static int
+hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code)
+{
+    uint32_t hash = 0;
+    int good = 1;
+    while (size > 0) {
+        const unsigned char *end = memchr(at, PAIR_END, (size_t)size);
+        Py_ssize_t piece = end == NULL ? size : end - at;
+        if (begins_with(mark, at, piece)) {
+            hash = 0;
+            for (Py_ssize_t index = PyBytes_GET_SIZE(mark); index < piece; index++) {
+                hash = hash * 31 + at[index];
+            }
+            good = piece > PyBytes_GET_SIZE(mark);
+        }
+        piece += end != NULL;
+        at += piece;
+        size -= piece;
+    }
+    *code = (int32_t)hash;
+    return good;
+}
+
+/* Read a record, of which *left* bytes are there; 0 where it has to go another way. */
+static int
+read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, long long log_offset, int check_crc,
+           Plain *plain)
+{
+    if (left < LEAST_RECORD_BYTES) {
+        return 0;
+    }
+    Py_ssize_t size = read_i32(at), body_size = read_i32(at + BODY_LENGTH_AT);
+    if (read_u32(at + MAGIC_AT) != self->magic || read_i64(at + LOG_OFFSET_AT) != log_offset ||
+        read_u32(at + SYS_FLAG_AT) & self->odd_flags || size > left || body_size < 0 ||
+        body_size > size - LEAST_RECORD_BYTES) {
+        return 0;
+    }
+    Py_ssize_t name_at = HEAD_BYTES + body_size + 1, length_at = name_at + at[name_at - 1];
+    if (length_at + LENGTH_BYTES > size) {
+        return 0;
+    }
+    plain->properties = at + length_at + LENGTH_BYTES;
+    plain->properties_size = size - length_at - LENGTH_BYTES;
+    if ((int16_t)(at[length_at] << 8 | at[length_at + 1]) != plain->properties_size ||
+        !is_ascii_without_zero(plain->properties, plain->properties_size) ||
+        begins_with(PyTuple_GET_ITEM(self->texts, CRC_TAIL_START), at + size - CRC_TAIL_BYTES, CRC_TAIL_BYTES) ||
+        !hash_tag(PyTuple_GET_ITEM(self->texts, TAGS), plain->properties, plain->properties_size, &plain->code) ||
+        (check_crc && (crc32_of(at + HEAD_BYTES, body_size) & 0x7FFFFFFF) != read_u32(at + CRC_AT))) {
+        return 0;
+    }
+    plain->head = at;
+    plain->size = size;
+    plain->name = at + name_at;
+    plain->name_size = length_at - name_at;
+    return 1;
+}
+
+/* Find the topic of a record: 1, or 0 where it has to go another way, perhaps with an error. */
+static int
+find_topic(const EntryReader *self, const Plain *plain, Known *known)
+{
+    if (known->topic != NULL && plain->name_size == known->name_size &&
+        memcmp(plain->name, known->name, (size_t)plain->name_size) == 0) {
+        return 1;
+    }
+    PyObject *name = PyBytes_FromStringAndSize((const char *)plain->name, plain->name_size);
+    if (name == NULL) {
+        return 0;
+    }
+    PyObject *topic = PyDict_GetItemWithError(known->topics, name);
+    if (topic == NULL && !PyErr_Occurred() && plain->name_size > 0 &&
+        is_ascii_without_zero(plain->name, plain->name_size) &&
+        !is_text(PyTuple_GET_ITEM(self->texts, DELAYED), plain->name, plain->name_size)) {
+        PyObject *made = PyUnicode_DecodeASCII((const char *)plain->name, plain->name_size, NULL);
+        if (made != NULL && PyDict_SetItem(known->topics, name, made) == 0) {
+            topic = made; /* the topics keep it */
+        }
+        Py_XDECREF(made);
+    }
+    Py_DECREF(name);
+    known->topic = topic;
+    known->name = plain->name;
+    known->name_size = plain->name_size;
+    return topic != NULL;
+}
+
+/* --- making entries --------------------------------------------------------------------------------------------------- */
+
+static PyObject *
+new_entry(const EntryReader *self, const Plain *plain, PyObject *topic)
+{
+    const unsigned char *at = plain->head;
+    PyObject *fields[] = {
+        Py_NewRef(topic),
+        PyLong_FromLong(read_i32(at + QUEUE_ID_AT)),
+        PyLong_FromLongLong(read_i64(at + QUEUE_OFFSET_AT)),
+        PyLong_FromLongLong(read_i64(at + LOG_OFFSET_AT)),
+        PyLong_FromSsize_t(plain->size),
+        PyLong_FromLong(plain->code),
+        PyLong_FromLongLong(read_i64(at + STORED_AT)),
+        PyLong_FromLong(read_i32(at + SYS_FLAG_AT)),
+        PyLong_FromLongLong(read_i64(at + PREPARED_AT)),
+        PyBytes_FromStringAndSize((const char *)plain->properties, plain->properties_size),
+    };
+    enum { COUNT = sizeof fields / sizeof *fields };
+    int good = 1;
+    for (Py_ssize_t index = 0; index < COUNT; index++) {
+        good = good && fields[index] != NULL;
+    }
+    PyObject *entry = good ? new_named_tuple(self->entry, COUNT) : NULL;
+    for (Py_ssize_t index = 0; index < COUNT; index++) {
+        if (entry != NULL) {
+            PyTuple_SET_ITEM(entry, index, fields[index]);
+        } else {
+            Py_XDECREF(fields[index]);
+        }
+    }
+    return entry;
+}
+
+static PyObject *
+entry_reader_call(EntryReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    Py_buffer data;
+    Py_ssize_t position, most;
+    long long log_offset, end;
+    int check_crc;
+    Known known = {NULL, NULL, NULL, 0};
+    if (!PyArg_ParseTuple(args, "y*nLLnpO!:plain_entries", &data, &position, &log_offset, &end, &most, &check_crc,
+                          &PyDict_Type, &known.topics)) {
+        return NULL;
+    }
+    PyObject *found = PyList_New(0);
+    if (found != NULL && position < 0) {
+        PyErr_SetString(PyExc_ValueError, "a position is not negative");
+        Py_CLEAR(found);
+    }
+    Plain plain;
+    while (found != NULL && PyList_GET_SIZE(found) < most && log_offset < end && position < data.len &&
+           read_plain(self, (const unsigned char *)data.buf + position, data.len - position, log_offset, check_crc,
+                      &plain) &&
+           find_topic(self, &plain, &known)) {
+        PyObject *entry = new_entry(self, &plain, known.topic);
+        if (entry == NULL || PyList_Append(found, entry) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(entry);
+        position += plain.size;
+        log_offset += plain.size;
+    }
+    if (PyErr_Occurred()) {
+        Py_CLEAR(found);
+    }
+    PyBuffer_Release(&data);
+    return found;
+}
+
+static PyType_Slot entry_reader_slots[] = {
+    {Py_tp_doc, "EntryReader(DispatchEntry, texts, magic, odd_flags): what it makes is called as\n"
+                "plain_entries(data, position, log_offset, end, most, check_crc, topics)."},
+    {Py_tp_new, entry_reader_new},
+    {Py_tp_dealloc, entry_reader_dealloc},
+    {Py_tp_call, entry_reader_call},
+    {0, NULL},
+};
+
+PyType_Spec entry_reader_spec = {
+    .name = "gantrymq_speedups._compiled.EntryReader",
+    .basicsize = sizeof(EntryReader),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = entry_reader_slots,
+};
