@@ -27,7 +27,7 @@ from gantrymq.world.real import RealFiles, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
-# Makes `import apart_messages` work whatever import mode pytest runs in.
+# Makes `import placed_messages` work whatever import mode pytest runs in.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.append(str(Path(__file__).parent))  # last: the golden tests have a test_queues too
 
@@ -226,7 +226,7 @@ class Rig:
             return True
         finally:
             self.faults.stop_at = 0
-            store._release_lock()
+            store._release_locks()
             store._close_files()
         return False
 
@@ -235,7 +235,7 @@ class Rig:
         """Write every queue entry that is in memory only; asserts that it succeeds."""
         tails = bench.store._queues.tails
         tails.write_all()
-        assert (tails.refusal, tails.entries) == (None, 0)
+        assert (tails.refusal, tails.waiting_bytes) == (None, 0)
 
     def log(self, start=0):
         return self.root / "commitlog" / f"{start:020d}"

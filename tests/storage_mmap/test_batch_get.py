@@ -2,7 +2,7 @@ import shutil
 from inspect import isawaitable
 
 import pytest
-from apart_messages import alone, inner
+from placed_messages import alone, inner
 
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue

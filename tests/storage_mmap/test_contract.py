@@ -41,7 +41,7 @@ class TestContractWithShortTails(TestContract):
 
     @pytest.fixture(autouse=True)
     def short_tails(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(queue_tails, "MOST_ENTRIES", 3)
+        monkeypatch.setattr(queue_tails, "MOST_WAITING_BYTES", 60)
 
 
 class TestContractReadCold(TestContract):

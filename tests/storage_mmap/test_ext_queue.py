@@ -1,7 +1,7 @@
 import shutil
 
 import pytest
-from apart_messages import EXT, LIGHT, alone, fanned
+from placed_messages import EXT, LIGHT, alone, fanned
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.ext_unit import END_OF_UNITS, ExtUnit, ext_address, iter_ext_units, pack_ext_unit

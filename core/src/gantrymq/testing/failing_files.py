@@ -110,7 +110,6 @@ class FailingFiles:
         self.end(path)
         return held
 
-
     def lock_folder(self, path: Path) -> Lock | None:
         """Lock a folder; works always."""
         return self._inner.lock_folder(path)

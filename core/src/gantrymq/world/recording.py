@@ -129,7 +129,6 @@ class RecordingFiles:
             self.note("lock", path, 0, len(content))
         return lock
 
-
     def lock_folder(self, path: Path) -> Lock | None:
         """Noted as ``lock`` where it was got."""
         lock = self._inner.lock_folder(path)

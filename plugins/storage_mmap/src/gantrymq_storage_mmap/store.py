@@ -110,7 +110,13 @@ class MmapStore:
 
     def _wire(self, loaded: list[LogFile]) -> None:
         """Build the parts over the log files *loaded*."""
-        options, world, files, workers, clock = self._options, self._context.world, self._files, self._workers, self._clock
+        options, world, files, workers, clock = (
+            self._options,
+            self._context.world,
+            self._files,
+            self._workers,
+            self._clock,
+        )
         ahead = Preallocation(
             files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
         )
@@ -322,10 +328,8 @@ class MmapStore:
             None if clean else checkpoint.index_timestamp,
             self._tell,
         )
-        self._index.files = index.files
-        return _Recovered(
-            report, recovery.durable_offset, checkpoint.up_to(recovery.last_timestamp), saved, index
-        )
+        self._index.hold(index)
+        return _Recovered(report, recovery.durable_offset, checkpoint.up_to(recovery.last_timestamp), saved, index)
 
     def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
         """Whether nobody else had the store since *saved*, and what it says fits the log and the settings."""

@@ -192,7 +192,9 @@ class _File:
 
 
 class _Mapping:
-    def __init__(self, inner: Mapping, path: Path, check: Check, held: dict[_File | _Mapping | _Lock | _Volume, Path]) -> None:
+    def __init__(
+        self, inner: Mapping, path: Path, check: Check, held: dict[_File | _Mapping | _Lock | _Volume, Path]
+    ) -> None:
         self.size = inner.size
         self.let_go: Callable[[], None] = inner.close
         self._inner = inner

@@ -21,7 +21,7 @@ Source of the interval, and of the times: apache/rocketmq store/.../DefaultMessa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 

@@ -52,9 +52,7 @@ class SavedPoint:
 
     def belongs_to(self, checkpoint: Checkpoint) -> bool:
         """Whether nobody else had the store since: RocketMQ's *checkpoint* is this one's, or the one before."""
-        return (
-            checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
-        )
+        return checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
 
 
 def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> SavedPoint | None:
@@ -67,11 +65,13 @@ def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> Saved
         if int(crc.removesuffix(b"}")) != crc32(text):
             raise ValueError("its check sum does not match")
         found = json.loads(text + b"}")
+        log_timestamp, queue_timestamp = found["times"]
         return SavedPoint(
             found["offset"],
             tuple(found["newest"]),
             found["logMin"],
-            *found["times"],
+            log_timestamp,
+            queue_timestamp,
             tuple(found["fileBytes"]),
             found["index"],
             found["queues"],
@@ -100,7 +100,9 @@ def write_point(files: Files, root: Path, point: SavedPoint) -> None:
     tables = {"queues": point.queues, "batchQueues": point.batch_queues, "ext": point.ext}
     parts = [json.dumps(head, ensure_ascii=False)[:-1]]
     for name, topics in tables.items():
-        rows = ",\n".join(f"{json.dumps(topic, ensure_ascii=False)}: {json.dumps(ids)}" for topic, ids in topics.items())
+        rows = ",\n".join(
+            f"{json.dumps(topic, ensure_ascii=False)}: {json.dumps(ids)}" for topic, ids in topics.items()
+        )
         parts.append(f', "{name}": {{{rows}}}')
     text = "".join(parts).encode("utf-8")
     files.replace(root / FILE_NAME, text + _CRC + b"%d}" % crc32(text))

@@ -292,7 +292,9 @@ class _Batch:
 
     def undo(self) -> None:
         """Give the queue offsets of these records back."""
-        for entry, queue in reversed(list(zip(self.entries, self.targets, strict=False))):  # the last may lack its target
+        for entry, queue in reversed(
+            list(zip(self.entries, self.targets, strict=False))
+        ):  # the last may lack its target
             if queue is not None:
                 queue.next_offset = entry.queue_offset
 

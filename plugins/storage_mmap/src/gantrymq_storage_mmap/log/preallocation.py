@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Lock
 
 from gantrymq.world import Files, Workers
+from gantrymq_storage_mmap.full_disk import is_full, no_room
 from gantrymq_storage_mmap.log.file import LogFile, file_name
 from gantrymq_storage_mmap.log.folder import create_log_file
 from gantrymq_storage_mmap.log.warming import Warming
-from gantrymq_storage_mmap.full_disk import is_full, no_room
 
 __all__ = ["Preallocation"]
 

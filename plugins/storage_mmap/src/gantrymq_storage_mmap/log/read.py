@@ -30,9 +30,7 @@ def read_at(log: CommitLog, log_offset: int) -> RecordView | None:
     return record if record.log_offset == log_offset else None
 
 
-def entries_between(
-    log: CommitLog, start: int, end: int, delay_levels_ms: Sequence[int]
-) -> Iterator[DispatchEntry]:
+def entries_between(log: CommitLog, start: int, end: int, delay_levels_ms: Sequence[int]) -> Iterator[DispatchEntry]:
     """Every record of ``[start, end)`` as dispatchers see it. Budget: 1 us a record, 5 us where nothing is compiled.
 
     Args:

@@ -20,12 +20,13 @@ from gantrymq.formats.ext_unit import (
     pack_ext_unit,
     read_ext_unit,
 )
-from gantrymq.formats.queue_entry import ENTRY, is_ext_address
 from gantrymq.formats.file_names import file_start
+from gantrymq.formats.queue_entry import ENTRY, is_ext_address
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 
 __all__ = ["ExtQueue"]
+
 
 class ExtQueue(FileRow):
     """Units by position."""

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.world import File, Files
 from gantrymq.formats.file_names import file_name
+from gantrymq.world import File, Files
 
 if TYPE_CHECKING:
     from gantrymq_storage_mmap.queues.file_row import FileRow

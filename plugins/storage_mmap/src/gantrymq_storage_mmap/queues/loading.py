@@ -16,6 +16,7 @@ from gantrymq.formats.ext_unit import ext_position
 from gantrymq.formats.queue_entry import ENTRY_BYTES, is_ext_address
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
@@ -159,8 +160,7 @@ class QueueLoader:
         first = end = starts[0] // BATCH_ENTRY_BYTES
         for start in reversed(starts):
             number = start // BATCH_ENTRY_BYTES
-            written = _first(0, per_file, lambda n, number=number: queue.entry(number + n) is None)
-            if written:
+            if written := _count_written(queue, number, per_file):
                 end = number + written
                 break
         queue.settle(first, end)
@@ -173,7 +173,7 @@ def _knows(saved: SavedPoint, topic: str) -> bool:
     return topic in saved.queues or topic in saved.batch_queues
 
 
-def _count_written(queue: ConsumeQueue, first: int, per_file: int) -> int:
+def _count_written(queue: ConsumeQueue | BatchQueue, first: int, per_file: int) -> int:
     """How many entries of one file were written, by bisection: written ones come first, then zeros."""
     return _first(0, per_file, lambda n: queue.entry(first + n) is None)
 

@@ -181,4 +181,3 @@ class QueueTable:
                 )
             starts.append(start)
         return starts
-

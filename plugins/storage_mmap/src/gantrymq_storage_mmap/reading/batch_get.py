@@ -123,7 +123,9 @@ class BatchReader:
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """The same through threads: entries are read there, then records; filters run on the event loop."""
-        number, data = await self._workers.run(_find_detached, queue, queue.detached(), queue_offset, self._wanted(limit))
+        number, data = await self._workers.run(
+            _find_detached, queue, queue.detached(), queue_offset, self._wanted(limit)
+        )
         entries = _entries(data)
         if not entries:
             return self._no_entries(queue, number)

@@ -63,11 +63,13 @@ class Stream:
 class ReadAhead:
     """The streams of one log. All methods belong to the event loop."""
 
-    def __init__(self, log: CommitLog, workers: BoundedWorkers, options: Options, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, log: CommitLog, workers: BoundedWorkers, options: Options, monotonic: Callable[[], float]
+    ) -> None:
         """Nothing is read before `follow` sees a stream. *monotonic* tells seconds."""
         self.busy = 0  # pieces of work with the workers
         self._log = log
-        self._lane = lane
+        self._workers = workers
         self._on = options.read_ahead
         self._memory_window_bytes = options.memory_window_bytes
         self._monotonic = monotonic
@@ -127,7 +129,9 @@ class ReadAhead:
             elif error is not None and not isinstance(error, OSError):
                 raise error
 
-        self._lane.submit(self._tell, queue, start, *queue.split(start * ENTRY_BYTES, count * ENTRY_BYTES), gone, done=done)
+        self._workers.submit(
+            self._tell, queue, start, *queue.split(start * ENTRY_BYTES, count * ENTRY_BYTES), gone, done=done
+        )
 
     def _in_memory(self, queue: ConsumeQueue, start: int) -> Window | None:
         """The queue's next part, if both ends of it are in the cache. Budget: 6 us."""

@@ -44,7 +44,9 @@ class QueueCut:
             if start is None or start + file_bytes <= row.end or (file := row.files.existing(row, start)) is None:
                 continue
             first = max(row.end - start, 0)
-            if nonzero_end(file, first, file_bytes) > first and (cut := self._aside.cut(file, first, file_bytes, start)):
+            if nonzero_end(file, first, file_bytes) > first and (
+                cut := self._aside.cut(file, first, file_bytes, start)
+            ):
                 self._note(
                     f"queue {row.topic}/{row.queue_id}: {-(-cut // _unit_bytes(row))} entries without a record were "
                     f"kept in {self._aside.kept[-1]}"

@@ -96,9 +96,9 @@ class QueueEnds:
             for batch in self._queues.batch.values():
                 batch.begin_at(batch.last_where(lambda entry: entry.log_offset < log_min) + 1)
         for row in self._touched(replay):
-            if look_behind and self._cut.holds_more(row):
-                self._cut.cut(row)
-            elif not look_behind and row.read_files(row.end, ENTRY_BYTES).strip(b"\0"):
+            if (look_behind and self._cut.holds_more(row)) or (
+                not look_behind and row.read_files(row.end, ENTRY_BYTES).strip(b"\0")
+            ):
                 self._cut.cut(row)
 
     def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:

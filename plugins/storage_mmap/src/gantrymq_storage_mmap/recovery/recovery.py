@@ -165,7 +165,10 @@ class Recovery:
     def _is_as_it_was(self, saved: SavedPoint) -> bool:
         """After a clean stop of ours: whether the log ends where *saved* says, and its newest record is sound."""
         place, size = saved.newest[:2]
-        if place >= self._log.min_offset and look_at(self._source, place, check_crc=self._options.check_crc).size != size:
+        if (
+            place >= self._log.min_offset
+            and look_at(self._source, place, check_crc=self._options.check_crc).size != size
+        ):
             return False
         if look_at(self._source, saved.offset, check_crc=False).found is not Found.END:
             return False
@@ -177,9 +180,7 @@ class Recovery:
                 )
         return all(self._has_sound_head(file, saved.offset) for file in self._log.files)
 
-    def _start(
-        self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, known: tuple[int, int]
-    ) -> int:
+    def _start(self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, known: tuple[int, int]) -> int:
         """Where to begin to read the log."""
         low = self._log.min_offset
         if saved is not None:
@@ -253,9 +254,7 @@ class Recovery:
     def _read(self, replay: Replay, start: int, known: tuple[int, int]) -> None:
         """Show *replay* every record from *start* on. *known*: place and size of one that was there at a clean stop."""
         options = self._options
-        walk = LogEntries(
-            self._source, start, delay_levels_ms=options.delay_levels_ms, check_crc=options.check_crc
-        )
+        walk = LogEntries(self._source, start, delay_levels_ms=options.delay_levels_ms, check_crc=options.check_crc)
         progress = self._progress(start)
         pending: list[LogDamage] = []  # holes, once a record is found behind them
         self.log_start = start
@@ -264,7 +263,9 @@ class Recovery:
                 pending.append(found)
                 continue
             for damage in pending:
-                self._holes.add(Hole(damage.log_offset, damage.log_offset + damage.size, damage.problem, damage.timestamp))
+                self._holes.add(
+                    Hole(damage.log_offset, damage.log_offset + damage.size, damage.problem, damage.timestamp)
+                )
             pending = []
             replay.see(found)
             progress(walk.position)

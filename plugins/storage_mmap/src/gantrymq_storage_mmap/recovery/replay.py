@@ -125,7 +125,9 @@ class Replay:
                 if queue_offset <= most and not self._dropped.holds(name, log_offset):
                     light = self._listing(name, LIGHT_QUEUE_ID)
                     if light is not None:
-                        self._list(light, entry._replace(topic=name, queue_id=LIGHT_QUEUE_ID, queue_offset=queue_offset))
+                        self._list(
+                            light, entry._replace(topic=name, queue_id=LIGHT_QUEUE_ID, queue_offset=queue_offset)
+                        )
 
     def _list(self, listing: Listing | BatchListing, entry: DispatchEntry) -> None:
         problem = listing.see(entry)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gantrymq.world import File, Files
 from gantrymq.formats.file_names import file_name
+from gantrymq.world import File, Files
 
 __all__ = ["SetAside", "nonzero_end"]
 

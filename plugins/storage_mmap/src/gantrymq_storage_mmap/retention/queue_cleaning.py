@@ -20,7 +20,14 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropping import Dropping
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.beside_cleaning import BesideCleaner
-from gantrymq_storage_mmap.retention.queue_minima import QueueSpan, delete_file, first_since, is_expired, spans_of, starts_before
+from gantrymq_storage_mmap.retention.queue_minima import (
+    QueueSpan,
+    delete_file,
+    first_since,
+    is_expired,
+    spans_of,
+    starts_before,
+)
 
 __all__ = ["QueueCleaner"]
 

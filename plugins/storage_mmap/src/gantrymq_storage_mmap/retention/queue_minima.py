@@ -19,7 +19,16 @@ from gantrymq_storage_mmap.log.snapshot import LogSnapshot
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.time_search import STORE_TIME_AT, STORE_TIME_BYTES, store_time_of
 
-__all__ = ["Minimum", "QueueSpan", "delete_file", "first_in_log", "first_since", "is_expired", "spans_of", "starts_before"]
+__all__ = [
+    "Minimum",
+    "QueueSpan",
+    "delete_file",
+    "first_in_log",
+    "first_since",
+    "is_expired",
+    "spans_of",
+    "starts_before",
+]
 
 
 class QueueSpan(NamedTuple):

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 
 
 class HeldWorkers:
@@ -26,7 +26,7 @@ class HeldWorkers:
 
 def test_no_more_than_its_share_is_with_the_workers_and_the_rest_goes_in_order():
     workers, ended = HeldWorkers(), []
-    lane = Lane(workers, 2)
+    lane = BoundedWorkers(workers, 2)
     for name in "abcd":
         lane.submit(str.upper, name, done=lambda result, error: ended.append(result))
     assert [args for _, args, _ in workers.submitted] == [("a",), ("b",)]
@@ -41,7 +41,7 @@ def test_no_more_than_its_share_is_with_the_workers_and_the_rest_goes_in_order()
 def test_work_that_fails_makes_room_too_and_its_error_reaches_the_caller():
     async def case():
         workers = HeldWorkers()
-        lane = Lane(workers, 1)
+        lane = BoundedWorkers(workers, 1)
         bad, good = (asyncio.ensure_future(lane.run(int, text)) for text in ("x", "7"))
         await asyncio.sleep(0)
         workers.step()
@@ -56,7 +56,7 @@ def test_work_that_fails_makes_room_too_and_its_error_reaches_the_caller():
 def test_a_caller_that_gave_up_frees_no_place_before_its_work_has_ended():
     async def case():
         workers = HeldWorkers()
-        lane = Lane(workers, 1)
+        lane = BoundedWorkers(workers, 1)
         gone = asyncio.ensure_future(lane.run(str.upper, "a"))
         await asyncio.sleep(0)
         gone.cancel()

@@ -1,5 +1,5 @@
 import pytest
-from apart_messages import LIGHT, alone, fanned, inner
+from placed_messages import LIGHT, alone, fanned, inner
 
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.batch_entry import BATCH_ENTRY, read_batch_entry

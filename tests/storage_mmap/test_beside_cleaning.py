@@ -1,6 +1,6 @@
 """Batch queues and ext files when their messages leave the log, or have had their topic's time."""
 
-from apart_messages import alone, inner
+from placed_messages import alone, inner
 from retention_rig import ROOT, fill, run
 
 from gantrymq.interfaces import Bounds, Cleaning, CleanReport, GetStatus
