@@ -3,7 +3,7 @@
     python .ci/hook_pages.py
 
 A page shows what it names: the blocks under "Signature" and "Interface" are written anew, name by name, from
-`gantrymq.hooks`, `gantrymq.interfaces` and three classes besides. Needs ruff on the path, for the layout.
+`gantrymq.hooks`, `gantrymq.interfaces` and four classes besides. Needs ruff on the path, for the layout.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ DECLARING = [
     SOURCE / "hooks.py",
     SOURCE / "config.py",
     SOURCE / "model" / "queue.py",
+    SOURCE / "formats" / "dispatch_entry.py",
     SOURCE / "formats" / "ext_unit.py",
     *SOURCE.glob("interfaces/*.py"),
 ]

@@ -5,6 +5,8 @@
 A store of `storage_mmap` is filled once: 8 queues, a unique key, one more key and a tag for each message. Then rounds
 alternate between reading the log's files with ``pread`` in pieces of 4 MB, the scan with its checks (whole structure,
 CRC of every body) and the making of all queue entries and index keys, and the same with queue and index files written.
+Besides them a walk that makes dispatch entries (`LogEntries`: recovery, replays), with the same checks, once with
+compiled functions where they are installed and once in Python.
 All files are in the page cache. Rates are those of medians. Where others use the machine, CPU seconds tell more.
 
 ``--pure`` keeps NumPy out even where it is installed; without NumPy both are the same.
@@ -25,8 +27,12 @@ from pathlib import Path
 
 from filled_store import TOPIC, put
 
+from gantrymq import speedups
 from gantrymq.config import Settings
+from gantrymq.formats import log_entries, plain_entries
 from gantrymq.formats.index import IndexLayout
+from gantrymq.formats.log_walk import LogDamage
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.interfaces import StoreContext, StoreMessage
 from gantrymq.offline.check import ranges
 from gantrymq.offline.index_write import IndexWriter
@@ -98,6 +104,22 @@ def make_entries(root: Path, target: Path | None, *, pure: bool) -> int:
     return records
 
 
+def walk_entries(root: Path, read_plain: Callable[..., object]) -> int:
+    """Make the dispatch entries of the whole log, *read_plain* those of plain records; returns the records."""
+    files = RealFiles()
+    reader = LogReader(files, find_layout(files, root).log)
+    levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+    walk = log_entries.LogEntries(reader, reader.start, delay_levels_ms=levels, trust_zeros=True)
+    used, log_entries.plain_entries = log_entries.plain_entries, read_plain
+    try:
+        for found in walk:
+            assert not isinstance(found, LogDamage)
+    finally:
+        log_entries.plain_entries = used
+        reader.close()
+    return walk.records
+
+
 def timed(work: Callable[[], int]) -> tuple[float, float]:
     """Seconds that *work* takes, and those that this process was computing."""
     began, computing = time.perf_counter(), time.process_time()
@@ -121,9 +143,15 @@ def main() -> None:
         files = RealFiles()
         layout = find_layout(files, root / "store")
         used = max(part.records_end for part in ranges(LogReader(files, layout.log), rules_of(files, layout)))
-        took: dict[str, list[tuple[float, float]]] = {"read raw": [], "scan and make": [], "scan, make and write": []}
+        readers = {"walk, Python": plain_entries._plain_entries}
+        if speedups.compiled is not None:
+            readers = {"walk, compiled": plain_entries.plain_entries, **readers}
+        names = ("read raw", *readers, "scan and make", "scan, make and write")
+        took: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for number in range(options.rounds):
             took["read raw"].append(timed(lambda: read_raw(root / "store")))
+            for name, read in readers.items():
+                took[name].append(timed(lambda read=read: walk_entries(root / "store", read)))
             took["scan and make"].append(timed(lambda: make_entries(root / "store", None, pure=options.pure)))
             target = root / str(number)
             took["scan, make and write"].append(

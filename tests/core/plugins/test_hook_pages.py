@@ -19,6 +19,7 @@ DECLARING = [
     SOURCE / "hooks.py",
     SOURCE / "config.py",
     SOURCE / "model" / "queue.py",
+    SOURCE / "formats" / "dispatch_entry.py",
     SOURCE / "formats" / "ext_unit.py",
     *sorted(SOURCE.glob("interfaces/*.py")),
 ]
