@@ -81,7 +81,8 @@ def check_at(window: Window, log_offset: int, file_end: int, *, check_crc: bool)
             f"log offset {log_offset}: size {size} and magic {magic:#010x} where {MIN_RECORD_BYTES} to {left} and "
             f"{MAGIC_V1:#010x} or {MAGIC_V2:#010x} belong"
         )
-        return CheckResult(Found.DAMAGED, 0, None, text)
+        torn = magic == 0 and MIN_RECORD_BYTES <= size <= left and not any(window(log_offset + 4, size - 4)[: size - 4])
+        return CheckResult(Found.TORN if torn else Found.DAMAGED, 0, None, text)
     result = check_place(window(log_offset, size)[:size], 0, log_offset, check_crc=check_crc)
     if result.problem:  # it counts from the window's start
         result = result._replace(problem=result.problem.replace("record at 0: ", "", 1))

@@ -129,7 +129,7 @@ class SimulatedFiles:
     def peek(self, path: Path, length: int, position: int) -> bytes | None:
         """Up to *length* bytes of a file from *position*; None where there is no file."""
         content = self._files.get(_absolute(path))
-        return None if content is None else content.read(position, min(position + length, content.size))
+        return None if content is None else content.read(position, max(0, min(length, content.size - position)))
 
     def replace(self, path: Path, data: bytes) -> None:
         """Write ``<path>.tmp``, then rename it over *path*; on an error *path* is as it was."""

@@ -67,7 +67,7 @@ class BatchQueue(FileRow):
     def settle(self, first: int, number_end: int) -> None:
         """Recovery found the first entry that counts and the place behind the last."""
         self.cut(number_end * BATCH_ENTRY_BYTES)
-        last = self.entry(number_end - 1) if number_end > first else None
+        last = self.entry(number_end - 1) if number_end else None
         self.max_offset = self.next_offset = self.warm_offset = last.end_offset if last is not None else 0
         self.begin_at(first)
 

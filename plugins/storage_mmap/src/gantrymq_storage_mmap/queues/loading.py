@@ -81,10 +81,10 @@ class QueueLoader:
     def _take(self, saved: SavedPoint, there: set[str]) -> None:
         for topic in sorted(there):
             # Deleted since, and perhaps made anew: all that it has now is behind the checkpoint.
-            if self._dropped.before(topic) > saved.offset or (self._dropped.before(topic) and not _knows(saved, topic)):
+            if self._dropped.before(topic) >= max(saved.offset, 1) or (self._dropped.before(topic) and not _knows(saved, topic)):
                 self._move_aside(topic)
         for topic, ids in saved.queues.items():
-            if self._dropped.before(topic) <= saved.offset:
+            if self._dropped.before(topic) < max(saved.offset, 1):
                 for queue_id, (low, end) in ids.items():
                     queue = self._queues.make(topic, int(queue_id))
                     if isinstance(queue, str):
@@ -95,7 +95,7 @@ class QueueLoader:
                     if queue.ext is not None:
                         queue.ext.cut(saved.ext.get(topic, {}).get(queue_id, 0))
         for topic, ids in saved.batch_queues.items():
-            if self._dropped.before(topic) <= saved.offset:
+            if self._dropped.before(topic) < max(saved.offset, 1):
                 for queue_id, (first, number_end) in ids.items():
                     batch = self._queues.make_batch(topic, int(queue_id))
                     if isinstance(batch, str):

@@ -142,6 +142,8 @@ class Recovery:
             untouched = False
             replay = self._read_from(self._log.min_offset, known)
             list(self._ends.unlisted(replay, self.log_start, self._end))
+        if saved is not None and not self._records and self._end == saved.offset:
+            self.newest, self.last_timestamp = saved.newest[:2], saved.newest[2]
         if not untouched:
             self._mend_log(clean)
         self._settle_queues(replay, saved)
