@@ -38,11 +38,11 @@ class Workload:
             assert len(results) == size
             for queue, stored in places:
                 self.acknowledged[queue].append(stored)
-            flusher = bench.store._queue_flusher
-            flusher._tick()
+            bench.store._tail_writer._tick()
             if size == 8:
-                flusher._thorough_at -= 3600
-            flusher._tick()
+                bench.store._checkpointer.hasten()
+                await bench.store._checkpointer._task
+            bench.store._tail_writer._tick()
         self.dropping = True
         bench.store.drop("B")
         await bench.store.stop()

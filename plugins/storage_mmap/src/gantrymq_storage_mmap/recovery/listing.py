@@ -8,6 +8,8 @@ broker passes over the other entries of the same pull whose records lie in the l
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.formats.ext_unit import ext_position
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, is_pre_blank
 from gantrymq.interfaces import DispatchEntry
@@ -168,21 +170,27 @@ def first_entry_from(queue: ConsumeQueue, log_offset: int) -> int:
             low = probe + 1
             break
         high, step = probe, 2 * step
-    return _first_behind(queue, low, high, log_offset)
+    return _first_not(lambda queue_offset: _before(queue, queue_offset, log_offset), low, high)
 
 
 def first_in_log(queue: ConsumeQueue, log_min: int) -> int:
-    """The same for *log_min*, where the log begins: looked for from the minimum on, which is mostly right."""
+    """The same for *log_min*, where the log begins: looked for from the minimum on, which is mostly right.
+
+    Here what was never written lies before: its file was deleted.
+    """
+
+    def gone(queue_offset: int) -> bool:
+        return queue.entry(queue_offset) is None or _before(queue, queue_offset, log_min)
+
     low, high = queue.min_offset, queue.max_offset
-    if low >= high or not _before(queue, low, log_min):
-        return low
-    return _first_behind(queue, low + 1, high, log_min)
+    return low if low >= high or not gone(low) else _first_not(gone, low + 1, high)
 
 
-def _first_behind(queue: ConsumeQueue, low: int, high: int, log_offset: int) -> int:
+def _first_not(before: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number of ``[low, high)`` that is not *before*, as none behind it is; *high* when all are."""
     while low < high:
         middle = (low + high) // 2
-        if _before(queue, middle, log_offset):
+        if before(middle):
             low = middle + 1
         else:
             high = middle

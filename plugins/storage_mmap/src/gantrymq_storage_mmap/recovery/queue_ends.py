@@ -62,7 +62,10 @@ class QueueEnds:
                 self._cut.cut(queue)
         for name, batch in list(self._queues.batch.items()):
             if name not in listings:
-                listings[name] = BatchListing(batch, tails, holes, start, partial=False)
+                if batch.number_end > batch.first and batch.entry(batch.number_end - 1) is None:
+                    yield f"{batch.topic}/{batch.queue_id}"
+                else:
+                    listings[name] = BatchListing(batch, tails, holes, start, partial=False)
 
     def _around_end(self, queue: ConsumeQueue) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
         """The newest entry, and what stands behind it in the same file, or at the start of the next."""
