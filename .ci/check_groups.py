@@ -4,8 +4,8 @@
 
 Reads what tox left in the folder: ``result.json`` (``tox --result-json``) says which environments ran and how their
 commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
-environments out of the list; so do missing Java and Node with ``interop``. Where everything is installed, a test file
-of which every test was skipped counts as a group that ran nothing.
+environments out of the list; so do missing Java and Node with ``interop``, and missing libraries with ``sanitize``.
+Where everything is installed, a test file of which every test was skipped counts as a group that ran nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
+
+from sanitize import libraries
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -49,7 +51,7 @@ def main() -> int:
         count = read_report(work_dir / "reports" / f"{name}.xml")
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
-        elif name.endswith("-all") or (name == "interop" and java_is_here() and node_is_here()):
+        elif name.endswith("-all") or name == "sanitize" or (name == "interop" and java_is_here() and node_is_here()):
             report = work_dir / "reports" / f"{name}.xml"
             problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
@@ -72,7 +74,8 @@ def expected_environments() -> list[str]:
     pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
     here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
     names = [f"py{version.replace('.', '')}-{word}" for version in here for word in words]
-    return [*WITHOUT_TESTS, *names, "kit", *(["interop"] if java_is_here() or node_is_here() else [])]
+    sanitizers = ["sanitize"] if libraries() else []
+    return [*WITHOUT_TESTS, *names, *sanitizers, "kit", *(["interop"] if java_is_here() or node_is_here() else [])]
 
 
 def java_is_here() -> bool:

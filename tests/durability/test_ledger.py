@@ -103,6 +103,18 @@ def test_holes_in_queue_offsets_are_found(ledger: Ledger, high: int, low: int) -
     assert compare(ledger, stored(4), high, low).gaps == 1
 
 
+def test_where_holes_are_allowed_a_lost_message_is_found_all_the_same(ledger: Ledger) -> None:
+    one, two, *rest = stored(4)
+
+    def holding(messages: list[ReceivedMessage], high: int) -> Findings:
+        return ledger.compare({(TOPIC, 0): QueueContent(0, high, messages)}, [TOPIC], holes=True)
+
+    kept, lost, twice = (holding(each, 6) for each in ([one, two, *rest], [one, *rest], [one, two, two, *rest]))
+    assert (kept.holes, kept.problems) == (2, 0)
+    assert (lost.holes, lost.lost, lost.problems) == (3, 1, 1)
+    assert (twice.gaps, twice.duplicated) == (1, 1)
+
+
 def test_a_missing_topic_and_what_a_consumer_saw_and_is_gone_are_found(ledger: Ledger) -> None:
     ledger.topics["MadeA"] = 1
     ledger.seen[Place(TOPIC, 0, 4)] = 4
