@@ -237,6 +237,11 @@ class Rig:
         tails.write_all()
         assert (tails.refusal, tails.entries) == (None, 0)
 
+    @staticmethod
+    def checkpoint(bench):
+        """Have a checkpoint made now."""
+        bench.store._queue_flusher.hasten()
+
     def log(self, start=0):
         return self.root / "commitlog" / f"{start:020d}"
 

@@ -32,7 +32,8 @@ from gantrymq.interfaces import (
 from gantrymq.model.queue import Queue
 from gantrymq.world import Lock
 from gantrymq.world.folders import make_durable_dirs
-from gantrymq_storage_mmap.index.folder import IndexPlace, LoadedIndex, load_index
+from gantrymq_storage_mmap.index.file import IndexPlace
+from gantrymq_storage_mmap.index.folder import LoadedIndex, load_index
 from gantrymq_storage_mmap.index.query import IndexReader
 from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.append import Appender
@@ -49,6 +50,7 @@ from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.extras import Extras
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.flush import QueueFlusher
+from gantrymq_storage_mmap.queues.index_checkpoint import believed_note
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.reading.batch_get import BatchReader
@@ -133,9 +135,10 @@ class MmapStore:
             options.index_layout,
             self._log,
             self._tell,
-            self._queue_flusher.index_flushed,
+            self._queue_flusher.hasten,
             enabled=options.index_enabled,
         )
+        self._queue_flusher.index = self._index
         self._index_reader = IndexReader(self._log, lane, self._index, options.most_found)
         self._wire_retention()
 
@@ -258,6 +261,7 @@ class MmapStore:
                 f"{self._root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
             )
         short = short_queues(files, self._root, self._queues, recovery.note)
+        note = believed_note(files, self._root, decode_checkpoint(data))
         report = recovery.run(clean, decode_checkpoint(data), short)
         self._queues.dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
@@ -265,23 +269,23 @@ class MmapStore:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp)
         self._watch.look()
-        return report, *self._load_index(clean, recovery.checkpoint, recovery.stamp_ms)
+        return report, *self._load_index(clean, recovery.checkpoint, note)
 
-    def _load_index(self, clean: bool, checkpoint: Checkpoint, stamp_ms: int) -> tuple[Checkpoint, LoadedIndex]:
+    def _load_index(self, clean: bool, checkpoint: Checkpoint, note: object) -> tuple[Checkpoint, LoadedIndex]:
         index = load_index(
             self._files,
             self._root,
             self._options.index_layout,
             (self._log.min_offset, self._log.end),
+            note,
             None if clean else checkpoint.index_timestamp,
-            stamp_ms,
             self._tell,
         )
-        self._index.files = index.files
+        self._index.hold(index)
         place = place_from(self._log, index.place.log_offset)
         if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
             index = attrs.evolve(index, place=IndexPlace(place))
-        if index.set_aside and index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
+        if index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
             checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
             self._files.replace(self._root / "checkpoint", encode_checkpoint(checkpoint))
         return checkpoint, index

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Clock, Files, Timer, Workers
+from gantrymq_storage_mmap.index.mark import IndexMark
+from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.file import file_name
 from gantrymq_storage_mmap.log.flush import PAGE_BYTES, LogFlusher
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.extras import Extras, Unsynced
+from gantrymq_storage_mmap.queues.index_checkpoint import save_note, sync_mark
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 
@@ -50,6 +53,9 @@ class QueueFlusher:
     ) -> None:
         """Nothing runs before `start`. *log* is told, in one sentence, of a flush that failed."""
         self.checkpoint = Checkpoint()
+        self.index: IndexWriter | None = None  # given once it is there: it asks for checkpoints
+        self._note: dict[str, Any] | None = None  # the index's, of the last checkpoint
+        self._saved_note: dict[str, Any] | None = None
         self._queues = queues
         self._publisher = publisher
         self._extras = extras
@@ -91,16 +97,11 @@ class QueueFlusher:
         work, folders = self._collect(self._queues.dirty())
         _, extra_work, extra_folders = self._extras.take_dirty()
         work, folders = work + extra_work, folders | extra_folders
-        await self._workers.run(_sync_queues, self._files, work, folders)
+        mark = self.index.begin_checkpoint() if self.index is not None else None
+        await self._workers.run(_sync_all, self._files, work, folders, mark)
+        self._index_done(mark)
         self._move_checkpoint(timestamp)
         await self._workers.run(self._save, self.checkpoint)
-
-    def index_flushed(self, timestamp: int) -> None:
-        """An index file that is full and ends at *timestamp*, ms, is durable: the checkpoint says so."""
-        self.checkpoint = self.checkpoint._replace(index_timestamp=max(timestamp, self.checkpoint.index_timestamp))
-        if not self._busy and self._timer is not None:
-            self._busy = True
-            self._workers.submit(self._save, self.checkpoint, done=self._saved_or_not)
 
     def halt(self) -> None:
         """End the background flush and leave everything else as it is."""
@@ -160,7 +161,9 @@ class QueueFlusher:
         starts, offset = [queue.dirty_from for queue in dirty], self._thorough_offset
         work, folders = self._collect(dirty)
         unsynced: Unsynced = []
+        mark = None
         if thorough is not None:
+            mark = self.index.begin_checkpoint() if self.index is not None else None
             unsynced, extra_work, extra_folders = self._extras.take_dirty()
             work, folders = work + extra_work, folders | extra_folders
         self._busy = True
@@ -173,15 +176,28 @@ class QueueFlusher:
                         queue.dirty_from = start if queue.dirty_from < 0 else min(start, queue.dirty_from)
                 self._queues.queue_files.new_folders = {**folders, **self._queues.queue_files.new_folders}
                 self._extras.give_dirty(unsynced)
+                if self.index is not None and mark is not None:
+                    self.index.checkpoint_failed(mark)
                 self._log(f"the consume queues could not be made durable, a crash would have them rebuilt: {error}")
             elif thorough is not None:
                 self.durable_offset = offset
+                self._index_done(mark)
                 self._move_checkpoint(thorough)
-                if self.checkpoint != self._saved:
+                if self.checkpoint != self._saved or self._note != self._saved_note:
                     self._busy = True
                     self._workers.submit(self._save, self.checkpoint, done=self._saved_or_not)
 
-        self._workers.submit(_sync_queues, self._files, work, folders, done=done)
+        self._workers.submit(_sync_all, self._files, work, folders, mark, done=done)
+
+    def _index_done(self, mark: IndexMark | None) -> None:
+        """*mark* is durable."""
+        if self.index is None or mark is None:
+            return
+        self.index.checkpointed(mark)
+        self._note = mark.note
+        self.checkpoint = self.checkpoint._replace(
+            index_timestamp=max(mark.full_timestamp, self.checkpoint.index_timestamp)
+        )
 
     def _collect(self, dirty: list[ConsumeQueue]) -> tuple[list[Work], dict[Path, None]]:
         """Files to sync, and folders with new names; the queues count as clean from now on."""
@@ -199,8 +215,11 @@ class QueueFlusher:
         )
 
     def _save(self, checkpoint: Checkpoint) -> None:
+        note = self._note
         self._files.replace(self._options.root / "checkpoint", encode_checkpoint(checkpoint))
-        self._saved = checkpoint
+        if note is not None:
+            save_note(self._files, self._options.root, checkpoint, note)
+        self._saved, self._saved_note = checkpoint, note
 
     def _saved_or_not(self, _: None, error: BaseException | None) -> None:
         self._busy = False
@@ -209,6 +228,13 @@ class QueueFlusher:
 
     def _arm(self) -> None:
         self._timer = self._clock.call_later(self._options.queue_flush_interval_ms / 1000, self._tick)
+
+
+def _sync_all(files: Files, work: Iterable[Work], folders: Iterable[Path], mark: IndexMark | None) -> None:
+    """Make queues and index durable. Runs in a thread."""
+    _sync_queues(files, work, folders)
+    if mark is not None:
+        sync_mark(files, mark)
 
 
 def _sync_queues(files: Files, work: Iterable[Work], folders: Iterable[Path]) -> None:

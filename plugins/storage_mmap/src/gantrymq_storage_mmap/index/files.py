@@ -1,0 +1,203 @@
+"""The files of the index in use: keys taken into the newest one, old ones removed, checkpoints.
+
+Whoever adds keys learns here how far they got (`IndexFiles.place`), also when a write fails in the middle of a message.
+A file that is full is followed by another at once; it keeps its slots in memory until a checkpoint has made it durable.
+
+A checkpoint that failed takes with it every file that was not durable, in whole or part: the system tells the error of
+a sync once and counts the pages as written, so nothing says which of them are.
+
+Source: apache/rocketmq store/.../index/IndexService.java (buildIndex, getAndCreateLastIndexFile, flush).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gantrymq.formats.index import IndexHeader, IndexLayout, index_file_name
+from gantrymq.formats.index_hash import hash_entries
+from gantrymq.interfaces import DispatchEntry
+from gantrymq.world import Clock, Files, Workers
+from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
+from gantrymq_storage_mmap.index.folder import LoadedIndex
+from gantrymq_storage_mmap.index.mark import FileMark, IndexMark
+from gantrymq_storage_mmap.index.note import make_note
+
+__all__ = ["IndexFiles", "Keys"]
+
+
+class Keys(NamedTuple):
+    """Keys of messages, in order; columns of equal length."""
+
+    hashes: Sequence[int]
+    offsets: Sequence[int]  # where each key's message starts in the log
+    timestamps: Sequence[int]  # ms
+    start: int  # those before it are in the index
+
+
+class IndexFiles:
+    """Oldest first. All methods belong to the event loop."""
+
+    def __init__(
+        self, world: tuple[Files, Workers, Clock], root: Path, layout: IndexLayout, tell: Callable[[str], object]
+    ) -> None:
+        """*root*: the store's folder; *layout*: of every file. Nothing is there before `hold`."""
+        self._files, self._workers, self._clock = world
+        self._root, self._layout, self._tell = root, layout, tell
+        self._folder = root / "index"
+        self.all: list[IndexFile] = []
+        self.place = IndexPlace(0)  # behind the newest key
+        self.busy = 0  # threads that remove files
+        self.readers = 0  # threads that read files
+        self.filled = False  # a file was, since somebody asked
+        self._newest_name = ""
+        self._new_names: list[Path] = []  # folders with names that are not durable
+        self._removing: list[IndexFile] = []
+
+    def hold(self, loaded: LoadedIndex) -> None:
+        """Own what was *loaded*."""
+        self.all, self.place, self._newest_name = loaded.files, loaded.place, loaded.newest_name
+
+    @property
+    def newest(self) -> IndexFile | None:
+        """The one that takes keys, or that the next one follows."""
+        return self.all[-1] if self.all else None
+
+    def close(self) -> None:
+        """Close every file."""
+        for file in (*self.all, *self._removing):
+            file.close()
+        self.all, self._removing = [], []
+
+    # --- keys -------------------------------------------------------------------------------------------------------
+
+    def keys_of(self, messages: Sequence[DispatchEntry]) -> Keys:
+        """All keys of *messages*, and which of them are not in yet."""
+        hashes, offsets, timestamps = hash_entries(messages)
+        start = bisect_left(offsets, self.place.log_offset)
+        if start < len(offsets) and offsets[start] == self.place.log_offset:
+            start += self.place.keys
+        return Keys(hashes, offsets, timestamps, start)
+
+    def take(self, keys: Keys) -> None:
+        """Add *keys*.
+
+        Raises:
+            OSError: some could not be written; `place` is behind those that were.
+        """
+        hashes, offsets, timestamps, done = keys
+        while done < len(hashes):
+            file = self._writable()
+            assert file.table is not None
+            put = file.table.put(hashes, offsets, timestamps, done)
+            try:
+                file.write(put)
+            except OSError:
+                file.table.undo(put)
+                raise
+            done += put.taken
+            at = offsets[done - 1]
+            self.place = IndexPlace(at, done - bisect_left(offsets, at))
+            if file.full:
+                file.end, self.filled = self.place, True
+
+    def _writable(self) -> IndexFile:
+        """The newest file, or the next one where it is full.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        newest = self.newest
+        if newest is not None and not newest.full:
+            return newest
+        if self._files.stat(self._folder) is None:
+            self._files.make_dirs(self._folder)
+            self._names_changed(self._root)
+        now = self._clock.now_ms()
+        name = index_file_name(now, self._clock.utc_offset_ms(now))
+        if name <= self._newest_name:  # also of files that are gone: a checkpoint may still name them
+            name = str(int(self._newest_name) + 1).zfill(len(name))
+        header = newest.header.following() if newest is not None else IndexHeader()
+        made = IndexFile.create(self._files, self._folder / name, self._layout, header)
+        self._newest_name = name
+        self._names_changed(self._folder)
+        self.all.append(made)
+        return made
+
+    def _names_changed(self, *folders: Path) -> None:
+        self._new_names = list(dict.fromkeys((*self._new_names, *folders)))
+
+    # --- checkpoints ------------------------------------------------------------------------------------------------
+
+    def begin_checkpoint(self) -> IndexMark:
+        """A picture of what is not durable; see `IndexWriter.begin_checkpoint`."""
+        parts = [FileMark.of(file) for file in self.all if not file.durable]
+        full = max((part.header.end_timestamp for part in parts if part.file.full), default=0)
+        folders, self._new_names = tuple(self._new_names), []
+        return IndexMark(make_note(self.place, self.newest), full, folders, parts)
+
+    def checkpointed(self, mark: IndexMark) -> None:
+        """All of *mark* is durable."""
+        for file, header, _ in mark.parts:
+            file.synced = header
+            file.release()
+
+    def give_back(self, mark: IndexMark) -> None:
+        """*mark* was not written: it belongs to the next one."""
+        for part in mark.parts:
+            if part.file.table is not None:
+                part.file.table.give_back(part.runs)
+        self._names_changed(*mark.folders)
+
+    def drop(self, mark: IndexMark) -> int:
+        """Remove what is not durable in whole or part; returns how many files."""
+        first = next((number for number, file in enumerate(self.all) if not file.durable), len(self.all))
+        gone, self.all = self.all[first:], self.all[:first]
+        self._names_changed(*mark.folders)
+        if gone:
+            self.place = self.all[-1].end if self.all else IndexPlace(0)
+            self._names_changed(self._folder)
+            self._remove(gone)
+        return len(gone)
+
+    # --- old files --------------------------------------------------------------------------------------------------
+
+    def delete_before(self, log_offset: int) -> int:
+        """Remove files that know nothing at or behind *log_offset*; see `IndexWriter.delete_before`."""
+        count = 0
+        while count < len(self.all) - 1 and self.all[count].durable:
+            if self.all[count].header.end_offset >= log_offset:
+                break
+            count += 1
+        gone, self.all = self.all[:count], self.all[count:]
+        self._remove(gone)
+        return count
+
+    def reading(self, more: int) -> None:
+        """A thread begins (1) or ends (-1) to read files; removed ones are closed when none does."""
+        self.readers += more
+        self._remove([])
+
+    def _remove(self, gone: list[IndexFile]) -> None:
+        self._removing += gone
+        if self.readers or not self._removing:
+            return
+        gone, self._removing = self._removing, []
+        for file in gone:
+            file.close()
+        self.busy += 1
+
+        def done(_: None, error: BaseException | None) -> None:
+            self.busy -= 1
+            if error is not None:
+                self._tell(f"index files could not be removed: {error}; the next start finds them again")
+
+        self._workers.submit(_remove_files, self._files, [file.path for file in gone], done=done)
+
+
+def _remove_files(files: Files, paths: Sequence[Path]) -> None:
+    """Runs in a thread."""
+    for path in paths:
+        files.remove(path)
