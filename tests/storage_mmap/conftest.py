@@ -237,6 +237,11 @@ class Rig:
         tails.write_all()
         assert (tails.refusal, tails.waiting_bytes) == (None, 0)
 
+    @staticmethod
+    def checkpoint(bench):
+        """Have a checkpoint made now, with or without success."""
+        bench.store._checkpointer.hasten()
+
     def log(self, start=0):
         return self.root / "commitlog" / f"{start:020d}"
 

@@ -1,10 +1,14 @@
 """Opening the index: after clean stops, after crashes, and with files that cannot be right."""
 
+import json
+
 import pytest
 
 from gantrymq.formats.checkpoint import decode_checkpoint
 from gantrymq.formats.index import read_header, write_header
+from gantrymq.formats.index_hash import index_hash
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed
+from gantrymq_storage_mmap.index import following
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
 
@@ -28,8 +32,28 @@ def right(rig):
     return list(rig.index().values()) == rig.index_of_log(5, 8)
 
 
-def aside(rig):
-    return sorted(path.name for path in rig.root.glob("recovered/*/index/*"))
+def sentences(rig):
+    """What was told of the index; nothing of it is ever kept aside."""
+    assert not list(rig.root.glob("recovered/*/index"))
+    return [said for said in rig.said if said.startswith("index file")]
+
+
+def forget_note(rig):
+    """As if another broker had stopped here."""
+    (rig.root / "indexNote.json").unlink()
+
+
+@pytest.fixture
+def read_from(monkeypatch):
+    """Log offsets from which the index read the log."""
+    found, read_piece = [], following.read_piece
+
+    def read(log, start, *rest):
+        found.append(start)
+        return read_piece(log, start, *rest)
+
+    monkeypatch.setattr(following, "read_piece", read)
+    return found
 
 
 def patched_header(rig, number, **fields):
@@ -46,27 +70,171 @@ def test_a_clean_start_changes_nothing(rig):
     rig.run(everything, **SMALL)
     assert rig.index() == before
     assert rig.said == []
-    assert aside(rig) == []
 
 
-def test_after_a_kill_the_newest_file_is_set_aside_and_built_again(rig):
-    rig.kill(send, **SMALL)
-    before = rig.index()
-    assert not right(rig)  # slots of the newest file were never written
-    rig.run(everything, **SMALL)
-    assert right(rig)
-    assert aside(rig) == list(before)[-1:]
-    assert any("was being written when the broker ended" in said for said in rig.said)
-    assert list(rig.index().items())[:-1] == list(before.items())[:-1]
+# --- after a crash --------------------------------------------------------------------------------------------------
+
+WIDE = {"maxHashSlotNum": 2000, "maxIndexNum": 100}  # two pages of slots
 
 
-def test_a_kill_before_the_checkpoint_knew_of_a_full_file_builds_that_again_too(rig):
+@pytest.mark.parametrize("sizes", [SMALL, WIDE], ids=["small", "wide"])
+def test_what_came_after_a_checkpoint_is_cut_and_read_again_and_nothing_before_it(rig, read_from, sizes):
+    known = []
+
+    async def case(bench):
+        await send(bench, 5)
+        known.extend(rig.index())
+        rig.checkpoint(bench)
+        bench.store._queue_flusher.halt()  # no other checkpoint
+        for n in range(5, 9):
+            bench.clock.now = START_MS + n * 700
+            (result,) = await bench.add(keyed(b"%d" % n, f"all k{n}", f"U{n}"))
+            if n == 5:
+                known.append(result.log_offset)
+        await bench.query("all")
+
+    rig.kill(case, **sizes)
+    *before, place = known
+    rig.said.clear()
+    rig.run(everything, **sizes)
+    assert sentences(rig) == []
+    assert min(read_from) == place
+    assert list(rig.index())[: len(before)] == before
+    assert list(rig.index().values()) == rig.index_of_log(*sizes.values())
+
+
+@pytest.mark.parametrize("first", ["query", "add"])
+@pytest.mark.parametrize("pages", [1, 2])
+@pytest.mark.parametrize("lost", [False, True], ids=["killed", "power cut"])
+def test_a_checkpoint_that_ended_among_the_slots_is_made_good(rig, read_from, pages, first, lost):
+    ends = []
+
+    async def case(bench):
+        await send(bench, 5)
+        rig.checkpoint(bench)
+        for n in range(5, 9):
+            (result,) = await bench.add(keyed(b"%d" % n, f"all k{n}", f"U{n}"))
+        await bench.query("all")
+        (part,) = bench.store._index.begin_checkpoint().parts
+        (run,) = part.runs
+        assert (run.first, run.length) == (0, 2000)
+        part.file.file.pwrite(run.file_bytes(0, pages * 1024), part.file.layout.slot_at(0))
+        heads = [int.from_bytes(run.file_bytes(slot, 1), "big") for slot in range(1024)]
+        assert max(heads) >= 16  # what was durable ends before
+        ends.append(result.end)
+
+    rig.kill(case, **WIDE)
+    (name,) = rig.index()
+    if lost:
+        at = 40 + 4 * 2000 + 20 * 16  # entries that were not durable, and the header that counts them
+        rig.patch(rig.root / "index" / name, at, bytes(20 * 12))
+        header = read_header(rig.index()[name])
+        rig.patch(rig.root / "index" / name, 0, write_header(header._replace(index_count=16)))
+
+    async def after(bench):
+        if first == "add":
+            bench.clock.now = START_MS + 9 * 700
+            await bench.add(keyed(b"9", "all k9", "U9"))
+        for n in range(9):
+            assert bodies((await bench.query(f"k{n}"))[0]) == [b"%d" % n]
+        await everything(bench)
+
+    rig.run(after, **WIDE)
+    assert sentences(rig) == []
+    assert list(rig.index()) == [name]
+    assert list(rig.index().values()) == rig.index_of_log(2000, 100)
+
+
+def test_slots_are_made_good_though_nothing_is_indexed(rig):
+    """Queries of a broker that only reads see what was durable; the next clean start finds slots that are right."""
+
+    async def case(bench):
+        await send(bench, 5)
+        rig.checkpoint(bench)
+        await send(bench, 9)
+        mark = bench.store._index.begin_checkpoint()
+        mark.write()
+
+    async def look(bench):
+        assert bodies((await bench.query("all"))[0]) == [b"%d" % n for n in range(5)]
+
+    rig.kill(case, **WIDE)
+    rig.run(look, messageIndexEnable=False, **WIDE)
+    rig.run(look, messageIndexEnable=False, **WIDE)
+    (data,) = rig.index().values()
+    count = read_header(data).index_count
+    heads = [int.from_bytes(data[40 + 4 * slot :][:4], "big") for slot in range(2000)]
+    assert max(heads) == count - 1 == 15
+    assert heads[index_hash("T", "all") % 2000] == 14
+
+
+def test_without_a_checkpoint_everything_is_built_again(rig, read_from):
     rig.kill(send, **SMALL)
     (rig.root / "checkpoint").unlink()
     before = list(rig.index())
+    rig.said.clear()
     rig.run(everything, **SMALL)
     assert right(rig)
-    assert aside(rig) == before
+    assert min(read_from) == 0
+    assert sentences(rig) == [
+        f"index file {before[0]} was being written when the broker ended; it and {len(before) - 1} behind it are "
+        "removed and built again from the log"
+    ]
+
+
+def test_where_another_broker_crashed_full_files_count_that_its_checkpoint_knew(rig):
+    rig.kill(send, **SMALL)
+    forget_note(rig)
+    before = rig.index()
+    rig.said.clear()
+    rig.run(everything, **SMALL)
+    assert right(rig)
+    (said,) = sentences(rig)
+    assert said.startswith(f"index file {list(before)[-1]} was being written when the broker ended; it is removed")
+    assert list(rig.index().items())[:-1] == list(before.items())[:-1]
+
+
+def test_a_file_is_never_named_like_one_that_a_checkpoint_may_still_name(rig):
+    rig.run(send, **SMALL)
+    *_, newest = rig.index()
+    (rig.root / "index" / newest).unlink()
+    rig.clock.now = START_MS
+    rig.run(everything, **SMALL)
+    assert right(rig)
+    assert max(rig.index()) > newest
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"offset": 1 << 62}, None),  # the log lost its end: that place is not believed, the file is
+        ({"header": [0] * 6}, ""),
+        ({"header": [1, 2, 3]}, ""),
+        ({"header": [0, 0, 0, 1 << 62, 1, 5]}, "knows a message at"),
+        ({"header": "x"}, ""),
+        ({"file": "20990101000000000"}, "is not full, where the checkpoint knows 20990101000000000 behind it"),
+        ({"file": 7}, ""),
+        ({"offset": 1}, "where the checkpoint says 1"),
+        ({"keys": -1}, ""),
+        ({"keys": "1"}, ""),
+    ],
+)
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_note_that_cannot_be_right_costs_a_file_at_most(rig, fields, says, crashed):
+    rig.run(send, **SMALL)
+    path = rig.root / "indexNote.json"
+    content = json.loads(path.read_text())
+    content["note"] |= fields
+    path.write_text(json.dumps(content))
+    if crashed:
+        (rig.root / "abort").write_text("1")
+    rig.run(everything, **SMALL)
+    assert right(rig)
+    if says:
+        assert says in sentences(rig)[0]
+
+
+# --- files that cannot be right -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -85,19 +253,22 @@ def test_a_file_whose_header_cannot_be_right_is_built_again_with_those_behind_it
     patched_header(rig, 1, **fields)
     rig.run(everything, **SMALL)
     assert right(rig)
-    assert aside(rig) == before[1:]
-    assert says in rig.said[0]
-    assert before[1] in rig.said[0]
+    (said,) = sentences(rig)
+    assert said.startswith(f"index file {before[1]} ")
+    assert says in said
+    assert said.endswith(f"it and {len(before) - 2} behind it are removed and built again from the log")
 
 
 def test_what_follows_a_file_that_is_not_full_is_built_again(rig):
     rig.run(send, **SMALL)
     before = list(rig.index())
     first = read_header(rig.index()[before[0]])
+    rig.said.clear()
     rig.patch(rig.root / "index" / before[1], 0, write_header(first.following()))
     rig.run(everything, **SMALL)
-    assert aside(rig) == before[2:]
-    assert any("follows a file that is not full" in said for said in rig.said)
+    (said,) = sentences(rig)
+    assert "where the checkpoint knows" in said
+    assert before[1] in said
 
     async def found(bench):
         await everything(bench)
@@ -110,8 +281,9 @@ def test_files_of_another_size_are_built_again_in_the_size_of_the_settings(rig):
     rig.run(send, **SMALL)
     rig.run(everything, maxHashSlotNum=3, maxIndexNum=100)
     assert list(rig.index().values()) == rig.index_of_log(3, 100)
-    assert len(aside(rig)) == 4
-    assert "where maxHashSlotNum=3 and maxIndexNum=100 make" in rig.said[0]
+    (said,) = sentences(rig)
+    assert "where maxHashSlotNum=3 and maxIndexNum=100 make" in said
+    assert "it and 3 behind it are removed" in said
 
 
 def test_a_checkpoint_that_knew_more_than_is_kept_is_put_right_before_anything_is_built(rig):
@@ -138,10 +310,10 @@ def test_strangers_in_the_folder_are_left_alone_and_told(rig):
     assert len([said for said in rig.said if "is no index file and is left alone" in said]) == 2
 
 
-@pytest.mark.parametrize("note", ["", "{", "[]", '{"offset": "x", "newest": ""}', '{"offset": 1e400, "newest": ""}'])
+@pytest.mark.parametrize("note", ["", "{", "[]", '{"checkpoint": [], "note": {}}', '{"checkpoint": 1e400}'])
 def test_a_note_that_cannot_be_read_counts_as_none(rig, note):
     rig.run(send, **SMALL)
-    (rig.root / "indexPosition.json").write_text(note)
+    (rig.root / "indexNote.json").write_text(note)
     rig.run(everything, **SMALL)
     assert right(rig)
 

@@ -169,7 +169,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(rig):
         with pytest.raises(index_query.StoreError, match="the index cannot be read"):
             await bench.query("all")
         rig.faults.failing = {}
-        assert bench.store._index.queries == 0
+        assert bench.store._index._held.readers == 0
 
     rig.run(case, **SMALL)
 

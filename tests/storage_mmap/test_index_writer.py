@@ -1,7 +1,6 @@
 """The index while it is filled: in batches, across files, behind and caught up, on a disk that fails."""
 
 import asyncio
-import json
 
 import pytest
 
@@ -9,8 +8,7 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import decode_checkpoint
 from gantrymq.formats.index import read_header
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed, message
-from gantrymq_storage_mmap.index import following
-from gantrymq_storage_mmap.index import writer as index_writer
+from gantrymq_storage_mmap.index import following, writer
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
@@ -104,7 +102,7 @@ def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
 
 def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
     monkeypatch.setattr(following, "MOST_WAITING", 10)
-    monkeypatch.setattr(index_writer, "CATCH_UP_S", 0)
+    monkeypatch.setattr(writer, "CATCH_UP_S", 0)
 
     async def case(bench):
         results = await bench.add(*[keyed(b"%d" % n, f"all k{n}", f"U{n}") for n in range(50)])
@@ -168,7 +166,7 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
     assert rig.index() == {}
 
     async def later(bench):
-        monkeypatch.setattr(index_writer, "SOON_BYTES", 0)
+        monkeypatch.setattr(writer, "SOON_BYTES", 0)
         assert "being caught up; ask again" in (await bench.query("k4"))[1]
         monkeypatch.undo()
         await caught_up(bench)
@@ -284,29 +282,148 @@ def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
 
 
-def test_a_full_file_that_cannot_be_made_durable_is_told_and_tried_again(rig):
+def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypatch):
+    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+    pages = []
+
     async def case(bench):
+        await send(bench, 2)
+        rig.checkpoint(bench)
         rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
-        await send(bench, 4)
-        assert bodies((await bench.query("k1"))[0]) == [b"1"]
-        assert any("could not be made durable" in said for said in rig.said)
+        before = list(rig.index())
+        await send(bench, 2, 2)
+        await bench.query("k1")
+        assert "2 index files could not be made durable; what was in them is built again from the log" in rig.said
         rig.faults.failing = {}
+        await until(lambda: not bench.store._index.lag)
+        assert list(rig.index()) > before  # another file, written anew
+        assert bodies((await bench.query("k1"))[0]) == [b"1"]
+        rig.checkpoint(bench)
+        rig.faults.calls.clear()
+        rig.checkpoint(bench)
+        pages.append(rig.faults.calls["pwrite"])
 
     rig.run(case, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
     assert not (rig.root / "abort").exists()
     assert checkpoint(rig).index_timestamp == START_MS + 1400
+    assert pages == [0]  # nothing was left to be written
+
+
+def test_syncs_that_go_on_failing_are_told_once_and_asked_for_no_more(rig, monkeypatch):
+    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+
+    async def case(bench):
+        rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
+        await send(bench, 8)
+        await bench.query("all")
+        await until(lambda: not bench.store._index.lag)
+        for _ in range(3):
+            rig.checkpoint(bench)
+            await until(lambda: not bench.store._index.lag)
+        assert len([said for said in rig.said if "built again from the log" in said]) == 1
+        assert bodies((await bench.query("k6"))[0]) == [b"6"]
+        rig.faults.failing = {}
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_slots_that_could_not_be_written_are_written_by_the_next_checkpoint(rig):
+    async def case(bench):
+        await send(bench, 2)
+        await bench.query("all")
+        (before,) = rig.index()
+        rig.faults.only, rig.faults.failing = "index", {"pwrite": rig.NO_SPACE}
+        rig.checkpoint(bench)
+        rig.faults.failing = {}
+        assert not any("built again" in said for said in rig.said)
+        rig.checkpoint(bench)
+        assert bench.store._index.files[0].durable
+        assert rig.index() == {before: rig.index_of_log(5, 8)[0]}
+
+    rig.run(case, **SMALL)
+
+
+def test_what_is_durable_stays_when_a_checkpoint_fails(rig, monkeypatch):
+    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+
+    async def case(bench):
+        await send(bench, 8)
+        await bench.query("all")
+        rig.checkpoint(bench)
+        files = list(rig.index())
+        bench.store._index._hasten = lambda: None
+        mark = bench.store._index.begin_checkpoint()
+        mark.write()
+        bench.store._index.checkpoint_failed(mark)  # because of queues, or of anything else
+        assert list(rig.index()) == files
+        await send(bench, 1, 8)
+        await bench.query("all")
+        mark = bench.store._index.begin_checkpoint()
+        mark.write()
+        await send(bench, 6, 9)
+        await bench.query("all")
+        bench.store._index.checkpoint_failed(mark)
+        assert list(rig.index()) == files[:2]  # full and durable
+        assert bench.store._index.place == bench.store._index.files[-1].end
+        await until(lambda: not bench.store._index.lag)
+        assert min(set(rig.index()) - set(files[:2])) > max(files)
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
 
 
 def test_a_stop_that_cannot_make_the_index_durable_leaves_abort(rig):
     async def case(bench):
-        await send(bench, 3)
+        await send(bench, 2)
         rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
 
     rig.run(case, **SMALL)
     assert (rig.root / "abort").exists()
     rig.faults.failing = {}
     rig.run(caught_up, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
+    async def case(bench):
+        index = bench.store._index
+        index._hasten = lambda: None
+        await send(bench, 2)
+        results = await bench.add(keyed(b"2", "all k2", "U2"))
+        await bench.query("all")
+        mark = index.begin_checkpoint()
+        await send(bench, 10, 4)
+        await bench.query("all")
+        mark.write()
+        index.checkpointed(mark)
+        first, second, *others = index.files
+        assert [part.file for part in mark.parts] == [first, second]
+        assert (first.durable, first.table) == (True, None)
+        assert (second.durable, second.full, second.table is None) == (False, True, False)
+        assert not any(file.durable for file in others)
+        assert mark.full_timestamp == START_MS + 700
+        assert mark.note == {
+            "offset": results[-1].end,
+            "keys": 0,
+            "file": second.path.name,
+            "header": list(mark.parts[1].header),
+            "unsure": False,
+        }
+        assert mark.parts[1].header.index_count == 3
+        assert mark.folders == (rig.root, rig.root / "index")
+        mark = index.begin_checkpoint()
+        assert mark.folders == (rig.root / "index",)
+        mark.write()
+        index.checkpointed(mark)
+        assert all(file.durable and (file.table is None) == file.full for file in index.files)
+        assert index.begin_checkpoint().parts == []
+
+    rig.run(case, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
 
 
@@ -350,38 +467,24 @@ def test_a_file_that_a_query_reads_is_removed_afterwards(rig):
 # --- the note -------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_end_without_keys_is_not_read_again(rig, monkeypatch):
-    monkeypatch.setattr(index_writer, "NOTE_BYTES", 1000)
+async def with_a_long_end(bench):
+    await send(bench, 3)
+    await bench.add(*[message(body=b"-" * 100) for _ in range(20)])
 
-    async def case(bench):
-        await send(bench, 3)
-        await bench.add(*[message(body=b"-" * 100) for _ in range(20)])
 
-    rig.run(case, **SMALL)
-    note = json.loads((rig.root / "indexPosition.json").read_text())
-    assert note["newest"] == max(rig.index())
+def test_an_end_without_keys_is_not_read_again(rig):
+    rig.run(with_a_long_end, **SMALL)
 
     async def later(bench):
-        assert bench.store._index.place.log_offset == note["offset"] == bench.store.state().max_log_offset
+        assert bench.store._index.place.log_offset == bench.store.state().max_log_offset
         await send(bench, 3, 3)
 
     rig.run(later, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
 
-    async def after(bench):
-        assert bench.store._index.place.log_offset < bench.store.state().max_log_offset
 
-    rig.run(after, **SMALL)  # the newest file is another one now
-
-
-def test_a_note_counts_only_beside_the_file_it_names(rig, monkeypatch):
-    monkeypatch.setattr(index_writer, "NOTE_BYTES", 1000)
-
-    async def case(bench):
-        await send(bench, 3)
-        await bench.add(*[message(body=b"-" * 100) for _ in range(20)])
-
-    rig.run(case, **SMALL)
+def test_a_note_counts_only_beside_the_file_it_names(rig):
+    rig.run(with_a_long_end, **SMALL)
     for path in (rig.root / "index").iterdir():
         path.unlink()
     rig.run(caught_up, **SMALL)

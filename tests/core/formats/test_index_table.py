@@ -102,3 +102,41 @@ def test_slots_that_changed_are_known_by_page():
     assert table.dirty_pages == {0, 2}
     assert table.newest(5) == 1
     assert table.newest(6) == 0
+
+
+def test_pages_that_changed_are_taken_once_side_by_side(dirty_table):
+    table = dirty_table
+    first, second = table.take_dirty()
+    assert (first.first, first.length) == (0, 2 * PAGE_SLOTS)
+    assert (second.first, second.length) == (3 * PAGE_SLOTS, 5)  # the last page is shorter
+    assert first.file_bytes(PAGE_SLOTS - 1, 2) == table.slot_bytes(PAGE_SLOTS - 1, 2) == bytes(7) + b"\x02"
+    assert second.file_bytes(0, 100) == b"\0\0\0\x03" + bytes(16)
+    assert table.take_dirty() == []
+    table.put([3 * PAGE_SLOTS], [0], [1])
+    assert second.file_bytes(0, 1) == b"\0\0\0\x03"  # as it was
+    table.give_back([second])
+    assert table.dirty_pages == {3}
+    table.give_back([first])
+    assert table.dirty_pages == {0, 1, 3}
+
+
+@pytest.fixture
+def dirty_table():
+    table = IndexTable(IndexLayout(slots=3 * PAGE_SLOTS + 5, entries=10), IndexHeader())
+    table.put([5, PAGE_SLOTS, 3 * PAGE_SLOTS], [0, 0, 0], [1, 1, 1])
+    return table
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 10])
+def test_slots_are_made_again_from_the_entries(dirty_table, chunk):
+    right = dirty_table
+    put = right.put([5, 3 * PAGE_SLOTS + 4], [0, 0], [1, 1])
+    entries = IndexTable(right.layout, IndexHeader()).put([5, PAGE_SLOTS, 3 * PAGE_SLOTS], [0] * 3, [1] * 3).entries
+    entries += put.entries
+    torn = IndexTable(right.layout, right.header)
+    assert torn.load(0, right.slot_bytes(0, PAGE_SLOTS)) == 4
+    assert torn.load(PAGE_SLOTS, (9).to_bytes(4, "big")) == 9
+    torn.load(3 * PAGE_SLOTS, right.slot_bytes(3 * PAGE_SLOTS, 5))
+    torn.mend(entries[at : at + 20 * chunk] for at in range(0, len(entries), 20 * chunk))
+    assert torn.slot_bytes(0, right.layout.slots) == right.slot_bytes(0, right.layout.slots)
+    assert torn.dirty_pages == {1}

@@ -174,7 +174,7 @@ class IndexTable:
             self.dirty_pages.update(range(run.first // PAGE_SLOTS, (run.first + run.length - 1) // PAGE_SLOTS + 1))
 
     def mend(self, chunks: Iterable[bytes]) -> None:
-        """Make every slot again; pages that come out different from what was loaded are dirty. 0.1 us an entry.
+        """Make every slot again; pages that come out different from what was loaded are dirty. 0.3 us an entry.
 
         Args:
             chunks: the entries of the file in order, from number 1 on, some at a time.
@@ -182,9 +182,10 @@ class IndexTable:
         made = memoryview(bytearray(self._slots.nbytes)).cast("i")
         slot_count, number = len(made), 1
         for chunk in chunks:
-            for key_hash in _swapped(array("i", chunk))[:: ENTRY.size // SLOT_BYTES]:
-                made[key_hash % slot_count] = number
-                number += 1
+            hashes = _swapped(array("i", chunk))[:: ENTRY.size // SLOT_BYTES]
+            for place, key_hash in enumerate(hashes, number):
+                made[key_hash % slot_count] = place
+            number += len(hashes)
         for first in range(0, slot_count, PAGE_SLOTS):
             if made[first : first + PAGE_SLOTS] != self._slots[first : first + PAGE_SLOTS]:
                 self.dirty_pages.add(first // PAGE_SLOTS)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 import attrs
 
 from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
-from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint
+from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
@@ -34,6 +34,7 @@ from gantrymq.world import Lock
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
+from gantrymq_storage_mmap.index.file import IndexPlace
 from gantrymq_storage_mmap.index.folder import LoadedIndex, load_index
 from gantrymq_storage_mmap.index.query import IndexReader
 from gantrymq_storage_mmap.index.writer import IndexWriter
@@ -44,7 +45,7 @@ from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.flush import LogFlusher
 from gantrymq_storage_mmap.log.folder import load_log_files
 from gantrymq_storage_mmap.log.preallocation import Preallocation
-from gantrymq_storage_mmap.log.read import entries_between, read_at
+from gantrymq_storage_mmap.log.read import entries_between, next_record, read_at
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.options import read_options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
@@ -305,7 +306,7 @@ class MmapStore:
             recovery.note(
                 f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
             )
-        saved = read_point(files, root, recovery.note)
+        saved = read_point(files, root, recovery.note) if stat is not None else None
         if saved is not None and not self._believes(saved, checkpoint):
             saved = None
         loader = QueueLoader(files, root, self._queues, self._dropped, self._dropping.move_aside)
@@ -319,17 +320,29 @@ class MmapStore:
             self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp, recovery.newest)
         self._watch.look()
+        index = self._load_index(saved, None if clean else checkpoint.index_timestamp)
+        checkpoint = checkpoint.up_to(recovery.last_timestamp)
+        if index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
+            checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
+            files.replace(root / "checkpoint", encode_checkpoint(checkpoint))
+        return _Recovered(report, recovery.durable_offset, checkpoint, saved, index)
+
+    def _load_index(self, saved: SavedPoint | None, trusted_ms: int | None) -> LoadedIndex:
+        log = self._log
         index = load_index(
-            files,
-            root,
-            options.index_layout,
-            (self._log.min_offset, self._log.end),
+            self._files,
+            self._root,
+            self._options.index_layout,
+            (log.min_offset, log.end),
             saved.index if saved is not None else None,
-            None if clean else checkpoint.index_timestamp,
+            trusted_ms,
             self._tell,
         )
         self._index.hold(index)
-        return _Recovered(report, recovery.durable_offset, checkpoint.up_to(recovery.last_timestamp), saved, index)
+        place = next_record(log, index.place.log_offset)
+        if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
+            index = attrs.evolve(index, place=IndexPlace(place))
+        return index
 
     def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
         """Whether nobody else had the store since *saved*, and what it says fits the log and the settings."""

@@ -123,8 +123,8 @@ class IndexFile:
     def load(self) -> None:
         """Read the slots, to go on from there. Blocks for the 20 MB that Java's default size has.
 
-        Where a slot names an entry that does not count, all are made again from those that do, which takes 2 s for
-        a file that is nearly full.
+        Where a slot names an entry that does not count, all are made again from those that do, which takes some 6 s
+        for a file of that size that is nearly full.
         """
         table, layout, count = IndexTable(self.layout, self._header), self.layout, self._header.index_count
         newest = 0

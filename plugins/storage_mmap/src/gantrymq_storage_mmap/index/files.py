@@ -155,9 +155,10 @@ class IndexFiles:
         """Remove what is not durable in whole or part; returns how many files."""
         first = next((number for number, file in enumerate(self.all) if not file.durable), len(self.all))
         gone, self.all = self.all[first:], self.all[:first]
+        self._names_changed(*mark.folders)
         if gone:
             self.place = self.all[-1].end if self.all else IndexPlace(0)
-            self._names_changed(*mark.folders, self._folder)
+            self._names_changed(self._folder)
             self._remove(gone)
         return len(gone)
 

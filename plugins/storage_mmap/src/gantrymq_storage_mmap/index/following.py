@@ -3,9 +3,9 @@
     publish --> waiting --(5 ms later, in steps)--> entries and header of the newest file (`index.files`)
                                   a full file asks for a checkpoint, which also comes by itself
 
-The index is up to date, or it lags behind: after a start that found it short, after a write or a checkpoint that failed,
-or when too much was waiting. Then nothing waits in memory; the log is read again from the place that was reached, in a
-thread, and indexed in steps that leave the event loop to others, until nothing is left to read.
+The index is up to date, or it lags behind: after a start that found it short, after a write or a checkpoint that
+failed, or when too much was waiting. Then nothing waits in memory; the log is read again from the place that was
+reached, in a thread, and indexed in steps that leave the event loop to others, until nothing is left to read.
 
 The slots of a file that a start found are read, in a thread, when its first entry is to be added: they take 20 MB of
 memory, which a broker that is only read from does not need.

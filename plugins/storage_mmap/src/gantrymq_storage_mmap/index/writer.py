@@ -100,8 +100,8 @@ class IndexWriter(IndexFollower):
         count = self._held.drop(mark)
         if count:
             if not self._undurable:
-                files = "1 index file" if count == 1 else f"{count} index files"
-                self._tell(f"{files} could not be made durable; what was in them is built again from the log")
+                files, them = ("1 index file", "it") if count == 1 else (f"{count} index files", "them")
+                self._tell(f"{files} could not be made durable; what was in {them} is built again from the log")
             self._undurable = True
             self._fall_behind()
             self._arm(RETRY_S)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gantrymq.errors import FormatError
+from gantrymq.formats.check import Found
 from gantrymq.formats.log_entries import LogEntries
-from gantrymq.formats.log_walk import LogDamage
+from gantrymq.formats.log_source import look_at
+from gantrymq.formats.log_walk import LogDamage, align
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.source import CommitLogSource
 
-__all__ = ["entries_between", "read_at"]
+__all__ = ["entries_between", "next_record", "read_at"]
 
 
 def read_at(log: CommitLog, log_offset: int) -> RecordView | None:
@@ -28,6 +30,19 @@ def read_at(log: CommitLog, log_offset: int) -> RecordView | None:
     except FormatError:
         return None
     return record if record.log_offset == log_offset else None
+
+
+def next_record(log: CommitLog, log_offset: int) -> int:
+    """*log_offset* where a record or a blank stands there, else where the next record does, or the log's end.
+
+    For those who noted a place before a crash: recovery may have put a filler over it.
+    """
+    if not log.min_offset <= log_offset < log.end:
+        return log_offset
+    source = CommitLogSource(log)
+    if look_at(source, log_offset, check_crc=False).found in (Found.RECORD, Found.BLANK):
+        return log_offset
+    return min(align(source, log_offset), log.end)
 
 
 def entries_between(log: CommitLog, start: int, end: int, delay_levels_ms: Sequence[int]) -> Iterator[DispatchEntry]:

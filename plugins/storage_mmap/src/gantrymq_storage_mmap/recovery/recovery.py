@@ -188,7 +188,7 @@ class Recovery:
         if saved is not None:
             start = known[0] if clean and known[0] >= low else saved.offset
         elif clean and (known[0] < low or self._is_there(known)):
-            start = known[0]
+            start = sum(known) if known[0] >= low else low
         else:
             start = self._by_time(checkpoint)
         start = max(start, low)
@@ -200,11 +200,12 @@ class Recovery:
 
     def _is_there(self, known: tuple[int, int]) -> bool:
         """Whether the record that the newest queue entry names is in the log; if not, this was no clean stop."""
-        found = look_at(self._source, known[0], check_crc=False)
-        if found.found is not Found.RECORD or found.size != known[1]:
-            self.note(f"a queue names a record at {known[0]} that is not in the log; recovering as after a crash")
-            return False
-        return True
+        found = look_at(self._source, known[0], check_crc=self._options.check_crc)
+        if found.record is not None and found.size == known[1]:
+            self.newest, self.last_timestamp = known, found.record.store_timestamp
+            return True
+        self.note(f"a queue names a record at {known[0]} that is not in the log; recovering as after a crash")
+        return False
 
     @staticmethod
     def _has_sound_head(file: LogFile, start: int) -> bool:
@@ -271,7 +272,9 @@ class Recovery:
             pending = []
             replay.see(found)
             progress(walk.position)
-        self._records, self.last_timestamp, self.newest = walk.records, walk.last_timestamp, walk.last
+        self._records = walk.records
+        if walk.records:
+            self.last_timestamp, self.newest = walk.last_timestamp, walk.last
         self._end, self._tail = walk.sound_end, pending
         self._only_zeros = not pending and walk.zeros_from >= 0
         place, size = known
