@@ -50,6 +50,7 @@ from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
 MB = 1e6
+PARTS = ("recovery", "life", "deletions")
 GOAL_CLEAN_S = 2.0
 GOAL_CRASH_S = 4.0
 GOAL_CRASH_MB = 60.0
@@ -111,14 +112,18 @@ class Bench:
 
     def run(self) -> bool:
         """Print all rows; whether every goal was met."""
-        if self._options.log_mb:
+        parts = self._options.parts
+        if "recovery" in parts and self._options.log_mb:
             self._recovery()
-        self._fill(self._options.messages, "stop")
-        write_tables(self._store, self._options.topics, self._options.queues, GROUPS)
-        idle_bytes = self._clean_start()
-        self._fill(self._options.behind, "kill")
-        self._from_crash_to_stop(idle_bytes)
-        self._deletions()
+        if "life" in parts or "deletions" in parts:
+            self._fill(self._options.messages, "stop")
+            write_tables(self._store, self._options.topics, self._options.queues, GROUPS)
+        if "life" in parts:
+            idle_bytes = self._clean_start()
+            self._fill(self._options.behind, "kill")
+            self._from_crash_to_stop(idle_bytes)
+        if "deletions" in parts:
+            self._deletions()
         return self._table.good
 
     def _fill(self, each: int, end: str) -> None:
@@ -229,11 +234,13 @@ class Bench:
         self._table.steps("retention", steps, f"{files - len(list(log.iterdir()))} log files")
         drops = [Request(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic_name(n)}) for n in range(options.drops)]
         began = time.monotonic()
-        await asked(connections, drops, DROPS_UNDER_WAY)
+        refused = await answered(connections, drops, DROPS_UNDER_WAY)
         ended = time.monotonic()
         await asyncio.sleep(SETTLE_S)
         steps = watch.between(began, time.monotonic())
-        self._table.steps(f"{len(drops):,} topics dropped", steps, f"in {ended - began:.1f} s")
+        words = f"in {ended - began:.1f} s" + (f", {refused} REFUSED" if refused else "")
+        self._table.steps(f"{len(drops):,} topics dropped", steps, words)
+        self._table.good = self._table.good and not refused
         _close(connections)
 
     # --- recovery ---------------------------------------------------------------------------------------------------
@@ -259,10 +266,15 @@ class Bench:
 
 async def asked(connections: list[Connection], requests: list[Request], under_way: int) -> None:
     """Ask all of them and wait for the answers; a refusal ends the program."""
+    if refused := await answered(connections, requests, under_way):
+        raise SystemExit(f"the broker refused {refused} of {len(requests)} requests")
+
+
+async def answered(connections: list[Connection], requests: list[Request], under_way: int) -> int:
+    """Ask all of them and wait for the answers; how many were refused."""
     pump = Pump(connections, iter(requests).__next__, under_way)
     await pump.send(len(requests))
-    if pump.refused:
-        raise SystemExit(f"the broker refused {dict(pump.refused)}")
+    return pump.refused.total()
 
 
 async def min_offset(connection: Connection, topic: str, queue_id: int) -> int:
@@ -305,6 +317,7 @@ def main() -> int:
     parser.add_argument("--body", type=whole(1), default=100, help="bytes of a body")
     parser.add_argument("--file-mb", type=whole(1), default=16, help="size of a log file")
     parser.add_argument("--log-mb", type=whole(0), default=428, help="log of the recovery, 0 for none")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="life: from start to stop")
     parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the stores are made")
     options = parser.parse_args()
     options.drops = min(options.drops, options.topics)

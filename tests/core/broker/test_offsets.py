@@ -61,7 +61,7 @@ def test_offsets_behind_the_end_of_their_queue_are_cut_back(offsets):
     for queue_id, at in ((0, 7), (1, 5), (2, 9)):
         offsets.commit("CG", Queue("T", queue_id), at)
     offsets.dirty = False
-    (said,) = offsets.cut_back(ends.get)
+    ((said,),) = offsets.cut_back(ends.get)
     assert said == (
         "group CG had committed 5 in queue T/1, which ends at 3 after the crash: 2 messages that it had read are gone, "
         "it goes on at 3"

@@ -50,16 +50,14 @@ class Room:
         self.files = FailingFiles(world.files)
         self.world = attrs.evolve(world, files=self.files)
         self.clock = world.clock
-        self.restart()
-        self.files.replaced.clear()
 
-    def restart(self, *, light=False):
+    async def restart(self, *, light=False):
         """Forget the tables and load what is on disk."""
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
         self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, light=light)
-        self.state.load()
+        await self.state.load()
 
     def on_disk(self, name):
         return loads(self.files.read(FOLDER / name))
@@ -71,7 +69,9 @@ def room():
 
     def run(main):
         async def in_world(world):
-            await main(Room(world))
+            room = Room(world)
+            await room.restart()
+            await main(room)
 
         simulate(1, in_world, start_ms=START_MS)
 
@@ -98,7 +98,7 @@ def test_what_was_saved_is_there_after_a_restart(room):
         room.offsets.commit("CG", Queue("T", 1), 9)
         await room.state.close()
         before = room.topics.version
-        room.restart()
+        await room.restart()
         assert room.topics.get("T") == TopicConfig("T", 3, 5, attributes={"message.type": "FIFO"})
         assert room.topics.version == before
         assert room.groups.known("CG").retry_max_times == 3
@@ -277,17 +277,17 @@ def test_with_light_queues_the_offsets_move_to_a_file_of_their_own(room, caplog)
     async def main(room):
         room.offsets.commit("G", Queue("T", 0), 1)
         await room.state.close()
-        room.restart(light=True)
+        await room.restart(light=True)
         assert room.offsets.committed("G", Queue("T", 0)) == 1  # taken over from consumerOffset.json
         room.offsets.commit("G", Queue("T", 0), 2)
         room.offsets.commit("%LMQ%g", Queue("%LMQ%q", 0), 7)
         await room.state.close()
         found = room.on_disk("lmqConsumerOffset.json")
         assert (found["offsetTable"], found["lmqOffsetTable"]) == ({"T@G": {0: 2}}, {"%LMQ%q@%LMQ%g": 7})
-        room.restart(light=True)
+        await room.restart(light=True)
         assert room.offsets.committed("%LMQ%g", Queue("%LMQ%q", 0)) == 7
         assert not caplog.messages
-        room.restart()
+        await room.restart()
         assert room.offsets.committed("G", Queue("T", 0)) == 1
         assert "lmqConsumerOffset.json is not read while enableLmq=false" in caplog.text
 

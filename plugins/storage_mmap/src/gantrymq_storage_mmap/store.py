@@ -5,6 +5,7 @@ Source of the order of start and stop: apache/rocketmq store/.../DefaultMessageS
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 
 import attrs
@@ -427,16 +428,18 @@ class MmapStore:
         """Remove index files that know nothing at or behind *log_offset*; see `IndexWriter.delete_before`."""
         return self._index.delete_before(log_offset)
 
-    def drop(self, topic: str) -> None:
+    def drop(self, topic: str) -> Awaitable[None]:
         """Forget the queues of *topic*; their files go in a thread, its records stay in the log.
 
-        Raises:
-            StoreError: the queues' folder cannot be moved.
+        The answer raises StoreError where the queues' folder cannot be moved.
         """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             self._queues.drop(topic, self._log.end, self._workers, self._tell)
+            done.set_result(None)
         except OSError as error:
-            raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
+            done.set_exception(StoreError(f"the queues of topic {topic} cannot be removed: {error}"))
+        return done
 
     async def clean(self, what: Cleaning) -> CleanReport:
         """Clean now; see `Retention.clean`.

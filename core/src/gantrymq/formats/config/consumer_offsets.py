@@ -68,14 +68,17 @@ class ConsumerOffsetsFile:
         offsets = self.offsets
         known: dict[str, Any] = {"dataVersion": self.version.to_json()}
         if self.light:
-            of_light = {key: queues[LIGHT_QUEUE_ID] for key, queues in offsets.items() if _is_light(key, queues)}
+            of_light = {
+                key: queues[LIGHT_QUEUE_ID] for key, queues in offsets.items() if is_of_light_group(key, queues)
+            }
             offsets = {key: queues for key, queues in offsets.items() if key not in of_light}
             known[_LIGHT_MEMBER] = of_light
         known |= {"groupTopicMap": topics_by_group(offsets), "offsetTable": offsets}
         return in_order(known, self.kept)
 
 
-def _is_light(key: str, queues: Mapping[int, int]) -> bool:
+def is_of_light_group(key: str, queues: Mapping[int, int]) -> bool:
+    """Whether "topic@group" with these offsets stands in the table of light groups."""
     return is_light(key.rpartition("@")[2]) and queues.keys() == {LIGHT_QUEUE_ID}
 
 
