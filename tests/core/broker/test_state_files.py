@@ -16,6 +16,7 @@ from gantrymq.broker.state_files import RETRY_S, StateFiles
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
+from gantrymq.formats.config import offset_texts
 from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -50,16 +51,14 @@ class Room:
         self.files = FailingFiles(world.files)
         self.world = attrs.evolve(world, files=self.files)
         self.clock = world.clock
-        self.restart()
-        self.files.replaced.clear()
 
-    def restart(self, *, light=False):
+    async def restart(self, *, light=False):
         """Forget the tables and load what is on disk."""
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
         self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, light=light)
-        self.state.load()
+        await self.state.load()
 
     def on_disk(self, name):
         return loads(self.files.read(FOLDER / name))
@@ -71,7 +70,9 @@ def room():
 
     def run(main):
         async def in_world(world):
-            await main(Room(world))
+            room = Room(world)
+            await room.restart()
+            await main(room)
 
         simulate(1, in_world, start_ms=START_MS)
 
@@ -98,7 +99,7 @@ def test_what_was_saved_is_there_after_a_restart(room):
         room.offsets.commit("CG", Queue("T", 1), 9)
         await room.state.close()
         before = room.topics.version
-        room.restart()
+        await room.restart()
         assert room.topics.get("T") == TopicConfig("T", 3, 5, attributes={"message.type": "FIFO"})
         assert room.topics.version == before
         assert room.groups.known("CG").retry_max_times == 3
@@ -277,18 +278,65 @@ def test_with_light_queues_the_offsets_move_to_a_file_of_their_own(room, caplog)
     async def main(room):
         room.offsets.commit("G", Queue("T", 0), 1)
         await room.state.close()
-        room.restart(light=True)
+        await room.restart(light=True)
         assert room.offsets.committed("G", Queue("T", 0)) == 1  # taken over from consumerOffset.json
         room.offsets.commit("G", Queue("T", 0), 2)
         room.offsets.commit("%LMQ%g", Queue("%LMQ%q", 0), 7)
         await room.state.close()
         found = room.on_disk("lmqConsumerOffset.json")
         assert (found["offsetTable"], found["lmqOffsetTable"]) == ({"T@G": {0: 2}}, {"%LMQ%q@%LMQ%g": 7})
-        room.restart(light=True)
+        await room.restart(light=True)
         assert room.offsets.committed("%LMQ%g", Queue("%LMQ%q", 0)) == 7
         assert not caplog.messages
-        room.restart()
+        await room.restart()
         assert room.offsets.committed("G", Queue("T", 0)) == 1
         assert "lmqConsumerOffset.json is not read while enableLmq=false" in caplog.text
+
+    room(main)
+
+
+def test_only_offsets_that_changed_are_laid_out_again_even_after_a_save_that_failed(room, monkeypatch):
+    async def main(room):
+        laid = []
+        member = offset_texts._member
+        monkeypatch.setattr(offset_texts, "_member", lambda key, queues: (laid.append(key), member(key, queues))[1])
+        for group in ("A", "B"):
+            room.offsets.commit(group, Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.state.saved()
+        room.offsets.commit("A", Queue("T", 0), 2)
+        room.files.refused.add("consumerOffset.json")
+        room.state.offsets_due()
+        with pytest.raises(StoreError):
+            await room.state.saved()
+        assert room.offsets.dirty
+        room.files.refused.clear()
+        room.state.offsets_due()
+        await room.state.saved()
+        assert laid == ["T@A", "T@B", "T@A"]
+        assert room.on_disk("consumerOffset.json")["offsetTable"] == {"T@A": {0: 2}, "T@B": {0: 1}}
+
+    room(main)
+
+
+def test_what_changes_while_a_save_is_under_way_is_not_in_it(room):
+    async def main(room):
+        room.offsets.commit("A", Queue("T", 0), 1)
+        room.groups.put(GroupConfig("A"))
+        jobs = []
+
+        class Late:
+            async def run(self, work, *args):
+                if not jobs:
+                    room.offsets.commit("A", Queue("T", 0), 2)  # after the copy was made
+                jobs.append(args[1].name)
+                return await room.world.workers.run(work, *args)
+
+        room.state._world = attrs.evolve(room.world, workers=Late())
+        room.state.offsets_due()
+        await room.state.saved()
+        assert jobs[0] == "consumerOffset.json"
+        assert room.on_disk("consumerOffset.json")["offsetTable"] == {"T@A": {0: 1}}
+        assert room.offsets.dirty
 
     room(main)

@@ -86,6 +86,10 @@ class BrokerProcess:
         """Resident memory, mapped pages of the store included."""
         return self._status("VmRSS")
 
+    def peak_bytes(self) -> int:
+        """The most that was ever resident, mapped pages of the store included."""
+        return self._status("VmHWM")
+
     def stop(self) -> None:
         """Stop it in good order.
 

@@ -42,14 +42,14 @@ class Hold:
 
 
 class HeldPulls:
-    """Holds by queue."""
+    """Holds by topic and queue, so that a topic that changes costs nothing while only others are waited for."""
 
     def __init__(self, store: MessageStore, clock: Clock, *, light: bool = False) -> None:
         """*light*: messages may arrive in light queues besides their own."""
         self._light = light
         self._store = store
         self._clock = clock
-        self._by_queue: dict[Queue, dict[Hold, None]] = {}
+        self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no table is empty
         self._by_connection: dict[Connection | None, set[Hold]] = {}
         self.count = 0
 
@@ -69,7 +69,7 @@ class HeldPulls:
         if self.count >= MAX_HOLDS or len(self._by_connection.get(connection, ())) >= MAX_HOLDS_OF_CONNECTION:
             return False
         hold = Hold(queue, wanted, match, connection, wake)
-        self._by_queue.setdefault(queue, {})[hold] = None
+        self._by_topic.setdefault(queue.topic, {}).setdefault(queue.queue_id, {})[hold] = None
         if connection is not None:
             self._by_connection.setdefault(connection, set()).add(hold)
         self.count += 1
@@ -80,10 +80,10 @@ class HeldPulls:
         """Wake what *entries* satisfy. Budget: 0.2 us an entry that nobody waits for."""
         if not self.count:
             return
-        by_queue = self._by_queue
+        by_topic = self._by_topic
         for entry in entries:
-            holds = by_queue.get((entry.topic, entry.queue_id))  # type: ignore[call-overload]  # a Queue is such a pair
-            if holds:
+            queues = by_topic.get(entry.topic)
+            if queues and (holds := queues.get(entry.queue_id)):
                 for hold in [hold for hold in holds if self._wanted(hold, entry)]:
                     self._release(hold)
             if self._light:
@@ -91,7 +91,7 @@ class HeldPulls:
 
     def _arrived_in_light_queues(self, entry: DispatchEntry) -> None:
         for name, queue_offset in entry.light_places:
-            holds = self._by_queue.get(Queue(name, LIGHT_QUEUE_ID))
+            holds = self._by_topic.get(name, {}).get(LIGHT_QUEUE_ID)
             if holds:
                 there = entry._replace(queue_offset=queue_offset)
                 for hold in [hold for hold in holds if self._wanted(hold, there)]:
@@ -99,8 +99,8 @@ class HeldPulls:
 
     def topic_changed(self, topic: str) -> None:
         """Wake every hold on *topic*: it was deleted, or its permissions changed."""
-        for queue in [queue for queue in self._by_queue if queue.topic == topic]:
-            for hold in list(self._by_queue[queue]):
+        for holds in list(self._by_topic.get(topic, {}).values()):
+            for hold in list(holds):
                 self._release(hold)
 
     def connection_lost(self, connection: Connection) -> None:
@@ -110,9 +110,8 @@ class HeldPulls:
 
     def close(self) -> None:
         """Wake everything: the broker stops."""
-        for holds in list(self._by_queue.values()):
-            for hold in list(holds):
-                self._release(hold)
+        for topic in list(self._by_topic):
+            self.topic_changed(topic)
 
     def _wanted(self, hold: Hold, entry: DispatchEntry) -> bool:
         if entry.queue_offset < hold.wanted:
@@ -142,12 +141,15 @@ class HeldPulls:
             hold.wake()
 
     def _remove(self, hold: Hold) -> bool:
-        holds = self._by_queue.get(hold.queue)
+        queues = self._by_topic.get(hold.queue.topic, {})
+        holds = queues.get(hold.queue.queue_id)
         if holds is None or hold not in holds:
             return False
         del holds[hold]
         if not holds:
-            del self._by_queue[hold.queue]
+            del queues[hold.queue.queue_id]
+            if not queues:
+                del self._by_topic[hold.queue.topic]
         self.count -= 1
         if hold.timer is not None:
             hold.timer.cancel()

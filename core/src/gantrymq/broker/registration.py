@@ -4,8 +4,8 @@ A topic that came or changed is told by itself (217), since a whole registration
 of them each new one would cost what all cost. A whole one follows, once for all that changed meanwhile: its answer says
 which topics are ordered, and a name server that was restarted, or took less than it was told, is not wrong for long. It
 follows after `WHOLE_TIMES` the time that the last one took: at once with few topics, and a twentieth of the time with
-many. A name server that does not know 217 (RocketMQ 4) gets whole registrations only; so does every one when many
-topics changed at once, or one was deleted.
+many. So does one after a topic was deleted, which only a whole one tells. A name server that does not know 217
+(RocketMQ 4) gets whole registrations only; so does every one when many topics changed at once.
 
 All name servers are told side by side; one that does not answer is tried again after 1, 2, 4 ... seconds, at most the
 period, and costs the others nothing.
@@ -40,7 +40,7 @@ MIN_PERIOD_S = 10.0
 MAX_PERIOD_S = 60.0
 UNREGISTER_TIMEOUT_S = 3.0
 WHOLE_TIMES: Final = 20
-WHOLE_AFTER_S: Final = 5.0  # at most so long after the first topic that was told by itself
+WHOLE_AFTER_S: Final = 5.0  # at most so long after the first topic that was told by itself, or deleted
 MOST_SINGLE: Final = 256  # topics told by themselves in one go; more of them go into one whole registration
 OTHERS_S = 1.0  # a broker is ready so long after the first name server knows it, whatever the others do
 
@@ -95,9 +95,14 @@ class Registration:
         return {address: loop.problem for address, loop in self._loops.items()}
 
     def changed(self) -> None:
-        """A topic was deleted, or all changed: register with all name servers now."""
+        """All topics changed: register with all name servers now."""
         for loop in self._loops.values():
             loop.wake()
+
+    def topic_deleted(self) -> None:
+        """A topic was deleted: register with all name servers soon, once for all that are deleted meanwhile."""
+        for loop in self._loops.values():
+            loop.wake_soon()
 
     def topic_changed(self, name: str) -> None:
         """A topic came or changed: tell all name servers now."""
@@ -129,7 +134,7 @@ class Registration:
     def message(self) -> Command:
         """The registration as a request (103)."""
         identity = self._identity
-        body = loose_json.dumps(
+        body = loose_json.dumps_plain(
             {
                 "filterServerList": [],
                 "topicConfigSerializeWrapper": {
@@ -221,6 +226,16 @@ class _Loop:
             self._topics[topic] = None
         self._wanted.set()
 
+    def wake_soon(self) -> None:
+        """Register as a whole after a while, for what happens until then as well."""
+        if self._whole_at is None:
+            self._plan_whole()
+            self._wanted.set()
+
+    def _plan_whole(self) -> None:
+        """At once where that takes no time, and a twentieth of the time where it does."""
+        self._whole_at = self._registration._clock.monotonic() + min(WHOLE_AFTER_S, WHOLE_TIMES * self._whole_s)
+
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -255,9 +270,11 @@ class _Loop:
         registration, names, now = self._registration, list(self._topics), self._registration._clock.monotonic()
         self._topics.clear()
         due = self._whole_at is not None and self._whole_at <= now
+        if not names and not due and self._whole_at is not None:
+            return  # only woken to wait for no longer than until then
         if names and not due and self._takes_single and len(names) <= MOST_SINGLE:
             if self._whole_at is None:
-                self._whole_at = now + min(WHOLE_AFTER_S, WHOLE_TIMES * self._whole_s)
+                self._plan_whole()
             if await registration.tell_topics(self._address, names):
                 return
             self._takes_single = False

@@ -74,7 +74,8 @@ class Rooms:
         followers: Followers,
         transactions: TransactionService | None,
     ) -> None:
-        self.register_again: Callable[[], None] = lambda: None  # replaced once there is a registration
+        self.register_again: Callable[[], None] = lambda: None  # replaced once there is a registration, as is this:
+        self.topic_deleted: Callable[[], None] = lambda: None
         self.name_servers: Callable[[], dict[str, str | None]] = dict  # replaced once there is a registration
         self.identity = identity
         self.followers = followers
@@ -131,20 +132,25 @@ class Rooms:
         self.dispatch.on_connection_lost(self.held.connection_lost)
         topics.on_change(lambda topic: self.held.topic_changed(topic.name))
 
-    def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.
+
+        Everything is forgotten before anything else happens; returns when no crash brings topic or queues back.
 
         Raises:
             InvalidParameter: blank, or a system topic.
+            StoreError: topic or queues are forgotten, but not durably so.
         """
         self._tables.topics.delete(name)
         self._state.topics_changed(name)
-        self._store.drop(name)
+        dropped = self._store.drop(name)
         self._tables.offsets.forget_topic(name)
         self._state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
         self._tables.stats.forget(name)
         self.held.topic_changed(name)
-        self.register_again()
+        self.topic_deleted()
+        await dropped
+        await self._state.saved()
 
     def permission_changed(self) -> None:
         """Tell the name servers what brokerPermission makes of the topics now."""

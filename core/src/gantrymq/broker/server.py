@@ -8,6 +8,7 @@ Source: apache/rocketmq broker/.../BrokerController.java (initialize, start, shu
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable
@@ -40,6 +41,7 @@ from gantrymq.world import Timer, World
 log = logging.getLogger(__name__)
 
 SILENT_SCAN_S = 10.0
+CUT_BACK_STEP = 128  # topics and groups whose offsets are compared with queues in one step of the loop
 ANY_ADDRESSES = ("0.0.0.0", "::", "")
 
 
@@ -111,11 +113,10 @@ class BrokerServer:
             tables.offsets,
             light=serves_light_queues(settings),
         )
-        state.load()
+        await state.load()
         self._closing.append(state.close)
         if not report.clean:
-            for sentence in tables.offsets.cut_back(self._queue_end):
-                log.warning(sentence)
+            await self._cut_offsets_back()
         await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
         followers = Followers(self.store, [build(self._context) for build in self._plugins.dispatchers.values()])
         followers.catch_up()
@@ -158,6 +159,14 @@ class BrokerServer:
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
 
+    async def _cut_offsets_back(self) -> None:
+        """Let no group stand behind the end of a queue; the loop has its turns in between."""
+        for number, said in enumerate(self.tables.offsets.cut_back(self._queue_end), start=1):
+            for sentence in said:
+                log.warning(sentence)
+            if number % CUT_BACK_STEP == 0:
+                await asyncio.sleep(0)
+
     def _queue_end(self, queue: Queue) -> int | None:
         """Where a queue ends; None for one that this store may keep elsewhere or not know at all."""
         end = self.store.bounds(queue).max_offset
@@ -187,7 +196,7 @@ class BrokerServer:
         registration.start()
         self._closing.append(registration.stop)
         self.tables.topics.on_change(lambda topic: registration.topic_changed(topic.name))
-        rooms.register_again = registration.changed
+        rooms.register_again, rooms.topic_deleted = registration.changed, registration.topic_deleted
         await registration.registered()
 
     def _every(self, period_s: float, action: Callable[[], None]) -> None:

@@ -3,6 +3,10 @@
 Topics and groups are saved as soon as they change, several changes of one moment in one go; a send that created its
 topic waits for that, so no acknowledged message is left without its topic. Offsets are saved on a timer and at stop.
 
+The loop copies what is to be saved, a thread makes a text of it and writes that; the texts of topics and offsets that
+did not change since the last save are kept. Reading at start is a thread's work as well. Tens of thousands of queues
+take longer to encode than the loop may be held up.
+
 Source: apache/rocketmq common/.../ConfigManager.java and its subclasses.
 """
 
@@ -15,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import attrs
+
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.topics import TopicTable
@@ -26,13 +32,14 @@ from gantrymq.formats.config import (
     TOPICS,
     ConsumerOffsetsFile,
     GroupsFile,
+    OffsetTexts,
     TopicsFile,
     backup_of,
     load,
     pretty,
     save,
 )
-from gantrymq.world import Timer, World
+from gantrymq.world import Files, Timer, World
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +72,7 @@ class StateFiles:
         self._offsets = offsets
         self._topics_file = TopicsFile()
         self._groups_file = GroupsFile()
-        self._offsets_file = ConsumerOffsetsFile()
+        self._offset_texts = OffsetTexts()
         self._dirty: set[str] = set()  # changed, and the next save writes it
         self._unwritten: set[str] = set()  # could not be written; topics and groups only
         self._unsaved_topics: set[str] = set()
@@ -78,21 +85,23 @@ class StateFiles:
         """The store's folder."""
         return self._folder.parent
 
-    def load(self) -> None:
+    async def load(self) -> None:
         """Read the files into the tables and follow the tables from now on.
 
         Raises:
             FormatError: a file and its backup are not JSON, or a file holds members of the wrong type.
             StoreError: a file cannot be read.
         """
-        self._topics_file = self._read(TOPICS, TopicsFile.from_json)
-        self._groups_file = self._read(GROUPS, GroupsFile.from_json)
-        self._offsets_file = self._read_offsets()
+        self._topics_file, self._groups_file, offsets = await self._world.workers.run(self._read_all)
         self._topics.load(self._topics_file.topics, self._topics_file.version)
         self._groups.load(self._groups_file.groups, self._groups_file.forbidden, self._groups_file.version)
-        self._offsets.load(self._offsets_file.offsets, self._offsets_file.version)
+        self._offsets.load(offsets.offsets, offsets.version)
+        self._offset_texts = OffsetTexts(offsets.kept, light=self._light)
         self._topics.on_change(lambda topic: self.topics_changed(topic.name))
         self._groups.on_change(self.groups_changed)
+
+    def _read_all(self) -> tuple[TopicsFile, GroupsFile, ConsumerOffsetsFile]:
+        return self._read(TOPICS, TopicsFile.from_json), self._read(GROUPS, GroupsFile.from_json), self._read_offsets()
 
     def _read_offsets(self) -> ConsumerOffsetsFile:
         """The offsets; where light queues were only now switched on, those of consumerOffset.json."""
@@ -105,9 +114,7 @@ class StateFiles:
                 "%s is not read while enableLmq=false: groups go on from the offsets in %s",
                 *(light_path, CONSUMER_OFFSETS),
             )
-        taken = self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
-        taken.light = self._light
-        return taken
+        return self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
 
     def _read(self, name: str, from_json: Callable[[dict[Any, Any]], Kept]) -> Kept:
         path = self._folder / name
@@ -207,7 +214,7 @@ class StateFiles:
         for name in sorted(dirty):
             path = self._folder / name
             try:
-                await self._world.workers.run(save, self._world.files, path, self._text(name))
+                await self._world.workers.run(_save, self._world.files, path, self._text_to_make(name))
                 self._unwritten.discard(name)
             except OSError as error:
                 problem = StoreError(f"{path} cannot be written: {error.strerror or error}; make room or fix it")
@@ -218,20 +225,24 @@ class StateFiles:
         for done in waiting:
             done(problem)
 
-    def _text(self, name: str) -> str:
+    def _text_to_make(self, name: str) -> Callable[[], str]:
+        """What makes the text of a file as it is now, in a thread: it is given copies of all that may change."""
         if name == TOPICS:
-            self._topics_file.topics = dict(self._topics.view)
-            self._topics_file.version = self._topics.version
-            return self._topics_file.to_text()
+            topics_file = self._topics_file
+            topics_file.topics, topics_file.version = dict(self._topics.view), attrs.evolve(self._topics.version)
+            return topics_file.to_text
         if name == GROUPS:
-            self._groups_file.groups = dict(self._groups.view)
-            self._groups_file.forbidden = self._groups.forbidden
-            self._groups_file.version = self._groups.version
-            return pretty(self._groups_file.to_json())
-        self._offsets.dirty = False
-        self._offsets_file.offsets = self._offsets.table
-        self._offsets_file.version = self._offsets.version
-        return pretty(self._offsets_file.to_json())
+            groups_file = self._groups_file
+            groups_file.groups, groups_file.version = dict(self._groups.view), attrs.evolve(self._groups.version)
+            groups_file.forbidden = {group: dict(topics) for group, topics in self._groups.forbidden.items()}
+            return lambda: pretty(groups_file.to_json())
+        texts, changes, version = self._offset_texts, self._offsets.take_changes(), attrs.evolve(self._offsets.version)
+
+        def make() -> str:
+            texts.change(changes.gone, changes.changed)
+            return texts.text(version)
+
+        return make
 
     def _dirty_later(self, name: str) -> None:
         if name == self._offsets_name:
@@ -245,3 +256,7 @@ class StateFiles:
         self._retry = None
         for name in sorted(self._unwritten):
             self._mark(name)
+
+
+def _save(files: Files, path: Path, make: Callable[[], str]) -> None:
+    save(files, path, make())

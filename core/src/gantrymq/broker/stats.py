@@ -144,9 +144,7 @@ class Stats:
     def forget(self, topic: str) -> None:
         """Drop the counts of a deleted topic."""
         self.puts.forget(topic)
-        for key in self.gets.known():
-            if key.partition("@")[0] == topic:
-                self.gets.forget(key)
+        self.gets.forget(topic)
 
 
 def local_day(clock: Clock) -> int:

@@ -3,7 +3,7 @@
     minute   6 parts of 10 s        hour   6 parts of 10 min        day   24 parts of 1 h
 
 Only whole parts count, so a sum is up to one part late. A part holds the keys that changed in it and no others: ten
-thousand idle topics cost nothing.
+thousand idle topics cost nothing. A key may be ``topic@group``: those of one topic are forgotten together.
 
 Source of windows and figures: apache/rocketmq common/.../stats/StatsItem.java (samplingInSeconds .. computeStatsData).
 """
@@ -51,12 +51,16 @@ class Tally:
         self._since: dict[str, float] = {}  # key to the begin of the part it was first seen in
         self._ended: dict[str, Cell] = {}  # sums since the start, the open part left out
         self.now: dict[str, Cell] = self._windows[MINUTE].open
+        self._keys_of: dict[str, set[str]] = {}  # topic to its keys, where those name a group too
 
     def add(self, key: str, messages: int, size: int, times: int = 1) -> None:
         """Count. Budget: 0.15 us."""
         cell = self.now.get(key)
         if cell is None:
             self.now[key] = [messages, size, times]
+            topic, at, _ = key.partition("@")
+            if at:
+                self._keys_of.setdefault(topic, set()).add(key)
         else:
             cell[0] += messages
             cell[1] += size
@@ -98,11 +102,12 @@ class Tally:
         )
         return messages, size
 
-    def forget(self, key: str) -> None:
-        """Drop a key."""
-        self._ended.pop(key, None)
-        self._since.pop(key, None)
-        self.now.pop(key, None)
+    def forget(self, topic: str) -> None:
+        """Drop the key *topic*, and all that name a group of it."""
+        for key in (topic, *self._keys_of.pop(topic, ())):
+            self._ended.pop(key, None)
+            self._since.pop(key, None)
+            self.now.pop(key, None)
 
     def known(self) -> list[str]:
         """Every key that something was counted for."""

@@ -265,8 +265,12 @@ class MessageStore(Protocol):
         them to the second only. A store may have a lower limit of its own.
         """
 
-    def drop(self, topic: str) -> None:
-        """Forget the queues of a deleted topic."""
+    def drop(self, topic: str) -> Awaitable[None]:
+        """Forget the queues of a deleted topic at once; done when a crash cannot bring them back.
+
+        Drops that run at the same time share the work. The awaitable raises StoreError when the disk failed; who does
+        not care throws it away.
+        """
 
     async def clean(self, what: Cleaning) -> CleanReport:
         """Clean now, as far as the store has such a thing. Raises StoreError."""

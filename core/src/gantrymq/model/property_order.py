@@ -22,6 +22,7 @@ from functools import lru_cache
 from gantrymq.model.java import string_hash
 
 BUCKETS = 128  # new HashMap<>(128) in string2messageProperties
+MOST_REMEMBERED = 64  # names of one map; the topics of a group may be thousands
 
 
 def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
@@ -31,7 +32,8 @@ def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
         names: in the order they are put; of equal names the first counts.
         buckets: size of the empty map's table, a power of two.
     """
-    return list(_order(tuple(names), buckets))
+    given = tuple(names)
+    return list(_lately(given, buckets) if len(given) <= MOST_REMEMBERED else _order(given, buckets))
 
 
 def ordered_text(properties: Mapping[str, str]) -> bytes:
@@ -40,9 +42,7 @@ def ordered_text(properties: Mapping[str, str]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-@lru_cache(maxsize=512)
 def _order(names: tuple[str, ...], buckets: int) -> tuple[str, ...]:
-    """Cached: one producer's messages mostly carry the same names."""
     distinct = tuple(dict.fromkeys(names))
     while len(distinct) * 4 > buckets * 3:
         buckets *= 2
@@ -53,3 +53,7 @@ def _order(names: tuple[str, ...], buckets: int) -> tuple[str, ...]:
         return (h ^ h >> 16) & mask
 
     return tuple(sorted(distinct, key=bucket))
+
+
+_lately = lru_cache(maxsize=512)(_order)
+"""One producer's messages mostly carry the same names."""

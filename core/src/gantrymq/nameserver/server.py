@@ -82,7 +82,7 @@ class NameServer:
         self.service.membership.close()
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """Answer all requests of one read, in order; those that write a file answer when it is written."""
+        """Answer all requests of one read, in order; those that need a thread answer when it is done."""
         if self not in connection.state:
             connection.state[self] = True
             connection.on_close(self.service.membership.connection_closed)

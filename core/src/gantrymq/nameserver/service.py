@@ -41,13 +41,13 @@ class NameService:
         self.membership = Membership(self.tables, settings, world.clock, tell)
         self.stopping = False  # newer clients are sent away
         self._handlers: dict[int, Handler] = {
-            **BrokerRequests(self.tables, self.membership, self.kv, settings, world.clock).handlers(),
+            **BrokerRequests(self.tables, self.membership, self.kv, settings, world).handlers(),
             **RouteRequests(self.tables, self.kv, settings, world.clock).handlers(),
             **OperatorRequests(world, self.kv, settings).handlers(),
         }
 
     def answer(self, request: Command, connection: object) -> Answer:
-        """Return the answer to *request*, or an awaitable of it where a file has to be written first.
+        """Return the answer to *request*, or an awaitable of it where a thread has something to do first.
 
         Never raises: an error raised on purpose becomes its code and text, any other is logged and becomes code 1.
 

@@ -169,12 +169,13 @@ class MemoryStore:
             "" if records else f"no message of topic {topic} with key {key} was stored in that time",
         )
 
-    def drop(self, topic: str) -> None:
+    def drop(self, topic: str) -> Awaitable[None]:
         """Forget the queues of *topic*; its records stay readable by log offset."""
         self._dropped[topic] = self._end()
         for queue in [queue for queue in self._next if queue.topic == topic]:
             del self._next[queue]
             self._queues.pop(queue, None)
+        return _Done()
 
     async def clean(self, what: Cleaning) -> CleanReport:
         """Nothing to do: there are no files, and everything is gone with the process."""

@@ -14,7 +14,9 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java, store/..
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable
 
 from gantrymq.broker.topics import TopicTable
 from gantrymq.broker.wire.answers import ok, with_json
@@ -27,6 +29,8 @@ from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers import CleanRequest, ResetMasterFlushOffsetRequest
 
 log = logging.getLogger(__name__)
+
+DROPS_STEP = 16  # topics that are looked at in one step of the loop
 
 _COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # thresholds of RocketMQ's defaults; nothing is measured against them
 _COLD_BYTES_OF_ALL = 100 * 1024 * 1024
@@ -58,14 +62,16 @@ class MaintenanceRequests:
         report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
         return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
-    def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
+    async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
         """316: forget the queues of topics that do not exist; the broker's own stay."""
-        dropped = 0
-        for topic in dict.fromkeys(queue.topic for queue in self._store.queues()):
+        dropped: list[Awaitable[None]] = []
+        for number, topic in enumerate(dict.fromkeys(queue.topic for queue in self._store.queues()), start=1):
             if self._topics.get(topic) is None and not names.is_system_topic(topic):
-                self._store.drop(topic)
-                dropped += 1
-        return self._cleaned(asked, connection, f"removed the queues of {dropped} topics that do not exist")
+                dropped.append(self._store.drop(topic))
+            if number % DROPS_STEP == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*dropped)
+        return self._cleaned(asked, connection, f"removed the queues of {len(dropped)} topics that do not exist")
 
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
         """329: delete log files by age now; the answer comes before they are gone, as Java's does."""

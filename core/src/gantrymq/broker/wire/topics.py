@@ -55,12 +55,12 @@ class TopicRequests:
         identity: Identity,
         store: MessageStore,
         topics: TopicTable,
-        delete_topic: Callable[[str], None],
+        delete_topic: Callable[[str], Awaitable[None]],
         put_tps: Callable[[str], float],
         saved: Callable[[], Awaitable[None]],
     ) -> None:
-        """*delete_topic* forgets a topic everywhere, *put_tps* gives messages a second into a topic, *saved* waits
-        until changes are on disk."""
+        """*delete_topic* forgets a topic everywhere and durably, *put_tps* gives messages a second into a topic,
+        *saved* waits until changes are on disk."""
         self._identity = identity
         self._store = store
         self._topics = topics
@@ -155,8 +155,7 @@ class TopicRequests:
 
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """215: forget a topic, its queues and what groups committed for it."""
-        self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
-        await self._saved()
+        await self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
         return ok(asked)
 
     def system_topics(self, asked: Command, connection: Connection) -> Command:

@@ -54,9 +54,14 @@ def pretty_member(name: str, value: Any, *, level: int) -> str:
     Args:
         level: tabs before the name.
     """
-    out = ["\n" + "\t" * level, dumps(name).decode(), ":"]
-    _write(value, out[0], False, out)
-    return "".join(out)
+    return "".join(["\n" + "\t" * level, dumps(name).decode(), ":", laid(value, level=level)])
+
+
+def laid(value: Any, *, level: int) -> Laid:
+    """A member's value as `pretty` writes it, for one whose name stands behind *level* tabs."""
+    out: list[str] = []
+    _write(value, "\n" + "\t" * level, False, out)
+    return Laid("".join(out))
 
 
 def _write(value: Any, line: str, integer_lines: bool, out: list[str]) -> None:

@@ -21,7 +21,7 @@ from gantrymq.interfaces import QueryResult
 from gantrymq_storage_mmap.index.file import IndexFile
 from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.reading.bounded_workers import Lane
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, Source, read_cold
 
 __all__ = ["IndexReader"]
@@ -59,7 +59,7 @@ class _Found(NamedTuple):
 class IndexReader:
     """Answers queries from the files of a writer."""
 
-    def __init__(self, log: CommitLog, workers: Lane, writer: IndexWriter, most: int) -> None:
+    def __init__(self, log: CommitLog, workers: BoundedWorkers, writer: IndexWriter, most: int) -> None:
         """*most*: messages of one answer (``maxMsgsNumBatch``)."""
         self._log = log
         self._workers = workers

@@ -1,0 +1,105 @@
+"""How long the steps of a server's event loop are: a timer that is due every 2 ms, and how late it is called.
+
+    python benchmarks/loop_watch.py LOG COMMAND...     runs a command of gantrymq with that timer on its loop
+
+A step is what holds the loop up, whoever does it: a callback, a thread that does not give the interpreter's lock back,
+or a machine that has no core to spare. LOG gets a line for each call that is late by more than a millisecond: when it
+was made, and by how much it was late, in seconds of the monotonic clock, which all processes of this machine share.
+`LoopWatch` reads it beside the process that writes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import runpy
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PERIOD_S = 0.002
+LEAST_S = 0.001
+LONG_MS = 20.0  # no step of the loop should be longer
+
+
+class Steps(NamedTuple):
+    """What was late within some time."""
+
+    longest_ms: float
+    long: int  # steps of more than LONG_MS
+
+    @property
+    def said(self) -> str:
+        """How many were too long."""
+        return f"{self.long} over {LONG_MS:g} ms" if self.long else ""
+
+
+class LoopWatch:
+    """What `main` notes in the process that *python* makes of an interpreter's arguments."""
+
+    def __init__(self, log: Path) -> None:
+        """*log*: written by one process and by no other."""
+        self._log = log
+        self.python = (str(Path(__file__).resolve()), str(log))  # for `BrokerProcess`
+
+    def between(self, began: float, ended: float) -> Steps:
+        """Steps that were late between two moments of `time.monotonic`; 0 where none was."""
+        found = [0.0]
+        for line in self._log.read_text().splitlines():
+            at, late = map(float, line.split())
+            if began <= at and at - late <= ended:
+                found.append(late * 1000)
+        return Steps(max(found), sum(each > LONG_MS for each in found))
+
+
+class _Timer:
+    """Called again and again on one loop."""
+
+    def __init__(self, log: int) -> None:
+        self._log = log
+        self._due = 0.0
+
+    def start(self) -> None:
+        self._due = time.monotonic() + PERIOD_S
+        asyncio.get_running_loop().call_later(PERIOD_S, self._call)
+
+    def _call(self) -> None:
+        self.note()
+        self.start()
+
+    def note(self) -> None:
+        """Write down how late it is now."""
+        now = time.monotonic()
+        if now - self._due > LEAST_S:
+            os.write(self._log, b"%.6f %.6f\n" % (now, now - self._due))
+
+
+def watched(runner: type[asyncio.Runner], timer: _Timer) -> type[asyncio.Runner]:
+    """A runner whose work has *timer* on its loop, from its first step to its last."""
+
+    class Watched(runner):  # type: ignore[misc, valid-type]
+        def run(self, coro: Coroutine[Any, Any, Any], **more: Any) -> Any:
+            async def both() -> Any:
+                timer.start()
+                try:
+                    return await coro
+                finally:
+                    timer.note()
+
+            return super().run(both(), **more)
+
+    return Watched
+
+
+def main() -> None:
+    """Run the command in this process."""
+    log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    asyncio.Runner = watched(asyncio.Runner, _Timer(log))  # type: ignore[misc]
+    sys.argv = sys.argv[2:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
