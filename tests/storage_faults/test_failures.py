@@ -197,3 +197,15 @@ def test_a_mapping_may_not_be_readable(disk):
     assert bytes(bad.view) == b"x"
     assert files.calls == before  # it is no call
     assert "mapped_read" in files.trace()
+
+
+def test_failures_may_be_added_while_the_world_runs(disk):
+    inner, folder = disk
+    files = FaultyFiles(inner, Plan(write_back=0.0))
+    file = files.open(folder / "f", create=True)
+    file.datasync()
+    files.fail(Failure(errno.EIO, {"datasync"}, times=1))
+    with pytest.raises(OSError, match="f"):
+        file.datasync()
+    file.datasync()
+    assert files.failed == {"datasync": 1}

@@ -56,9 +56,12 @@ class Calls:
         self.after: Callable[[], None] = lambda: None  # runs behind every call that succeeded
         self.stall: Callable[[float], object] | None = None
         self._trace: deque[_Call] = deque(maxlen=KEPT)
-        self._matched = [0] * len(plan.failures)
-        self._failed = [0] * len(plan.failures)
-        self._failing = frozenset[str]().union(*(failure.calls for failure in plan.failures))
+        self.failed: Counter[str] = Counter()  # by plan, by name
+        self._failures: list[Failure] = []
+        self._matched: list[int] = []
+        self._failed: list[int] = []
+        self._failing: set[str] = set()
+        self.fail(*plan.failures)
         self._random = {use: random.Random(f"{plan.seed}/{use}") for use in ("crash", "failures", "slowness", "flips")}
         self._late = threading.local()
 
@@ -151,6 +154,14 @@ class Calls:
 
     # --- failures and the end ---------------------------------------------------------------------------------------
 
+    def fail(self, *failures: Failure) -> None:
+        """Let more fail from now on."""
+        self._failures += failures
+        for failure in failures:
+            self._matched.append(0)
+            self._failed.append(0)
+            self._failing |= failure.calls
+
     def uncalled(self, name: str, path: Path) -> int:
         """The errno by which something fails that is no call (`UNCALLED`), 0 when it does not."""
         with self.lock:
@@ -165,9 +176,10 @@ class Calls:
     def _failure(self, call: _Call) -> int:
         """The errno by which *call* fails, 0 when it does not."""
         if call.name in self._failing:
-            for index, failure in enumerate(self.plan.failures):
+            for index, failure in enumerate(self._failures):
                 if self._meets(index, failure, call):
                     self._failed[index] += 1
+                    self.failed[call.name] += 1
                     call.outcome = errno.errorcode.get(failure.number, str(failure.number))
                     return failure.number
         return 0

@@ -22,6 +22,11 @@ class ErrorMark:
         self._number = 0
         self._told = True
 
+    @property
+    def untold(self) -> bool:
+        """Whether there is an error that nobody was told of."""
+        return not self._told
+
     def set(self, number: int) -> None:
         """An error, by its errno; an older one that nobody was told of is forgotten."""
         self._count += self._told

@@ -28,7 +28,7 @@ from gantrymq.world.simulated.process_files import ProcessFiles
 from gantrymq_storage_faults.calls import Calls, Crashed
 from gantrymq_storage_faults.layer import Layer
 from gantrymq_storage_faults.machine import Machine, PowerCut
-from gantrymq_storage_faults.plan import Plan
+from gantrymq_storage_faults.plan import Failure, Plan
 from gantrymq_storage_faults.room import Room
 
 __all__ = ["FaultyFiles", "PowerCut", "flip_bit"]
@@ -78,6 +78,16 @@ class FaultyFiles(ProcessFiles):
     def counts(self) -> Counter[str]:
         """How many calls were made, by name."""
         return self._calls.counts.copy()
+
+    @property
+    def failed(self) -> Counter[str]:
+        """How many failed by plan, by name; what is no call, such as "write_back", included."""
+        return self._calls.failed.copy()
+
+    def fail(self, *failures: Failure) -> None:
+        """Add to the plan's failures while the world runs."""
+        with self._calls.lock:
+            self._calls.fail(*failures)
 
     @property
     def crashed(self) -> bool:

@@ -84,6 +84,11 @@ class Machine:
         self.errors = ErrorMark()
         return PowerCut(fate.kept, fate.lost, fate.torn, tuple(lost))
 
+    @property
+    def untold(self) -> bool:
+        """Whether the next sync of some file, or of the volume, tells of an error though nothing fails any more."""
+        return self.errors.untold or any(node.errors.untold for node in self.names.nodes.values())
+
     def write_back(self, node: Node, page: int, number: int) -> None:
         """The kernel has written a page by itself, or could not (errno *number*)."""
         if number:
