@@ -77,7 +77,7 @@ class Sample:
             disk = start.disk(world.clock.now_ms)
 
             async def day(life: Life) -> None:
-                await Day(life, Ledger(), "bits", operations=90).run()
+                await Day(life, Ledger(), "bits", operations=90, plain=True).run()
                 self.content.update(await content_of(life.broker.store))
 
             assert await Life(world, disk, start).run(day)

@@ -1,7 +1,7 @@
 """The process ends at the first, the second, ... the last call of `Files` that a day's work makes, clean stop included.
 
 The page cache survives, as it does a kill: every acknowledged message is there, once, in its place, and so is all that
-a consumer has seen; queues made anew from the log are those that lived on. The default run takes every 40th call, ``-m
+a consumer has seen; queues made anew from the log are those that lived on. The default run takes every 50th call, ``-m
 long`` every one, both from an empty store and from one that a Java broker left.
 
     GANTRYMQ_CRASH_CALL=361 python -m pytest tests/crash/test_every_call.py -k some -s     one call, with its trace
@@ -20,7 +20,7 @@ from crash_rig.tally import Tally
 
 from gantrymq_storage_faults import Plan
 
-STEP = 40
+STEP = 50
 LAST = 100_000  # far behind the last call of any run
 
 

@@ -182,3 +182,30 @@ def test_the_trace_keeps_the_newest_calls():
         "   1000 pwrite /f [998, 1000)",
         "   1001 pwrite /f [999, 1001)",
     ]
+
+
+def test_a_mapping_may_not_be_readable(disk):
+    inner, folder = disk
+    inner.replace(folder / "bad", b"x")
+    inner.replace(folder / "good", b"x")
+    files = FaultyFiles(inner, Plan(failures=(Failure(errno.EIO, {"mapped_read"}, where="bad", at=2),)))
+    good, bad = files.open(folder / "good").map(), files.open(folder / "bad").map()
+    before = files.calls
+    assert bytes(bad.view) == bytes(good.view) == b"x"
+    with pytest.raises(BusError, match="bad"):
+        bad.view  # noqa: B018
+    assert bytes(bad.view) == b"x"
+    assert files.calls == before  # it is no call
+    assert "mapped_read" in files.trace()
+
+
+def test_failures_may_be_added_while_the_world_runs(disk):
+    inner, folder = disk
+    files = FaultyFiles(inner, Plan(write_back=0.0))
+    file = files.open(folder / "f", create=True)
+    file.datasync()
+    files.fail(Failure(errno.EIO, {"datasync"}, times=1))
+    with pytest.raises(OSError, match="f"):
+        file.datasync()
+    file.datasync()
+    assert files.failed == {"datasync": 1}

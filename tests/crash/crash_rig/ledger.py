@@ -22,6 +22,8 @@ class Sent:
     log_offset: int = 0  # the same
     acknowledged_at: float = 0.0  # monotonic
     deleted: bool = False  # its topic was deleted after it was sent
+    inner: bool = False  # one of an inner batch: its key is that of the whole record
+    light: tuple[str, ...] = ()  # light queues that list it as well
 
 
 @attrs.define
@@ -34,6 +36,9 @@ class Ledger:
     topics: set[str] = attrs.field(factory=set)  # acknowledged
     cleaned: bool = False  # retention was asked for; it goes on with each log file that is full
     deleting: str = ""  # a topic whose deletion was asked for and not answered
+    refusals: list[str] = attrs.field(factory=list)  # sends that were answered with an error
+    problems: list[str] = attrs.field(factory=list)  # that showed while it went on
+    _taken: set[tuple[Queue, int]] = attrs.field(factory=set)
 
     def write(self, queue: Queue, rng: random.Random) -> Sent:
         """A new message."""
@@ -44,6 +49,9 @@ class Ledger:
 
     def acknowledge(self, sent: Sent, queue_offset: int, log_offset: int, now: float) -> None:
         """*sent* was stored at *queue_offset*, in the log at *log_offset*."""
+        if (sent.queue, queue_offset) in self._taken:
+            self.problems.append(f"twice: {sent.queue} has given out {queue_offset} before {sent.body[:DIGITS]!r}")
+        self._taken.add((sent.queue, queue_offset))
         sent.queue_offset, sent.log_offset, sent.acknowledged_at = queue_offset, log_offset, now
 
     def see(self, queue: Queue, queue_offset: int, body: bytes) -> None:
@@ -56,6 +64,7 @@ class Ledger:
         for sent in self.sent:
             if sent.queue.topic == topic:
                 sent.deleted = True
+        self._taken = {(queue, at) for queue, at in self._taken if queue.topic != topic}
         for table in (self.seen, self.committed):
             for queue in [queue for queue in table if queue.topic == topic]:
                 del table[queue]

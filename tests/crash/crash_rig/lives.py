@@ -18,7 +18,7 @@ from gantrymq.interfaces import Broker, RecoveryReport
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import Files, World
 from gantrymq.world.simulated import SimulatedLoop, SimulatedProcess
-from gantrymq_storage_faults import FaultyFiles, LateWorkers, Plan
+from gantrymq_storage_faults import FaultyFiles, LateWorkers, Machine, Plan
 
 LOG = logging.getLogger("gantrymq.broker.server")
 HOST = "10.0.0.1"
@@ -30,6 +30,13 @@ QUICK = {
     "flushConsumeQueueThoroughInterval": 150,
     "flushConsumerOffsetInterval": 100,
     "fileReservedTime": 0,  # a log file may go as soon as it is not written any more, when somebody asks for it
+}
+
+ALL_KINDS = {  # of queues: batch queues, light queues, ext units
+    "enableLmq": True,
+    "enableMultiDispatch": True,
+    "mappedFileSizeConsumeQueueExt": 1200,  # where units are written at all
+    "mapperFileSizeBatchConsumeQueue": 460,
 }
 
 
@@ -69,9 +76,14 @@ class Life:
     """A broker from its start to its end."""
 
     def __init__(
-        self, world: World, disk: Files, start: Start, plan: Plan | None = None, settings: dict[str, Any] | None = None
+        self,
+        world: World,
+        disk: Files | Machine,
+        start: Start,
+        plan: Plan | None = None,
+        settings: dict[str, Any] | None = None,
     ) -> None:
-        """Nothing runs before `run`; *disk* is what the power cut would leave."""
+        """Nothing runs before `run`; over files, and not a machine, all that a process before it wrote is durable."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
         self.log_file_bytes: int = start.sizes["mappedFileSizeCommitLog"]
@@ -117,6 +129,10 @@ class Life:
     def kill(self) -> None:
         """End it here: kill -9."""
         self.files.crash()
+
+    def set_clock(self, ahead_ms: int) -> None:
+        """Set the host's wall clock so far ahead; 0 sets it back."""
+        self._process.ahead_ms = ahead_ms
 
     async def _main(self, work: Callable[[Life], Awaitable[object]]) -> None:
         loaded = attrs.evolve(plugins(), services=(self._watcher,))

@@ -8,6 +8,9 @@
     unseen      a consumer saw it, and it is gone
     passed      a committed offset lies behind a message that its group never read
     index       a message is not found by its key, or something else is; only in a store that keeps an index
+    light       a light queue lacks a message, has one twice, or has them in another order than the log
+    twice       a queue offset was given out twice
+    refusal     a message was taken that had to be refused: after a failed sync of the log, or one that is no message
     topics      an acknowledged topic is gone
     base        what was in the store before the run is not what it was
     rebuilt     queue files (and index files, see index) made anew from the log differ from those that lived on
@@ -21,22 +24,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import isawaitable
 
 import attrs
 
 from crash_rig.ledger import DIGITS, Ledger, Sent, number_of
-from crash_rig.lives import Life
+from crash_rig.lives import ALL_KINDS, Life
+from crash_rig.records import messages_in
 from crash_rig.starts import NEW, ROOT, Start, copy_of
 from crash_rig.workload import GROUP
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, MessageStore
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
 from gantrymq.world.simulated import SimulatedFiles
 
+DERIVED = {"consumequeue", "batchconsumequeue", "consumequeue_ext", "index"}  # what can be made from the log
 TOLD = re.compile(r"queue (\S+)/(\d+): (\d+) messages are not in the log")
 
 Content = dict[Queue, dict[int, bytes]]  # bodies by queue offset
@@ -48,6 +55,7 @@ class Findings:
 
     sent: int = 0
     acknowledged: int = 0
+    refused: int = 0  # answered with an error
     found: int = 0
     lost: int = 0
     expired: int = 0  # taken by retention
@@ -73,11 +81,11 @@ async def content_of(store: MessageStore, repeated: set[Queue] | None = None) ->
             if isawaitable(result):
                 result = await result
             for buffer in result.buffers:
-                for record in iter_records(buffer):
-                    if record.queue_offset in messages and repeated is not None:
-                        assert messages[record.queue_offset] == bytes(record.body), f"{queue} {record.queue_offset}"
+                for queue_offset, body in [m for record in iter_records(buffer) for m in messages_in(queue, record)]:
+                    if queue_offset in messages and repeated is not None:
+                        assert messages[queue_offset] == body, f"{queue} {queue_offset}"
                         repeated.add(queue)
-                    messages[record.queue_offset] = bytes(record.body)
+                    messages[queue_offset] = body
             assert result.next_offset > at, f"{queue} at {at} of {bounds}: {result.status}"
             at = result.next_offset
     return found
@@ -104,7 +112,8 @@ async def judge(
         lost_from: monotonic; what was acknowledged from then on may be lost (asynchronous flush and no power).
             None: nothing may be.
     """
-    findings = Findings(len(ledger.sent), len(ledger.acknowledged))
+    findings = Findings(len(ledger.sent), len(ledger.acknowledged), refused=len(ledger.refusals))
+    findings.problems += ledger.problems
     store = life.broker.store
     repeated: set[Queue] = set()
     content = await content_of(store, repeated)
@@ -153,6 +162,7 @@ async def judge(
             continue
         findings.lost += 1
         findings.wrong("lost", f"{sent.body[:8]!r} of {sent.queue} at {sent.queue_offset}")
+    _judge_light(content, ledger, findings, expired if lost_from is None else lambda sent: True)
     _judge_topics(life, ledger, findings)
     await _judge_index(store, ledger, content, findings)
     _judge_consumers(life, ledger, content, findings, may_lose=lost_from is not None)
@@ -162,7 +172,7 @@ async def judge(
 def _places(content: Content, base: Content, ledger: Ledger, findings: Findings) -> dict[int, list[tuple[Queue, int]]]:
     places: dict[int, list[tuple[Queue, int]]] = {}
     for queue, messages in content.items():
-        if queue in base:
+        if queue in base or is_light(queue.topic):
             continue
         for queue_offset, body in messages.items():
             number = number_of(body)
@@ -185,6 +195,25 @@ def _there(sent: Sent, content: Content) -> bool:
     return content.get(sent.queue, {}).get(sent.queue_offset or 0) == sent.body
 
 
+def _judge_light(content: Content, ledger: Ledger, findings: Findings, may_lack: Callable[[Sent], bool]) -> None:
+    """Light queues list every message that named them, once, in the log's order."""
+    for queue, messages in content.items():
+        if not is_light(queue.topic):
+            continue
+        numbers = [number_of(messages[at]) for at in sorted(messages)]
+        if len(set(numbers)) != len(numbers) or -1 in numbers:
+            findings.wrong("light", f"{queue} lists {numbers}")
+            continue
+        known = [ledger.sent[number] for number in numbers if ledger.sent[number].queue_offset is not None]
+        if known != sorted(known, key=lambda sent: sent.log_offset):
+            findings.wrong("light", f"{queue} is not in the log's order: {numbers}")
+    for sent in ledger.acknowledged:
+        for name in sent.light:
+            there = content.get(Queue(name, LIGHT_QUEUE_ID), {}).values()
+            if sent.body not in there and not may_lack(sent) and sent.queue.topic != ledger.deleting:
+                findings.wrong("light", f"{name} lacks {sent.body[:DIGITS]!r}")
+
+
 def _judge_topics(life: Life, ledger: Ledger, findings: Findings) -> None:
     there = set(life.broker.topics())
     for topic in ledger.topics - there - {ledger.deleting}:
@@ -194,6 +223,8 @@ def _judge_topics(life: Life, ledger: Ledger, findings: Findings) -> None:
 async def _judge_index(store: MessageStore, ledger: Ledger, content: Content, findings: Findings) -> None:
     """Every message that is there is found by its key, and by that alone."""
     for number, sent in enumerate(ledger.sent):
+        if sent.inner:
+            continue
         found = store.query(sent.queue.topic, sent.body[:DIGITS].decode(), 0, 1 << 50, 8)
         if isawaitable(found):
             found = await found
@@ -236,7 +267,7 @@ def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Fin
 async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findings: Findings) -> None:
     """Make the queues of a cleanly stopped store anew and compare every entry with those that lived on."""
     live, index = entries_of(disk), index_of(disk)
-    kept = {path: data for path, data in copy_of(disk).items() if not {"consumequeue", "index"} & set(path.parts)}
+    kept = {path: data for path, data in copy_of(disk).items() if not DERIVED & set(path.parts)}
     again = Start(start.name, start.sizes, kept)
     bare = again.disk(world.clock.now_ms)
     bare.open(ROOT / "abort", create=True).close()
@@ -246,7 +277,7 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
         bounds.update({queue: life.broker.bounds(queue) for queue in life.broker.store.queues()})
         await life.world.clock.sleep(30)  # an index is caught up beside the work
 
-    await Life(world, bare, again).run(look)
+    await Life(world, bare, again, None, ALL_KINDS).run(look)
     # Java's files begin where Java began them; a file keeps the keys of messages that were given up, or have expired.
     if start.name == NEW and not findings.holes and not findings.cleaned and index_of(bare) != index:
         findings.wrong("index", f"{len(index)} files, made anew {len(index_of(bare))}, and they differ")
@@ -268,9 +299,17 @@ def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
         queue = Queue(path.parts[-3], int(path.parts[-2]))
         for at in range(0, len(data), ENTRY_BYTES):
             raw = data[at : at + ENTRY_BYTES]
-            log_offset, size, _ = ENTRY.unpack(raw)
+            log_offset, size, code = ENTRY.unpack(raw)
             if any(raw) and not is_pre_blank(log_offset, size) and log_offset >= min(log):
+                if is_ext_address(code):  # of a unit, which may lie elsewhere when it is made anew
+                    raw = ENTRY.pack(log_offset, size, 0)
                 found.setdefault(queue, {})[(int(path.name) + at) // ENTRY_BYTES] = raw
+    for path, data in copy_of(disk, ROOT / "batchconsumequeue").items():
+        queue = Queue(path.parts[-3], int(path.parts[-2]))
+        for at in range(0, len(data) - BATCH_ENTRY_BYTES + 1, BATCH_ENTRY_BYTES):
+            entry = read_batch_entry(data, at // BATCH_ENTRY_BYTES)
+            if entry is not None and entry.log_offset >= min(log):
+                found.setdefault(queue, {})[entry.base_offset] = data[at : at + BATCH_ENTRY_BYTES]
     return found
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import attrs
 
 from crash_rig.ledger import Ledger
-from crash_rig.lives import QUICK, Life
+from crash_rig.lives import ALL_KINDS, QUICK, Life
 from crash_rig.oracle import Content, Findings, content_of, judge, judge_rebuilt
 from crash_rig.starts import Start
 from crash_rig.workload import OPERATIONS, Day
+from gantrymq.errors import GantryError
 from gantrymq.world import World
-from gantrymq.world.simulated import simulate
-from gantrymq_storage_faults import Plan, PowerCut
+from gantrymq.world.simulated import SimulatedFiles, simulate
+from gantrymq_storage_faults import Machine, Plan, PowerCut
 
 START_MS = 1_797_000_000_000  # later than any golden store was written
 
@@ -33,6 +35,8 @@ class Outcome:
     findings: Findings = attrs.field(factory=Findings)
     cuts: list[PowerCut] = attrs.field(factory=list)
     starts_ended: int = 0  # starts that were stopped as well
+    starts_refused: int = 0  # that ended with a sentence, because the disk failed
+    failed: Counter[str] = attrs.field(factory=Counter)  # calls that the plans made fail, by name
     cut_bytes: int = 0  # that recovery cut off
     notes: list[str] = attrs.field(factory=list)
     trace: str = ""
@@ -43,20 +47,27 @@ class Outcome:
     def explain(self) -> str:
         """Everything a reader wants when it went wrong."""
         cuts = "\n".join(map(str, self.cuts))
-        return "\n".join([*self.findings.problems[:20], *self.notes[:10], cuts, self.trace])
+        failed = f"failed by plan: {dict(self.failed)}" if self.failed else ""
+        return "\n".join([*self.findings.problems[:20], *self.notes[:10], failed, cuts, self.trace])
 
 
 @attrs.frozen
 class Run:
-    """What happens."""
+    """What happens: a day, then starts, one process after the other on one machine."""
 
     start: Start
     plans: tuple[Plan, ...]  # for the day, and for the starts after it until one comes through
     power: bool = False  # cut the power where a plan ends the process
+    kills: int = 0  # so many of the first processes are only killed: the page cache stays, and the next one works too
     settings: dict[str, Any] = attrs.field(factory=dict)
+    changes: tuple[dict[str, Any], ...] = ({},)  # of settings, process by process; the last goes on
     operations: int = OPERATIONS
     seed: object = 0  # of the workload
     rebuild: bool = True
+
+    def settings_of(self, number: int) -> dict[str, Any]:
+        """Of the process *number*, from 0."""
+        return ALL_KINDS | self.settings | self.changes[min(number, len(self.changes) - 1)]
 
 
 def perform(run: Run, base: Content) -> Outcome:
@@ -80,43 +91,94 @@ def base_of(start: Start) -> Content:
 
 async def _perform(run: Run, base: Content, world: World) -> Outcome:
     outcome, ledger = Outcome(), Ledger()
-    disk = run.start.disk(world.clock.now_ms)
-    life = Life(world, disk, run.start, run.plans[0], run.settings)
-
-    async def day(life: Life) -> None:
-        await Day(life, ledger, run.seed, operations=run.operations).run()
-
-    outcome.ended = not await life.run(day)
-    outcome.calls, outcome.trace = life.files.calls, life.files.trace(int(__import__("os").environ.get("TR", "40")))
-    outcome.day = life.files.counts
-    outcome.deleted = sum(sent.deleted for sent in ledger.sent)
-    outcome.committed = len(ledger.committed)
-    asynchronous = run.settings.get("flushDiskType") == "ASYNC_FLUSH" and run.power and outcome.ended
-    lost_from = life.ended_at - WINDOW_S if asynchronous else None
-    for plan in run.plans[1:]:
-        if run.power:
-            outcome.cuts.append(life.files.power_cut())
-        life = Life(world, disk, run.start, plan, run.settings)
+    machine = Machine(run.start.disk(world.clock.now_ms))
+    losses = _Losses(run)
+    for number, plan in enumerate(run.plans):
+        untold = machine.untold
+        life = Life(world, machine, run.start, plan, run.settings_of(number))
+        through = False
         try:
-            through = await life.run(lambda life: asyncio.sleep(0.3))
+            through = await life.run(_work(run, ledger, number))
+        except GantryError as error:  # a start that was refused
+            life.kill()
+            if not plan.failures and not untold:
+                outcome.findings.wrong("start", repr(error))
+                return outcome
+            outcome.starts_refused += 1
         except Exception as error:
-            outcome.findings.wrong("start", repr(error))
+            outcome.findings.wrong("start" if number else "day", repr(error))
+            outcome.trace += life.files.trace()
             return outcome
-        outcome.starts_ended += not through
-        outcome.notes += life.said
-        outcome.trace += "\n" + life.files.trace(int(__import__("os").environ.get("TR", "40")))
-        if through:
+        _note(outcome, life, ledger, through=through, number=number)
+        losses.ended(life, clean=through)
+        if run.power and number >= run.kills:
+            outcome.cuts.append(machine.power_cut(plan))
+            losses.power()
+        if through and number > run.kills:
             break
-    if run.power:
-        outcome.cuts.append(life.files.power_cut())
-    await _look(run, base, world, disk, ledger, outcome, lost_from)
+    await _look(run, base, world, machine, ledger, outcome, losses.since)
     return outcome
 
 
+def _work(run: Run, ledger: Ledger, number: int) -> Callable[[Life], Awaitable[object]]:
+    """What the process *number* does: a day's work; after a kill more, on some topics; after a power cut nothing."""
+
+    async def work(life: Life) -> None:
+        if number > run.kills:
+            await asyncio.sleep(0.3)
+        elif number:
+            await Day(life, ledger, f"{run.seed}/{number}", operations=run.operations // 4, idle=0.6).run()
+        else:
+            await Day(life, ledger, run.seed, operations=run.operations).run()
+
+    return work
+
+
+def _note(outcome: Outcome, life: Life, ledger: Ledger, *, through: bool, number: int) -> None:
+    if number == 0:
+        outcome.ended = not through
+        outcome.calls, outcome.trace = life.files.calls, life.files.trace()
+        outcome.day = life.files.counts
+        outcome.deleted = sum(sent.deleted for sent in ledger.sent)
+        outcome.committed = len(ledger.committed)
+    else:
+        outcome.starts_ended += not through
+        outcome.notes += life.said
+        outcome.trace += "\n" + life.files.trace()
+    outcome.failed += life.files.failed
+
+
+class _Losses:
+    """From when on acknowledged messages may be lost: asynchronous flush, an end that was not clean, and no power."""
+
+    def __init__(self, run: Run) -> None:
+        self.since: float | None = None  # monotonic
+        self._asynchronous = run.settings.get("flushDiskType") == "ASYNC_FLUSH"
+        self._unclean: float | None = None  # the first such end since the power was cut
+
+    def ended(self, life: Life, *, clean: bool) -> None:
+        """A process ended."""
+        if clean:
+            self._unclean = None  # it made everything durable that it found
+        elif self._unclean is None:
+            self._unclean = life.ended_at
+
+    def power(self) -> None:
+        """The power was cut."""
+        if self._asynchronous and self._unclean is not None:
+            self.since = min(self._unclean - WINDOW_S, self.since if self.since is not None else self._unclean)
+
+
 async def _look(
-    run: Run, base: Content, world: World, disk: Any, ledger: Ledger, outcome: Outcome, lost_from: float | None
+    run: Run,
+    base: Content,
+    world: World,
+    machine: Machine,
+    ledger: Ledger,
+    outcome: Outcome,
+    lost_from: float | None,
 ) -> None:
-    """Start, judge, work on a little, stop in order; start again and find the same."""
+    """Start, judge, work on a little, stop in order; cut the power, start again and find the same."""
     before: Content = {}
 
     async def first(life: Life) -> None:
@@ -130,8 +192,7 @@ async def _look(
 
     async def go_on(life: Life) -> None:
         ledger.deleting = ""
-        more = Day(life, Ledger(), "more", operations=8)
-        more.ledger.topics = {*ledger.topics}
+        more = Day(life, Ledger(topics={*ledger.topics}), "more", operations=8)
         await more.run()
         for sent in more.ledger.acknowledged:
             content = await content_of(life.broker.store)
@@ -148,9 +209,29 @@ async def _look(
 
     for work in (first, second):
         try:
-            await Life(world, disk, run.start, None, run.settings).run(work)
+            await _start(run, world, machine, outcome, work)
         except Exception as error:
             outcome.findings.wrong("start", repr(error))
             return
+        machine.power_cut(Plan(lose=1.0))  # a stop in order has made everything durable
     if run.rebuild and not outcome.findings.problems:
-        await judge_rebuilt(world, disk, run.start, outcome.findings)
+        assert isinstance(machine.inner, SimulatedFiles)
+        await judge_rebuilt(world, machine.inner, run.start, outcome.findings)
+
+
+async def _start(
+    run: Run, world: World, machine: Machine, outcome: Outcome, work: Callable[[Life], Awaitable[object]]
+) -> None:
+    """One more process, on a disk that is well now; errors of the time before may be told to it, and stop its start."""
+    while True:
+        untold = machine.untold
+        life = Life(world, machine, run.start, None, run.settings_of(len(run.plans)))
+        try:
+            await life.run(work)
+        except GantryError:
+            life.kill()
+            if not untold or life.report is not None:
+                raise
+            outcome.starts_refused += 1
+        else:
+            return

@@ -23,6 +23,9 @@ class Tally:
     expired: int = 0
     holes: int = 0
     lost_in_window: int = 0
+    refused: int = 0
+    starts_refused: int = 0
+    failures: Counter[str] = attrs.field(factory=Counter)
     problems: Counter[str] = attrs.field(factory=Counter)
     starts: Counter[str] = attrs.field(factory=Counter)
     failed: list[str] = attrs.field(factory=list)
@@ -40,6 +43,9 @@ class Tally:
         self.lost += findings.lost
         self.expired += findings.expired
         self.holes += findings.holes
+        self.refused += findings.refused
+        self.starts_refused += outcome.starts_refused
+        self.failures += outcome.failed
         self.lost_in_window += findings.lost_in_window
         self.problems.update(problem.partition(":")[0] for problem in findings.problems)
         if findings.problems:
@@ -51,6 +57,7 @@ class Tally:
             f"{self.runs} runs ({golden} from golden stores), {self.ended} ended on the way, and {self.starts_ended} "
             f"starts after them; {self.sent} sent, {self.acknowledged} acknowledged, {self.found} found, {self.lost} "
             f"lost, {self.problems['duplicated']} duplicated; {self.lost_in_window} lost in the window of asynchronous "
-            f"flush, {self.holes} queue offsets given up, {self.expired} taken by retention; problems "
+            f"flush, {self.holes} queue offsets given up, {self.expired} taken by retention; {self.refused} sends and "
+            f"{self.starts_refused} starts refused, calls that failed {dict(self.failures)}; problems "
             f"{dict(self.problems)}"
         )

@@ -1,22 +1,31 @@
 """Some 200 operations of a broker's day, the same for the same seed: STEPS is the list of what there is to do.
 
 Each step is a coroutine over a `Day`. A part of the store that is new gets its step here, and nowhere else; one that
-needs what this store does not offer returns without doing anything.
+needs what this store does not offer returns without doing anything. A send that is answered with an error is no failure
+of the run: it is not acknowledged, and the disk may have been made to fail.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
 
 from crash_rig.ledger import Ledger, Sent
 from crash_rig.lives import Life
+from crash_rig.records import messages_in
 from gantrymq.client.calls import Calls
+from gantrymq.errors import GantryError
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import Cleaning, GetLimit, StoreMessage
+from gantrymq.interfaces import Cleaning, GetLimit, Placing, StoreMessage
 from gantrymq.model import properties
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID
+from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
+from gantrymq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
@@ -27,18 +36,39 @@ GROUP = "crash-readers"
 QUEUES = 3
 TOPICS = ("CrashA", "CrashB")
 DOOMED = "CrashDoomed"  # deleted and made again
+BATCHED = "CrashBatch"  # has batch queues
+LIGHT = ("%LMQ%crash-one", "%LMQ%crash-two")
+DAY_MS = 24 * 3600 * 1000
 
 
 class Day:
     """One run of the workload on one broker."""
 
-    def __init__(self, life: Life, ledger: Ledger, seed: object, *, operations: int = OPERATIONS) -> None:
+    def __init__(
+        self,
+        life: Life,
+        ledger: Ledger,
+        seed: object,
+        *,
+        operations: int = OPERATIONS,
+        idle: float = 0.0,
+        plain: bool = False,
+    ) -> None:
+        """Nothing is done before `run`.
+
+        Args:
+            idle: share of the topics of the life before that nothing is sent to in this one.
+            plain: leave out what needs `ALL_KINDS` of queues, or is somebody's mistake.
+        """
         self.life = life
         self.ledger = ledger
         self.broker = life.broker
         self.rng = random.Random(f"{seed}/day")
         self.positions: dict[Queue, int] = {}
-        self.topics: list[str] = []
+        known = sorted(ledger.topics - {BATCHED, ledger.deleting})  # of the life before
+        self.topics = [topic for topic in known if self.rng.random() >= idle]
+        self._sync_failed = False
+        self._plain = plain
         self._operations = operations
         remoting = RemotingClient(life.world)
         self._remoting, self._calls = remoting, Calls(remoting, life.world.clock)
@@ -46,13 +76,19 @@ class Day:
     async def run(self) -> None:
         """Everything up to, and without, the stop."""
         try:
-            for topic in (*TOPICS, DOOMED):
-                await self.make_topic(topic)
+            if self.ledger.deleting:  # asked for in the life before, and perhaps done
+                with suppress(GantryError):
+                    await self.finish_deletion(self.ledger.deleting)
+            for topic in (*TOPICS, DOOMED, BATCHED):
+                if topic not in self.ledger.topics and topic != self.ledger.deleting:
+                    with suppress(GantryError):
+                        await self.make_topic(topic)
             names = list(STEPS)
-            weights = [weight for weight, _ in STEPS.values()]
+            weights = [0 if self._plain and name in NOT_PLAIN else STEPS[name][0] for name in names]
             for _ in range(self._operations):
                 (name,) = self.rng.choices(names, weights)
-                await STEPS[name][1](self)
+                with suppress(GantryError):
+                    await STEPS[name][1](self)
         finally:
             if not self.life.files.crashed:
                 await self._remoting.close()
@@ -65,8 +101,15 @@ class Day:
         return f"{host}:{port}"
 
     def queue(self) -> Queue:
-        """Any queue."""
-        return Queue(self.rng.choice(self.topics), self.rng.randrange(QUEUES))
+        """Any queue of the ordinary kind."""
+        return Queue(self.rng.choice(self.topics or TOPICS), self.rng.randrange(QUEUES))
+
+    def readable(self) -> Queue:
+        """Any queue of any kind."""
+        kind = 1.0 if self._plain else self.rng.random()
+        if kind < 0.1:
+            return Queue(self.rng.choice(LIGHT), LIGHT_QUEUE_ID)
+        return Queue(BATCHED, self.rng.randrange(QUEUES)) if kind < 0.2 else self.queue()
 
     async def make_topic(self, topic: str) -> None:
         """Create it as an operator does."""
@@ -78,27 +121,50 @@ class Day:
             write_queue_nums=QUEUES,
             perm=config.perm,
             topic_filter_type=config.filter_type,
+            attributes="+queue.type=BatchCQ" if topic == BATCHED else None,
         )
         await self._calls.ask(self.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         self.ledger.topics.add(topic)
-        self.topics.append(topic)
+        if topic != BATCHED:
+            self.topics.append(topic)
 
     async def delete_topic(self, topic: str) -> None:
         """Delete it as an operator does."""
         self.ledger.deleting = topic
         self.ledger.topics.discard(topic)
-        self.topics.remove(topic)
+        if topic in self.topics:
+            self.topics.remove(topic)
         header = DeleteTopicInBrokerRequest(topic=topic)
         await self._calls.ask(self.address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
         self.ledger.delete(topic)
         self.positions = {queue: at for queue, at in self.positions.items() if queue.topic != topic}
 
+    async def finish_deletion(self, topic: str) -> None:
+        """Delete *topic* whether it is there or not."""
+        await self.make_topic(topic)
+        await self.delete_topic(topic)
+
     async def put(self, sent: Sent, *, joined: bool = False) -> None:
         """Send one message and note the acknowledgement."""
-        text = properties.encode({properties.KEYS: sent.body[:8].decode()})
-        message = StoreMessage(sent.queue.topic, sent.queue.queue_id, sent.body, text, joined=joined)
-        result = await self.broker.put(message)
-        self.ledger.acknowledge(sent, result.queue_offset, result.log_offset, self.life.world.clock.monotonic())
+        own = {properties.KEYS: sent.body[:8].decode()}
+        if sent.light:
+            own[properties.INNER_MULTI_DISPATCH] = ",".join(sent.light)
+        text = properties.encode(own)
+        await self.hand_in(StoreMessage(sent.queue.topic, sent.queue.queue_id, sent.body, text, joined=joined), [sent])
+
+    async def hand_in(self, message: StoreMessage, sent: Sequence[Sent]) -> None:
+        """Send what is one record, and note the acknowledgement of the messages in it, or the error."""
+        try:
+            result = await self.broker.put(message)
+        except GantryError as error:
+            self.ledger.refusals += [str(error)] * len(sent)
+            self._sync_failed |= self.broker.store.state().refusal_cause == "sync_failed"
+            return
+        if self._sync_failed:
+            self.ledger.problems.append(f"refusal: {sent[0].body[:8]!r} was taken after a sync of the log had failed")
+        now = self.life.world.clock.monotonic()
+        for number, each in enumerate(sent):
+            self.ledger.acknowledge(each, result.queue_offset + number, result.log_offset, now)
 
 
 async def send(day: Day) -> None:
@@ -119,15 +185,62 @@ async def send_batch(day: Day) -> None:
     await asyncio.gather(*(day.put(each, joined=number > 0) for number, each in enumerate(sent)))
 
 
+async def send_inner_batch(day: Day) -> None:
+    """Several messages that are one record of a batch queue, or one message by itself."""
+    queue = Queue(BATCHED, day.rng.randrange(QUEUES))
+    if BATCHED not in day.ledger.topics:
+        return
+    sent = [day.ledger.write(queue, day.rng) for _ in range(day.rng.randint(1, 5))]
+    if len(sent) == 1:
+        await day.put(sent[0])
+        return
+    for each in sent:
+        each.inner = True
+    body = encode_batch(BatchEntry(0, each.body, b"") for each in sent)
+    text = ordered_text({properties.UNIQ_KEY: sent[0].body[:8].decode(), properties.INNER_NUM: str(len(sent))})
+    flags = NEED_UNWRAP | INNER_BATCH
+    placing = Placing(batch=len(sent))
+    await day.hand_in(StoreMessage(queue.topic, queue.queue_id, body, text, sys_flag=flags, placing=placing), sent)
+
+
+async def send_to_light_queues(day: Day) -> None:
+    """A message that light queues list as well."""
+    sent = day.ledger.write(Queue(day.rng.choice(TOPICS), day.rng.randrange(QUEUES)), day.rng)
+    sent.light = day.rng.choice((LIGHT, LIGHT[:1], LIGHT[1:]))
+    await day.put(sent)
+
+
+async def send_what_raises(day: Day) -> None:
+    """A plugin's mistake in the same append as good messages: it is refused, or all of them are."""
+    good = [day.ledger.write(day.queue(), day.rng) for _ in range(day.rng.randint(1, 4))]
+    bad = day.queue()
+    message = StoreMessage(bad.topic, bad.queue_id, "no bytes", b"")  # type: ignore[arg-type]
+    puts: list[Coroutine[Any, Any, object]] = [day.put(each) for each in good]
+    puts.insert(day.rng.randrange(len(puts) + 1), day.broker.put(message))
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    if all(outcome is None for outcome in outcomes):
+        day.ledger.problems.append("refusal: a message whose body is no bytes was taken")
+
+
+async def set_clock(day: Day) -> None:
+    """The host's clock is a day ahead for a while, then right again."""
+    await day.put(day.ledger.write(day.queue(), day.rng))
+    day.life.set_clock(DAY_MS)
+    await send_at_once(day)
+    await day.life.world.clock.sleep(0.2)
+    day.life.set_clock(0)
+
+
 async def read(day: Day) -> None:
     """A consumer goes on where it was."""
-    queue = day.queue()
+    queue = day.readable()
     least = day.broker.bounds(queue).min_offset
     at = max(least, day.positions.get(queue, least))
     result = await day.broker.get(queue, at, GetLimit(day.rng.randint(1, 12)))
     for buffer in result.buffers:
         for record in iter_records(buffer):
-            day.ledger.see(queue, record.queue_offset, bytes(record.body))
+            for queue_offset, body in messages_in(queue, record):
+                day.ledger.see(queue, queue_offset, body)
     if result.count:
         day.positions[queue] = result.next_offset
 
@@ -140,8 +253,8 @@ async def commit(day: Day) -> None:
 
 
 async def wait(day: Day) -> None:
-    """Time passes, timers come round."""
-    await day.life.world.clock.sleep(day.rng.choice((0.005, 0.03, 0.2)))
+    """Time passes, timers come round; sometimes more than a recovery goes back before its checkpoint."""
+    await day.life.world.clock.sleep(day.rng.choice((0.005, 0.005, 0.03, 0.03, 0.2, 0.2, 4.0)))
 
 
 async def new_topic(day: Day) -> None:
@@ -151,7 +264,9 @@ async def new_topic(day: Day) -> None:
 
 async def delete_and_make_again(day: Day) -> None:
     """A topic goes, and comes back empty."""
-    if DOOMED in day.topics:
+    if day.ledger.deleting:
+        await day.finish_deletion(DOOMED)
+    elif DOOMED in day.topics:
         await day.delete_topic(DOOMED)
     else:
         await day.make_topic(DOOMED)
@@ -167,10 +282,15 @@ STEPS: dict[str, tuple[int, Callable[[Day], Awaitable[None]]]] = {
     "send": (45, send),
     "send at once": (10, send_at_once),
     "send batch": (10, send_batch),
+    "send inner batch": (5, send_inner_batch),
+    "send to light queues": (4, send_to_light_queues),
+    "send what raises": (2, send_what_raises),
     "read": (14, read),
     "commit": (8, commit),
     "wait": (9, wait),
     "new topic": (1, new_topic),
     "delete and make again": (3, delete_and_make_again),
     "clean": (1, clean),
+    "set clock": (1, set_clock),
 }
+NOT_PLAIN = {"send inner batch", "send to light queues", "send what raises", "set clock"}

@@ -45,18 +45,23 @@ class _Call:
 class Calls:
     """One counter, one trace and one lock for all files of a process."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, lock: threading.RLock) -> None:
+        """*lock* is shared by all that use the machine."""
         self.plan = plan
         self.number = 0  # calls so far
         self.counts: Counter[str] = Counter()  # the same by name
         self.dead = False
-        self.lock = threading.RLock()
+        self.lock = lock
         self.on_crash: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None  # runs behind every call that succeeded
         self.stall: Callable[[float], object] | None = None
         self._trace: deque[_Call] = deque(maxlen=KEPT)
-        self._matched = [0] * len(plan.failures)
-        self._failed = [0] * len(plan.failures)
+        self.failed: Counter[str] = Counter()  # by plan, by name
+        self._failures: list[Failure] = []
+        self._matched: list[int] = []
+        self._failed: list[int] = []
+        self._failing: set[str] = set()
+        self.fail(*plan.failures)
         self._random = {use: random.Random(f"{plan.seed}/{use}") for use in ("crash", "failures", "slowness", "flips")}
         self._late = threading.local()
 
@@ -69,6 +74,7 @@ class Calls:
         position: int = 0,
         length: int = 0,
         part: Callable[[random.Random], object] | None = None,
+        failed: Callable[[int], object] = lambda number: None,
     ) -> T:
         """Do one call, or what the plan makes of it.
 
@@ -79,6 +85,7 @@ class Calls:
             position: bytes from the start of the file.
             length: bytes.
             part: what may have happened of it when the process ends in its middle.
+            failed: what a failure by plan does besides raising; gets its errno.
         """
         with self.lock:
             if self.dead:
@@ -90,7 +97,10 @@ class Calls:
             seconds = self._slow(name, path)
             if self.number == self.plan.crash_at:
                 self._end(call, do, part)
-            self._fail(call)
+            number = self._failure(call)
+            if number:
+                failed(number)
+                raise OSError(number, os.strerror(number), str(call.path))
             try:
                 result = do()
             except OSError as error:
@@ -144,12 +154,35 @@ class Calls:
 
     # --- failures and the end ---------------------------------------------------------------------------------------
 
-    def _fail(self, call: _Call) -> None:
-        for index, failure in enumerate(self.plan.failures):
-            if self._meets(index, failure, call):
-                self._failed[index] += 1
-                call.outcome = errno.errorcode.get(failure.number, str(failure.number))
-                raise OSError(failure.number, os.strerror(failure.number), str(call.path))
+    def fail(self, *failures: Failure) -> None:
+        """Let more fail from now on."""
+        self._failures += failures
+        for failure in failures:
+            self._matched.append(0)
+            self._failed.append(0)
+            self._failing |= failure.calls
+
+    def uncalled(self, name: str, path: Path) -> int:
+        """The errno by which something fails that is no call (`UNCALLED`), 0 when it does not."""
+        with self.lock:
+            if name not in self._failing or self.dead:
+                return 0
+            call = _Call(self.number, name, path, 0, 0)
+            number = self._failure(call)
+            if number:
+                self._trace.append(call)
+            return number
+
+    def _failure(self, call: _Call) -> int:
+        """The errno by which *call* fails, 0 when it does not."""
+        if call.name in self._failing:
+            for index, failure in enumerate(self._failures):
+                if self._meets(index, failure, call):
+                    self._failed[index] += 1
+                    self.failed[call.name] += 1
+                    call.outcome = errno.errorcode.get(failure.number, str(failure.number))
+                    return failure.number
+        return 0
 
     def _meets(self, index: int, failure: Failure, call: _Call) -> bool:
         if call.name not in failure.calls or failure.where not in str(call.path):

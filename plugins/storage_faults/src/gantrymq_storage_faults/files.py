@@ -9,6 +9,9 @@ After a crash the descriptors, mappings and locks of the process are given back,
 further call raises `Crashed`. The files underneath are what a process sees: after a kill they are what is left. After a
 power cut they have lost what nobody synced; `power_cut` rewrites them in place.
 
+What a killed process left in the page cache is durable to the next `FaultyFiles` over the same files. Put both over one
+`Machine`, and it is not, until somebody syncs it.
+
 Who is under the plan must not be read past it: pages that others write into the same files are not watched. What is
 removed is kept in memory until its folder is synced, so stores of small files are what this is for.
 """
@@ -20,31 +23,15 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
-
 from gantrymq.world import Files
 from gantrymq.world.simulated.process_files import ProcessFiles
 from gantrymq_storage_faults.calls import Calls, Crashed
 from gantrymq_storage_faults.layer import Layer
-from gantrymq_storage_faults.pages import Fate
-from gantrymq_storage_faults.plan import Plan
+from gantrymq_storage_faults.machine import Machine, PowerCut
+from gantrymq_storage_faults.plan import Failure, Plan
 from gantrymq_storage_faults.room import Room
 
 __all__ = ["FaultyFiles", "PowerCut", "flip_bit"]
-
-
-@attrs.frozen
-class PowerCut:
-    """What a power cut took."""
-
-    pages_kept: int  # dirty ones that had got to the disk by themselves
-    pages_lost: int
-    pages_torn: int
-    names_lost: tuple[str, ...]  # in words
-
-    def __str__(self) -> str:
-        pages = f"pages: {self.pages_kept} kept, {self.pages_lost} lost, {self.pages_torn} torn"
-        return "; ".join([pages, *self.names_lost])
 
 
 class FaultyFiles(ProcessFiles):
@@ -52,31 +39,34 @@ class FaultyFiles(ProcessFiles):
 
     def __init__(
         self,
-        inner: Files,
+        disk: Files | Machine,
         plan: Plan | None = None,
         *,
         on_crash: Callable[[], object] = lambda: None,
         stall: Callable[[float], object] | None = None,
     ) -> None:
-        """Put *plan* over *inner*.
+        """Put *plan* over *disk*.
 
         Args:
-            inner: the disk; everything on it counts as durable.
+            disk: the machine this process runs on; or files, which are a machine of their own: everything on them
+                counts as durable.
             plan: by default nothing goes wrong by itself, but the power may be cut.
             on_crash: called once when the process ends, such as ``SimulatedProcess.kill``.
             stall: called with the seconds that a slow call takes outside `LateWorkers`, such as ``SimulatedLoop.jump``
                 or ``time.sleep``; without it such calls are not slow.
         """
         self.plan = plan if plan is not None else Plan()
-        self._calls = Calls(self.plan)
+        self.machine = disk if isinstance(disk, Machine) else Machine(disk)
+        self._calls = Calls(self.plan, self.machine.lock)
         self._room = Room(self.plan.room_bytes)
-        self._layer = Layer(inner, self._calls, self._room)
-        self._under = inner
+        self._layer = Layer(self.machine, self._calls, self._room)
         self._random = random.Random(f"{self.plan.seed}/power")
+        self._random_cache = random.Random(f"{self.plan.seed}/cache")
         self._calls.on_crash = self._ended
-        self._calls.after = self._write_back
+        self._calls.after = self._kernel
         self._calls.stall = stall
         self._on_crash = on_crash
+        self.machine.processes.append(self)
         super().__init__(self._layer, self._alive)
 
     @property
@@ -88,6 +78,16 @@ class FaultyFiles(ProcessFiles):
     def counts(self) -> Counter[str]:
         """How many calls were made, by name."""
         return self._calls.counts.copy()
+
+    @property
+    def failed(self) -> Counter[str]:
+        """How many failed by plan, by name; what is no call, such as "write_back", included."""
+        return self._calls.failed.copy()
+
+    def fail(self, *failures: Failure) -> None:
+        """Add to the plan's failures while the world runs."""
+        with self._calls.lock:
+            self._calls.fail(*failures)
 
     @property
     def crashed(self) -> bool:
@@ -110,20 +110,8 @@ class FaultyFiles(ProcessFiles):
                 self._calls.end()
 
     def power_cut(self) -> PowerCut:
-        """End the process and take what is not durable; the files underneath are then what the disk has."""
-        self.crash()
-        names = self._layer.names
-        lost = names.lose(self.plan, self._random)
-        fate = Fate()
-        for path in sorted(names.nodes):
-            node = names.nodes[path]
-            if node.dirty:
-                file = self._under.open(path)
-                try:
-                    node.spoil(file, self.plan, self._random, fate)
-                finally:
-                    file.close()
-        return PowerCut(fate.kept, fate.lost, fate.torn, tuple(lost))
+        """End the process, and every other of its machine, and take what is not durable."""
+        return self.machine.power_cut(self.plan, self._random)
 
     def begin_work(self) -> None:
         """For `LateWorkers`: this thread begins work off the loop."""
@@ -143,15 +131,22 @@ class FaultyFiles(ProcessFiles):
             raise Crashed(f"the process ended at call {self._calls.number}")
 
     def _ended(self) -> None:
+        self.machine.processes.remove(self)
         self.break_off()
         self._on_crash()
 
-    def _write_back(self) -> None:
-        """The kernel writes pages when it likes."""
+    def _kernel(self) -> None:
+        """The kernel writes dirty pages when it likes, and forgets clean ones."""
         if self._random.random() < self.plan.write_back:
-            dirty = [node for _, node in sorted(self._layer.names.nodes.items()) if node.old]
+            dirty = [node for _, node in sorted(self.machine.names.nodes.items()) if node.dirty]
             if dirty:
-                self._random.choice(dirty).write_back(self._random)
+                node = self._random.choice(dirty)
+                page = self._random.choice(list(node.dirty))
+                self.machine.write_back(node, page, self._calls.uncalled("write_back", node.path))
+        if self.plan.evict and self._random_cache.random() < self.plan.evict:
+            path = self.machine.evict(self._random_cache)
+            if path is not None:
+                self._calls.remark(f"a lost page of {path} left the cache")
 
 
 def flip_bit(files: Files, path: Path, position: int, bit: int) -> None:

@@ -1,19 +1,20 @@
 """`Files` under the plan: every call is counted, may fail or end the process, and what it changes is remembered.
 
-The files underneath show what a process sees, page cache included; `Node` and `Names` know what of it is durable. A
-write notes the durable bytes first, a sync forgets them.
+The files underneath show what a process sees, page cache included; `Node` and `Names` know what of it is durable, and
+belong to the `Machine`. A write notes the durable bytes first, a sync forgets them.
 """
 
 from __future__ import annotations
 
 import builtins
+import os
 import random
 from pathlib import Path
 
-from gantrymq.world import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
+from gantrymq.world import DiskUse, File, FileStat, Lock, Mapping, Volume
 from gantrymq.world.simulated import BusError
 from gantrymq_storage_faults.calls import Calls
-from gantrymq_storage_faults.names import Names
+from gantrymq_storage_faults.machine import Machine
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 from gantrymq_storage_faults.room import Room
 
@@ -25,11 +26,12 @@ Data = bytes | bytearray | memoryview
 class Layer:
     """The whole disk."""
 
-    def __init__(self, inner: Files, calls: Calls, room: Room) -> None:
-        self.inner = inner
+    def __init__(self, machine: Machine, calls: Calls, room: Room) -> None:
+        self.machine = machine
+        self.inner = machine.inner
         self.calls = calls
         self.room = room
-        self.names = Names(inner)
+        self.names = machine.names
 
     def stat(self, path: Path) -> FileStat | None:
         return self.calls.make("stat", path, lambda: self.inner.stat(path))
@@ -107,7 +109,7 @@ class Layer:
         finally:
             file.close()
         if whole:
-            node.synced()
+            node.synced(len(written))
             self.names.move(temporary, path)
             self.inner.rename(temporary, path)
 
@@ -171,13 +173,23 @@ class _Volume:
         self._inner = inner
         self._folder = folder
         self._layer = layer
+        self._machine = layer.machine
+        self._since = layer.machine.errors.sample()
 
     def sync(self) -> None:
         def do() -> None:
             self._inner.sync()
             self._layer.names.sync_all()
+            number, self._since = self._machine.errors.check(self._since)
+            if number:
+                raise OSError(number, os.strerror(number), str(self._folder))
 
-        self._layer.calls.make("syncfs", self._folder, do)
+        def failed(number: int) -> None:
+            self._layer.names.fail_all(number)
+            self._machine.errors.set(number)
+            _, self._since = self._machine.errors.check(self._since)
+
+        self._layer.calls.make("syncfs", self._folder, do, failed=failed)
 
     def close(self) -> None:
         self._inner.close()
@@ -190,6 +202,9 @@ class _File:
         self._node = node
         self._layer = layer
         self._calls = layer.calls
+        self._since = node.errors.sample()
+        self._open = True
+        node.opened += 1
 
     def size(self) -> int:
         return self._calls.make("size", self._node.path, self._inner.size)
@@ -239,7 +254,7 @@ class _File:
         self._layer.room.take(self._node, position, end)
         try:
             self._node.touch(position, end, self._inner.pread)
-            self._node.resize(size, max(size, end), self._inner.pread)
+            self._node.resize(size, max(size, end), self._inner.pread, by_write=True)
             self._inner.pwrite(data, position)
         except OSError:
             self._give_back(taken)
@@ -293,11 +308,22 @@ class _File:
     def datasync(self) -> None:
         def do() -> None:
             self._inner.datasync()
-            self._node.synced()
+            self._node.synced(self._inner.size())
+            number, self._since = self._node.errors.check(self._since)
+            if number:
+                raise OSError(number, os.strerror(number), str(self._node.path))
 
-        self._calls.make("datasync", self._node.path, do)
+        def failed(number: int) -> None:
+            self._node.failed(number, self._inner.size())
+            self._layer.machine.errors.set(number)
+            _, self._since = self._node.errors.check(self._since)
+
+        self._calls.make("datasync", self._node.path, do, failed=failed)
 
     def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._node.opened -= 1
         if self._calls.dead:
             self._inner.close()
         else:
@@ -313,6 +339,9 @@ class _Mapping:
 
     @property
     def view(self) -> memoryview:
+        number = self._layer.calls.uncalled("mapped_read", self._node.path)
+        if number:
+            raise BusError(f"{self._node.path}: a page of the mapping cannot be read: {os.strerror(number)}")
         return self._inner.view
 
     def write(self, position: int, data: Data) -> None:

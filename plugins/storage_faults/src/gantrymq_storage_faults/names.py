@@ -126,10 +126,21 @@ class Names:
         self._steps = left
 
     def sync_all(self) -> None:
-        """Every file and every name is durable."""
-        for node in self.nodes.values():
-            node.synced()
+        """Every name is durable, and every file but what was lost of it."""
+        for path, node in self.nodes.items():
+            if not node.durable:
+                node.synced(self._size(path))
         self._steps = []
+
+    def fail_all(self, number: int) -> None:
+        """No file that is dirty could be written (errno *number*); names wait on."""
+        for path, node in self.nodes.items():
+            if node.dirty:
+                node.failed(number, self._size(path))
+
+    def _size(self, path: Path) -> int:
+        stat = self._inner.stat(path)
+        return stat.size if stat is not None else 0
 
     def lose(self, plan: Plan, rng: random.Random) -> list[str]:
         """Undo what a power cut takes; returns it in words."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["CHANGES", "READS", "Failure", "Plan", "Slowness"]
+__all__ = ["CHANGES", "READS", "UNCALLED", "Failure", "Plan", "Slowness"]
 
 CHANGES = frozenset(
     {
@@ -20,14 +20,16 @@ CHANGES = frozenset(
 that is not there yet, ``syncfs`` is ``Volume.sync``."""
 READS = frozenset({"read", "pread", "map"})
 """Names of calls that read contents."""
+UNCALLED = frozenset({"write_back", "mapped_read"})
+"""What fails only where a `Failure` names it, and is no call: the kernel writes a page by itself, a mapping is read."""
 
 
 @attrs.frozen
 class Failure:
-    """Calls that raise OSError and do nothing."""
+    """Calls that raise OSError and do nothing; a sync that fails loses what it should have written (see `pages`)."""
 
     number: int  # of the error: errno.EIO, errno.ENOSPC, errno.EROFS, ...
-    calls: frozenset[str] = attrs.field(default=CHANGES, converter=frozenset)  # names of methods
+    calls: frozenset[str] = attrs.field(default=CHANGES, converter=frozenset)  # names of methods, or of UNCALLED
     where: str = ""  # only paths that contain this
     at: int = 0  # only the at-th of these calls, from 1; 0 leaves it to *share*
     share: float = 1.0  # of these calls
@@ -59,4 +61,5 @@ class Plan:
     tear: float = 0.25  # share of dirty pages of which some sectors got there and others did not
     sector_bytes: int = 512  # what a disk writes whole; 4096 tears nothing, but still loses every page by itself
     write_back: float = 0.02  # share of calls after which the kernel has written one dirty page by itself
+    evict: float = 0.0  # share of calls after which a page that could not be written is read from the disk again
     names_in_order: bool = False  # a journal: of two names the later is never kept without the earlier

@@ -17,6 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from gantrymq.world import Files
     from gantrymq_storage_faults.files import FaultyFiles
+    from gantrymq_storage_faults.machine import Machine
     from gantrymq_storage_faults.plan import Plan
 
 MADE: pytest.StashKey[list[FaultyFiles]] = pytest.StashKey()
@@ -30,8 +31,8 @@ def faulty_files(request: pytest.FixtureRequest) -> Iterator[Callable[..., Fault
     made: list[FaultyFiles] = []
     request.node.stash[MADE] = made
 
-    def make(inner: Files, plan: Plan | None = None, **more: Any) -> FaultyFiles:
-        made.append(FaultyFiles(inner, plan, **more))
+    def make(disk: Files | Machine, plan: Plan | None = None, **more: Any) -> FaultyFiles:
+        made.append(FaultyFiles(disk, plan, **more))
         return made[-1]
 
     yield make
