@@ -238,9 +238,11 @@ class Rig:
         assert (tails.refusal, tails.waiting_bytes) == (None, 0)
 
     @staticmethod
-    def checkpoint(bench):
-        """Have a checkpoint made now, with or without success."""
+    async def checkpoint(bench):
+        """Have a checkpoint made now, with or without success, and those that it brings about."""
         bench.store._checkpointer.hasten()
+        while (task := bench.store._checkpointer._task) is not None:
+            await asyncio.wait([task])
 
     def log(self, start=0):
         return self.root / "commitlog" / f"{start:020d}"

@@ -40,7 +40,7 @@ def sentences(rig):
 
 def forget_note(rig):
     """As if another broker had stopped here."""
-    (rig.root / "indexNote.json").unlink()
+    (rig.root / "checkpoint.json").unlink()
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_what_came_after_a_checkpoint_is_cut_and_read_again_and_nothing_before_i
     async def case(bench):
         await send(bench, 5)
         known.extend(rig.index())
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         bench.store._queue_flusher.halt()  # no other checkpoint
         for n in range(5, 9):
             bench.clock.now = START_MS + n * 700
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_ended_among_the_slots_is_made_good(rig, read_from, pa
 
     async def case(bench):
         await send(bench, 5)
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         for n in range(5, 9):
             (result,) = await bench.add(keyed(b"%d" % n, f"all k{n}", f"U{n}"))
         await bench.query("all")
@@ -150,7 +150,7 @@ def test_slots_are_made_good_though_nothing_is_indexed(rig):
 
     async def case(bench):
         await send(bench, 5)
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         await send(bench, 9)
         mark = bench.store._index.begin_checkpoint()
         mark.write()

@@ -288,7 +288,7 @@ def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypa
 
     async def case(bench):
         await send(bench, 2)
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
         before = list(rig.index())
         await send(bench, 2, 2)
@@ -298,9 +298,9 @@ def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypa
         await until(lambda: not bench.store._index.lag)
         assert list(rig.index()) > before  # another file, written anew
         assert bodies((await bench.query("k1"))[0]) == [b"1"]
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         rig.faults.calls.clear()
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         pages.append(rig.faults.calls["pwrite"])
 
     rig.run(case, **SMALL)
@@ -319,7 +319,7 @@ def test_syncs_that_go_on_failing_are_told_once_and_asked_for_no_more(rig, monke
         await bench.query("all")
         await until(lambda: not bench.store._index.lag)
         for _ in range(3):
-            rig.checkpoint(bench)
+            await rig.checkpoint(bench)
             await until(lambda: not bench.store._index.lag)
         assert len([said for said in rig.said if "built again from the log" in said]) == 1
         assert bodies((await bench.query("k6"))[0]) == [b"6"]
@@ -335,10 +335,10 @@ def test_slots_that_could_not_be_written_are_written_by_the_next_checkpoint(rig)
         await bench.query("all")
         (before,) = rig.index()
         rig.faults.only, rig.faults.failing = "index", {"pwrite": rig.NO_SPACE}
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         rig.faults.failing = {}
         assert not any("built again" in said for said in rig.said)
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         assert bench.store._index.files[0].durable
         assert rig.index() == {before: rig.index_of_log(5, 8)[0]}
 
@@ -351,7 +351,7 @@ def test_what_is_durable_stays_when_a_checkpoint_fails(rig, monkeypatch):
     async def case(bench):
         await send(bench, 8)
         await bench.query("all")
-        rig.checkpoint(bench)
+        await rig.checkpoint(bench)
         files = list(rig.index())
         bench.store._index._hasten = lambda: None
         mark = bench.store._index.begin_checkpoint()
