@@ -8,6 +8,7 @@ from gantrymq.loose_json import (
     MAX_LOOSE_CHARS,
     ObjectKey,
     dumps,
+    dumps_plain,
     dumps_standard,
     int_keys,
     loads,
@@ -24,6 +25,10 @@ QUEUE = {"brokerName": "b", "queueId": 0, "topic": "T"}
         ('{"a":[1,-2.5,true,null,"x"]}', {"a": [1, -2.5, True, None, "x"]}),
         ("{0:1,-3:2}", {0: 1, -3: 2}),
         ('{"0":1}', {"0": 1}),
+        ('{"a{1:2}":{0:5,\n\t-1 : -6\n}, 3:{4:{5:6},7:{}}}', {"a{1:2}": {0: 5, -1: -6}, 3: {4: {5: 6}, 7: {}}}),
+        ("{007:1,-0:02}", {7: 1, 0: 2}),
+        ("{1:2,1:3}", {1: 3}),
+        (f"{{1:{10**30},{-(10**30)}:2}}", {1: 10**30, -(10**30): 2}),
         ('{"a,1:":{ 7 :[{-8:"{9:"}]},2:3}', {"a,1:": {7: [{-8: "{9:"}]}, 2: 3}),
         ('{1:"\ue0001",2:"a\\"{3:"}', {1: "\ue0001", 2: 'a"{3:'}),
         ('{{"brokerName":"b","queueId":0,"topic":"T"}:20}', {ObjectKey(QUEUE): 20}),
@@ -212,3 +217,14 @@ def test_a_long_text_that_only_the_slow_reader_can_read_is_refused():
         loads(loose)
     assert loads(loose.replace("'", '"')) == {"a": "x" * MAX_LOOSE_CHARS}
     assert loads('{0:"' + "x" * MAX_LOOSE_CHARS + '"}') == {0: "x" * MAX_LOOSE_CHARS}
+
+
+@pytest.mark.parametrize("text", ["{1:2:3,4}", "{1,2:3:4}", "{1}", "{1:2,3}", "{1-2:3}", "{1:}", "{-:1}", "{1 2:3}"])
+def test_integers_that_are_no_pairs_are_refused(text):
+    with pytest.raises(FormatError, match="JSON at"):
+        loads(text)
+
+
+@pytest.mark.parametrize("value", [{"a": [1, True, "grün", 2.5], "b": {}}, {"long": 10**30}])
+def test_plain_tables_are_written_as_dumps_writes_them(value):
+    assert dumps_plain(value) == dumps(value)

@@ -68,3 +68,53 @@ def test_offsets_behind_the_end_of_their_queue_are_cut_back(offsets):
     )
     assert offsets.table == {"T@CG": {0: 7, 1: 3, 2: 9}}
     assert offsets.dirty
+
+
+def test_what_changed_is_told_once_and_as_copies(offsets):
+    offsets.load({"T@A": {0: 1}, "U@A": {0: 1}}, offsets.version)
+    assert offsets.take_changes() == ((), {"T@A": {0: 1}, "U@A": {0: 1}})
+    assert offsets.take_changes() == ((), {})
+    offsets.commit("A", Queue("T", 0), 2)
+    offsets.copy("T", "A", "B")
+    taken = offsets.take_changes()
+    assert not offsets.dirty
+    offsets.commit("A", Queue("T", 0), 3)
+    assert offsets.dirty
+    assert taken == ((), {"T@A": {0: 2}, "T@B": {0: 2}})
+    list(offsets.cut_back({Queue("T", 0): 2}.get))
+    assert offsets.take_changes() == ((), {"T@A": {0: 2}})
+
+
+def test_what_went_and_came_again_comes_last(offsets):
+    offsets.load({"T@A": {0: 1}, "U@A": {0: 1}}, offsets.version)
+    offsets.take_changes()
+    offsets.commit("A", Queue("T", 0), 5)
+    offsets.forget_topic("T")
+    offsets.commit("B", Queue("V", 0), 1)
+    offsets.commit("A", Queue("T", 0), 0)
+    gone, changed = offsets.take_changes()
+    assert (gone, list(changed)) == (("T@A",), ["V@B", "T@A"])
+    assert list(offsets.table) == ["U@A", "V@B", "T@A"]
+    offsets.forget_group("A")
+    assert offsets.take_changes() == (("U@A", "T@A"), {})
+    assert offsets.groups_of("T") == offsets.topics_of("A") == []
+
+
+def test_a_deleted_topic_looks_at_no_other(offsets):
+    asked = []
+
+    class Watched(dict):
+        def __iter__(self):
+            asked.append("table")
+            return super().__iter__()
+
+    for number in range(3):
+        offsets.commit("A", Queue(f"T{number}", 0), 1)
+        offsets.pulled("A", Queue(f"T{number}", 0), 7)
+        offsets.reset("A", Queue(f"T{number}", 0), 4)
+    offsets._table = Watched(offsets._table)
+    offsets.forget_topic("T1")
+    assert asked == []
+    assert [offsets.next_pull("A", Queue(f"T{number}", 0)) for number in range(3)] == [7, -1, 7]
+    assert [offsets.take_reset("A", Queue(f"T{number}", 0)) for number in range(3)] == [4, None, 4]
+    assert offsets.take_reset("A", Queue("T0", 0)) is None

@@ -256,6 +256,29 @@ def test_a_deleted_topic_is_told_by_a_whole_registration(town):
     town(main)
 
 
+def test_topics_that_are_deleted_together_share_one_registration(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        for number in range(20):
+            await desk.send(f"T{number}")
+        await town.clock.sleep(WHOLE_AFTER_S + 1)
+        seen = town.watch(FIRST, whole_s=0.1)
+        assert (await desk.ask(215, {"topic": "T0"})).code == 0
+        await town.clock.sleep(1)
+        assert seen == [(103, None)]
+        for number in range(1, 20):
+            assert (await desk.ask(215, {"topic": f"T{number}"})).code == 0
+            await town.clock.sleep(0.05)
+        assert seen == [(103, None)]  # the one before took 0.1 s, so the next one waits for WHOLE_TIMES as long
+        await town.clock.sleep(WHOLE_TIMES * 0.1)
+        assert seen == [(103, None)] * 2
+        await town.clock.sleep(WHOLE_TIMES * 0.1)
+        assert seen == [(103, None)] * 2
+
+    town(main)
+
+
 def test_a_topic_that_goes_before_it_was_told_is_passed_over(town):
     async def main(town):
         await town.open(FIRST)

@@ -16,6 +16,7 @@ from gantrymq.broker.state_files import RETRY_S, StateFiles
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
+from gantrymq.formats.config import offset_texts
 from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -290,5 +291,52 @@ def test_with_light_queues_the_offsets_move_to_a_file_of_their_own(room, caplog)
         await room.restart()
         assert room.offsets.committed("G", Queue("T", 0)) == 1
         assert "lmqConsumerOffset.json is not read while enableLmq=false" in caplog.text
+
+    room(main)
+
+
+def test_only_offsets_that_changed_are_laid_out_again_even_after_a_save_that_failed(room, monkeypatch):
+    async def main(room):
+        laid = []
+        member = offset_texts._member
+        monkeypatch.setattr(offset_texts, "_member", lambda key, queues: (laid.append(key), member(key, queues))[1])
+        for group in ("A", "B"):
+            room.offsets.commit(group, Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.state.saved()
+        room.offsets.commit("A", Queue("T", 0), 2)
+        room.files.refused.add("consumerOffset.json")
+        room.state.offsets_due()
+        with pytest.raises(StoreError):
+            await room.state.saved()
+        assert room.offsets.dirty
+        room.files.refused.clear()
+        room.state.offsets_due()
+        await room.state.saved()
+        assert laid == ["T@A", "T@B", "T@A"]
+        assert room.on_disk("consumerOffset.json")["offsetTable"] == {"T@A": {0: 2}, "T@B": {0: 1}}
+
+    room(main)
+
+
+def test_what_changes_while_a_save_is_under_way_is_not_in_it(room):
+    async def main(room):
+        room.offsets.commit("A", Queue("T", 0), 1)
+        room.groups.put(GroupConfig("A"))
+        jobs = []
+
+        class Late:
+            async def run(self, work, *args):
+                if not jobs:
+                    room.offsets.commit("A", Queue("T", 0), 2)  # after the copy was made
+                jobs.append(args[1].name)
+                return await room.world.workers.run(work, *args)
+
+        room.state._world = attrs.evolve(room.world, workers=Late())
+        room.state.offsets_due()
+        await room.state.saved()
+        assert jobs[0] == "consumerOffset.json"
+        assert room.on_disk("consumerOffset.json")["offsetTable"] == {"T@A": {0: 1}}
+        assert room.offsets.dirty
 
     room(main)

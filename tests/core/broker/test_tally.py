@@ -70,3 +70,16 @@ def test_a_forgotten_key_is_unknown():
     assert tally.known() == ["b"]
     assert not tally.knows("a")
     assert tally.over("a", MINUTE) == NOTHING
+
+
+def test_a_forgotten_topic_takes_the_keys_of_its_groups_along():
+    tally = Tally()
+    for key in ("T@A", "T@B", "TT@A"):
+        tally.add(key, 1, 1)
+    tally.tick(0.0)
+    tally.tick(10.0)
+    tally.add("T@C", 1, 1)
+    tally.forget("T")
+    assert tally.known() == ["TT@A"]
+    tally.add("T@A", 2, 2)
+    assert tally.total("T@A") == (2, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_desk import START_MS, body_of
 
+from gantrymq.broker.wire.maintenance import DROPS_STEP
 from gantrymq.loose_json import loads
 
 
@@ -107,10 +108,13 @@ def test_cleaning_and_parts_that_are_not_there(broker):
 
 def test_queues_without_a_topic_are_cleaned(broker):
     async def main(desk):
-        await desk.send("Gone")
-        await desk.send("Stays")
-        del desk.tables.topics._topics["Gone"]
-        assert (await desk.ask(316)).code == 0
+        gone = [f"Gone{number}" for number in range(2 * DROPS_STEP + 1)]
+        for topic in ("Stays", *gone):
+            await desk.send(topic)
+        for topic in gone:
+            del desk.tables.topics._topics[topic]
+        said = (await desk.ask(316, {"report": "true"})).remark
+        assert said == f"removed the queues of {len(gone)} topics that do not exist"
         assert {queue.topic for queue in desk.server.store.queues()} == {"Stays"}
 
     broker(main)

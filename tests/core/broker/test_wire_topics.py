@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from broker_desk import START_MS, body_of, pull_ext
 
+from gantrymq.errors import StoreError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model import names
 
@@ -122,6 +125,34 @@ def test_a_deleted_topic_takes_its_messages_and_offsets_along(broker):
         assert loads(saved)["offsetTable"] == {}  # by the time of the answer
         for protected in ("TBW102", " "):
             assert (await desk.ask(215, {"topic": protected})).code == 29
+
+    broker(main)
+
+
+def test_a_deletion_is_answered_when_the_store_is_done_and_others_go_on_meanwhile(broker, monkeypatch):
+    async def main(desk):
+        for topic in ("A", "B", "C"):
+            await desk.send(topic)
+        store, waiting = desk.server.store, {}
+        drop = store.drop
+
+        def late(topic):
+            drop(topic)
+            waiting[topic] = asyncio.get_running_loop().create_future()
+            return waiting[topic]
+
+        monkeypatch.setattr(store, "drop", late)
+        deletions = {topic: desk.peer().later(215, {"topic": topic}) for topic in ("A", "B")}
+        await desk.clock.sleep(1)
+        assert (await desk.ask(351, {"topic": "A"})).code == 17
+        assert set(waiting) == {"A", "B"}
+        assert not any(each.done() for each in deletions.values())
+        waiting["A"].set_result(None)
+        waiting["B"].set_exception(StoreError("the disk is full"))
+        assert (await deletions["A"]).code == 0
+        failed = await deletions["B"]
+        assert (failed.code, failed.remark) == (1, "the disk is full")
+        assert "B" not in desk.tables.topics.view
 
     broker(main)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 
+import attrs
 import pytest
 
-from gantrymq.loose_json import loads
+from gantrymq.config import Settings
+from gantrymq.errors import RequestError
+from gantrymq.loose_json import dumps, loads
+from gantrymq.nameserver.service import NameService
+from gantrymq.nameserver.settings import name_server_settings
+from gantrymq.remoting.codes import CURRENT_VERSION
+from gantrymq.remoting.command import Command
 
 ADDRESS = {"clusterName": "C", "brokerAddr": "127.0.0.1:10911", "brokerName": "broker-a", "brokerId": "0"}
 STANDARD = b'"brokerAddrs":{"0":"127.0.0.1:10911"}'
@@ -390,3 +398,106 @@ def test_two_name_servers_in_one_process_share_nothing(make_desk):
     assert (route(one).code, route(two).code) == (0, 17)
     assert two.ask(101, {"namespace": "N", "key": "k"}).code == 22
     assert two.ask(311).code == 0
+
+
+# --- large registrations --------------------------------------------------------------------------------------------
+
+
+REGISTER = {**ADDRESS, "haServerAddr": "127.0.0.1:10912"}
+
+
+class Late:
+    """Workers that work when told to."""
+
+    def __init__(self):
+        self.waiting = []
+
+    async def run(self, work, *args):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((future, work, args))
+        return await future
+
+    async def work(self):
+        future, work, args = self.waiting.pop(0)
+        future.set_result(work(*args))
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+class Line:
+    """A connection."""
+
+    closed = False
+
+
+@pytest.fixture
+def late(world, tmp_path):
+    """``late(main)`` runs ``await main(service, workers)`` on a name service whose workers wait."""
+
+    def run(main):
+        workers = Late()
+        settings = Settings(name_server_settings(tmp_path), {})
+        service = NameService(attrs.evolve(world, workers=workers), settings, lambda change: None)
+        asyncio.run(main(service, workers))
+
+    return run
+
+
+def registration(topics, counter=1):
+    table = {f"T{number}": {"topicName": f"T{number}", "readQueueNums": counter} for number in range(topics)}
+    body = {"topicConfigSerializeWrapper": {"dataVersion": {"counter": counter}, "topicConfigTable": table}}
+    return Command(103, ext=REGISTER, body=dumps(body), opaque=5, version=CURRENT_VERSION)
+
+
+def test_a_large_registration_is_read_by_a_worker_and_the_last_word_counts(late):
+    async def main(service, workers):
+        line = Line()
+        first = asyncio.ensure_future(service.answer(registration(3000), line))
+        second = asyncio.ensure_future(service.answer(registration(2, counter=2), line))  # small, but not before it
+        gone = asyncio.ensure_future(service.answer(Command(104, ext=ADDRESS, opaque=6, version=CURRENT_VERSION), line))
+        await asyncio.sleep(0)
+        assert len(workers.waiting) == 1
+        assert not service.tables.queues
+        await workers.work()
+        assert first.result().code == 0
+        assert len(service.tables.queues) == 3000
+        assert len(workers.waiting) == 1
+        assert not gone.done()
+        await workers.work()
+        assert second.result().code == 0
+        assert service.tables.queues["T0"]["broker-a"].read_queues == 2
+        assert (await gone).code == 0
+        assert not isinstance(service.answer(registration(2, counter=3), line), asyncio.Future)
+
+    late(main)
+
+
+def test_a_broker_that_left_while_its_registration_was_read_is_not_registered(late):
+    async def main(service, workers):
+        line = Line()
+        answer = asyncio.ensure_future(service.answer(registration(3000), line))
+        await asyncio.sleep(0)
+        line.closed = True
+        await workers.work()
+        assert (answer.result().code, "closed its connection" in answer.result().remark) == (1, True)
+        assert not service.tables.brokers
+
+    late(main)
+
+
+def test_a_large_registration_that_cannot_be_read_is_refused_and_holds_up_nobody(late):
+    async def main(service, workers):
+        broken = Command(103, ext=REGISTER, body=b"{" * 100_000, opaque=5, version=CURRENT_VERSION)
+        answers = [asyncio.ensure_future(service.answer(each, Line())) for each in (broken, registration(3000))]
+        await asyncio.sleep(0)
+        future, work, args = workers.waiting.pop(0)
+        try:
+            work(*args)
+        except RequestError as error:
+            future.set_exception(error)
+        assert (await answers[0]).code == 1
+        await asyncio.sleep(0)
+        await workers.work()
+        assert answers[1].result().code == 0
+
+    late(main)

@@ -109,8 +109,11 @@ def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
 
 
 # Bare integer keys are by far the commonest looseness (offset tables of any size), so text with no other is made strict
-# and read by orjson: the keys are quoted behind a mark that the text does not contain, and turned back afterwards.
+# and read by orjson: the keys are quoted behind a mark that the text does not contain, and turned back afterwards. With
+# integers as values too, the object becomes pairs behind the mark: {0:5,1:6} is read as {"<mark>":[[0,5],[1,6]]}.
 _MARK: Final = "\ue000"
+_INTEGERS = re.compile(r"\{([ \t\r\n]*-?[0-9][-0-9:, \t\r\n]*)\}")
+_ONLY_INTEGERS: Final = {int}
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)", re.ASCII)
 _QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
 
@@ -120,15 +123,28 @@ def _read_integer_keys(text: str) -> Any:
     if "\\" in text or _MARK in text:
         return None
     parts = text.split('"')  # without escapes every second part lies between quotes
-    parts[::2] = [_BARE_KEY.sub(_QUOTED_KEY, part) for part in parts[::2]]
+    parts[::2] = [_quote_keys(part) for part in parts[::2]]
     try:
         return _restore(orjson.loads('"'.join(parts)))
     except (ValueError, RecursionError):
         return None
 
 
+def _quote_keys(part: str) -> str:
+    """Quote the bare keys of text without strings. Budget: 3 us for an object of 8 integers."""
+    pieces = _INTEGERS.split(part)  # every second one is the inside of an object of integers
+    pieces[::2] = [_BARE_KEY.sub(_QUOTED_KEY, piece) if ":" in piece else piece for piece in pieces[::2]]
+    pieces[1::2] = [f'{{"{_MARK}":[[{inside.replace(",", "],[").replace(":", ",")}]]}}' for inside in pieces[1::2]]
+    return "".join(pieces)
+
+
 def _restore(value: Any) -> Any:
     if isinstance(value, dict):
+        if _MARK in value:
+            integers = dict(value[_MARK])  # ValueError: they are no pairs
+            if set(map(type, integers)) | set(map(type, integers.values())) != _ONLY_INTEGERS:
+                raise ValueError("an integer of more than 64 bits")
+            return integers
         return {
             int(key[1:]) if key[:1] == _MARK else key: _restore(member) if isinstance(member, dict | list) else member
             for key, member in value.items()

@@ -49,7 +49,7 @@ def dumps_plain(value: Any) -> bytes:
     """
     try:
         return orjson.dumps(value)
-    except TypeError:  # half a surrogate pair, or an integer of more than 64 bits
+    except TypeError:  # an integer of more than 64 bits
         return dumps(value)
 
 

@@ -71,6 +71,7 @@ class TopicConfig:
         Raises:
             ValueError, TypeError, AttributeError, OverflowError: a member has the wrong type or is out of bounds.
         """
+        attributes = members.get("attributes")
         return cls(
             name=str(members.get("topicName") or name or ""),
             read_queues=bounded(members.get("readQueueNums", 16), "readQueueNums"),
@@ -79,7 +80,7 @@ class TopicConfig:
             filter_type=str(members.get("topicFilterType") or "SINGLE_TAG"),
             sys_flag=bounded(members.get("topicSysFlag", 0), "topicSysFlag"),
             order=bool(members.get("order", False)),
-            attributes={str(k): str(v) for k, v in (members.get("attributes") or {}).items()},
+            attributes={str(k): str(v) for k, v in attributes.items()} if attributes else {},
         )
 
 
@@ -89,7 +90,7 @@ def bounded(value: Any, what: str) -> int:
     Raises:
         ValueError, TypeError, OverflowError: it is none.
     """
-    number = int(value)
+    number = value if type(value) is int else int(value)
     if not 0 <= number <= INT32_MAX:
         raise ValueError(f"{what} {str(number)[:40]} is not between 0 and {INT32_MAX}")
     return number

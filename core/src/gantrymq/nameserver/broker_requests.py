@@ -39,6 +39,9 @@ from gantrymq.world import World
 
 MOST_AT_ONCE_BYTES: Final = 65_536  # of a body that is read on the loop: some 400 topics, 2 ms
 
+Turn = tuple[BrokerAddress, "asyncio.Future[None] | None", "asyncio.Future[None]"]
+"""Whose registration it is, what it waits for, and what waits for it."""
+
 
 class BrokerRequests:
     """Handlers for what brokers ask."""
@@ -68,15 +71,16 @@ class BrokerRequests:
         header = RegisterBrokerRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
         if len(request.payload) > MOST_AT_ONCE_BYTES or key in self._reading:
-            return self._register_in_turn(request, header, connection, key)
+            before, done = self._reading.get(key), asyncio.get_running_loop().create_future()
+            self._reading[key] = done  # before anything else that came in the same read
+            return self._register_later(request, header, connection, (key, before, done))
         return self._registered(request, header, connection, _body_of(request, header))
 
-    async def _register_in_turn(
-        self, request: Command, header: RegisterBrokerRequest, connection: object, key: BrokerAddress
+    async def _register_later(
+        self, request: Command, header: RegisterBrokerRequest, connection: object, turn: Turn
     ) -> Command:
         """Read the body in a thread; registrations of one broker come one after the other."""
-        before, done = self._reading.get(key), asyncio.get_running_loop().create_future()
-        self._reading[key] = done
+        key, before, done = turn
         try:
             if before is not None:
                 await before

@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.config.members import as_number, as_object, data_version, in_order, table, unknown
+from gantrymq.formats.config.members import are_numbers, as_number, as_object, data_version, in_order, table, unknown
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light
 from gantrymq.model.property_order import java_map_order
@@ -29,7 +29,7 @@ CONSUMER_OFFSETS = "consumerOffset.json"
 LIGHT_CONSUMER_OFFSETS = "lmqConsumerOffset.json"
 
 _LIGHT_MEMBER = "lmqOffsetTable"
-_MEMBERS = ("dataVersion", "groupTopicMap", "offsetTable")
+_MEMBERS = frozenset(("dataVersion", "groupTopicMap", "offsetTable"))
 _JAVA_BUCKETS = 16  # an empty HashMap, HashSet or ConcurrentHashMap
 
 
@@ -50,12 +50,15 @@ class ConsumerOffsetsFile:
             FormatError: a member has the wrong type; says which.
         """
         name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
-        known = (*_MEMBERS, _LIGHT_MEMBER) if light else _MEMBERS
+        known = _MEMBERS | {_LIGHT_MEMBER} if light else _MEMBERS
         found = cls(version=data_version(members, name), kept=unknown(members, known), light=light)
         if light:
             for key, queue_offset in table(members, _LIGHT_MEMBER, name).items():
                 found.offsets[key] = {LIGHT_QUEUE_ID: as_number(queue_offset, f"{name}: {_LIGHT_MEMBER} of {key}")}
         for key, queues in table(members, "offsetTable", name).items():
+            if isinstance(queues, dict) and are_numbers(queues) and are_numbers(queues.values()):
+                found.offsets[key] = queues
+                continue
             where = f"{name}: offsetTable of {key}"
             found.offsets[key] = {
                 as_number(queue_id, where): as_number(queue_offset, f"{where}, queue {queue_id}")

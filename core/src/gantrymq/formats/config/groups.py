@@ -20,7 +20,7 @@ from gantrymq.model.group import GroupConfig
 
 GROUPS = "subscriptionGroup.json"
 
-_MEMBERS = ("dataVersion", "forbiddenTable", "subscriptionGroupTable")
+_MEMBERS = frozenset(("dataVersion", "forbiddenTable", "subscriptionGroupTable"))
 _GROUP_MEMBERS = frozenset(GroupConfig("", subscriptions=[]).to_json())
 
 

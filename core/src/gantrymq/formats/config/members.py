@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, Final
 
 from gantrymq.errors import FormatError
 from gantrymq.model.data_version import DataVersion
+
+_NUMBERS: Final = {int}
+_TEXTS: Final = {str}
 
 
 def table(members: Mapping[Any, Any], name: str, file: str) -> dict[str, Any]:
@@ -19,7 +22,7 @@ def table(members: Mapping[Any, Any], name: str, file: str) -> dict[str, Any]:
 
 
 def as_object(value: Any, what: str) -> dict[str, Any]:
-    """*value* as an object with text keys, empty for null.
+    """*value* as an object with text keys, the same one where it has no others; empty for null.
 
     Raises:
         FormatError: it is something else; *what* says where.
@@ -28,6 +31,8 @@ def as_object(value: Any, what: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise FormatError(f"{what} holds {value!r:.40} where an object belongs")
+    if set(map(type, value)) <= _TEXTS:
+        return value
     return {str(key): member for key, member in value.items()}
 
 
@@ -43,6 +48,11 @@ def as_number(value: Any, what: str) -> int:
         raise FormatError(f"{what} holds {value!r:.40} where a whole number belongs") from None
 
 
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether all are whole numbers already, which is what tables of thousands hold."""
+    return set(map(type, values)) <= _NUMBERS
+
+
 def data_version(members: Mapping[Any, Any], file: str) -> DataVersion:
     """The file's dataVersion; zeros where it has none.
 
@@ -54,8 +64,10 @@ def data_version(members: Mapping[Any, Any], file: str) -> DataVersion:
     return DataVersion.from_json(numbers)
 
 
-def unknown(members: Mapping[Any, Any], known: Collection[str]) -> dict[str, Any]:
+def unknown(members: Mapping[Any, Any], known: Set[str]) -> dict[str, Any]:
     """The members that are not *known*, to be written back as they are."""
+    if members.keys() <= known:
+        return {}
     return {str(name): value for name, value in members.items() if name not in known}
 
 

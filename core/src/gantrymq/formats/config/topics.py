@@ -21,7 +21,7 @@ from gantrymq.model.topic import TopicConfig
 
 TOPICS = "topics.json"
 
-_MEMBERS = ("dataVersion", "topicConfigTable")
+_MEMBERS = frozenset(("dataVersion", "topicConfigTable"))
 _TOPIC_MEMBERS = frozenset(TopicConfig("").to_json())
 
 
