@@ -293,6 +293,7 @@ def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypa
         before = list(rig.index())
         await send(bench, 2, 2)
         await bench.query("k1")
+        await rig.checkpoint(bench)
         assert "2 index files could not be made durable; what was in them is built again from the log" in rig.said
         rig.faults.failing = {}
         await until(lambda: not bench.store._index.lag)
@@ -434,6 +435,7 @@ def test_files_below_the_log_are_removed_but_never_the_newest(rig):
     async def case(bench):
         await send(bench, 16)
         await bench.query("all")
+        await rig.checkpoint(bench)
         files = {name: read_header(data) for name, data in rig.index().items()}
         assert len(files) == 6
         second = list(files.values())[1]
@@ -452,6 +454,7 @@ def test_a_file_that_a_query_reads_is_removed_afterwards(rig):
     async def case(bench):
         await send(bench, 16)
         await bench.query("all")
+        await rig.checkpoint(bench)
         bench.store._index.reading(1)
         old = bench.store._index.files[0]
         bench.store.delete_index_before(1 << 62)

@@ -86,7 +86,7 @@ class IndexWriter(IndexFollower):
 
     def checkpointed(self, mark: IndexMark) -> None:
         """All of *mark* was written and synced."""
-        self._undurable = False
+        self._undurable = self._undurable and not mark.parts
         self._held.checkpointed(mark)
 
     def checkpoint_failed(self, mark: IndexMark) -> None:
