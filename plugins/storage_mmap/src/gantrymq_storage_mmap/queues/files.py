@@ -103,8 +103,9 @@ class QueueFiles:
         self._syncing, self._pinned, self._new_folders, self.many = self._pinned, {}, {}, False
         return files, folders
 
-    def end_sync(self) -> None:
-        """The thread is done."""
+    def end_sync(self, *, failed: bool) -> None:
+        """The thread is done; when it *failed*, files and names count as not durable, and the next sync is of `many`."""
+        self.many = self.many or failed
         self._syncing, done = {}, self._syncing
         self._close_unused(done)
 
