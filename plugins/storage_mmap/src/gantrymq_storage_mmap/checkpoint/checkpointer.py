@@ -28,7 +28,6 @@ from typing import Any, Final, NamedTuple
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.file_names import file_name
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import File, Files, Timer, Volume, World
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, SavedQueues, write_point
@@ -362,7 +361,7 @@ def _sync_row(files: Files, row: FileRow) -> None:
     first = row.kept_from
     for start in range(first - first % file_bytes, row.written, file_bytes):
         try:
-            file = files.open(row.folder / file_name(start))
+            file = files.open(row.path(start))
         except FileNotFoundError:
             continue
         try:

@@ -46,7 +46,7 @@ class ExtQueue(FileRow):
         """As `add`, with the bits of the unit that the files hold there, if it is the same message's."""
         left = self.files.file_bytes - self.end % self.files.file_bytes
         for position in (self.end, self.end + left):
-            found = _unit_at(self.read_files(position, MAX_UNIT_BYTES), 0)
+            found = _unit_at(self.look(position, MAX_UNIT_BYTES), 0)
             if found is not None and found[:2] == (tags_code, store_timestamp):
                 return self._add(pack_ext_unit(found))
         return self.add(tags_code, store_timestamp)
@@ -94,7 +94,7 @@ class ExtQueue(FileRow):
         for start in self.starts():
             end = start
             try:
-                for position, unit in iter_ext_units(self.read_files(start, self.files.file_bytes)):
+                for position, unit in iter_ext_units(self.look(start, self.files.file_bytes)):
                     end = start + position + unit.size
             except FormatError:
                 break

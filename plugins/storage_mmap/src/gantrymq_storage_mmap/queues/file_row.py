@@ -41,6 +41,10 @@ class FileRow:
         """Where its files are."""
         return self.files.folder / self.topic / str(self.queue_id)
 
+    def path(self, start: int) -> Path:
+        """The file at byte *start*. Budget: 4 us, half of what joining folder and name costs."""
+        return self.files.folder.joinpath(self.topic, str(self.queue_id), file_name(start))
+
     @property
     def kept_from(self) -> int:
         """Position of the first byte of the tail."""
@@ -125,13 +129,19 @@ class FileRow:
         Bounds are the caller's business: bytes behind the end are zeros or missing.
         """
         length, tail = self.split(position, length)
-        return self._joined(self.read_files(position, length), length, tail) if length else tail
-
-    def read_files(self, position: int, length: int) -> bytes:
-        """As `read`, whatever the tail holds. Budget: 2 us for bytes in the page cache."""
+        if not length:
+            return tail
         at = position % self.files.file_bytes
         file = self.files.existing(self, position - at)
-        return b"" if file is None else file.pread(min(length, self.files.file_bytes - at), at)
+        data = b"" if file is None else file.pread(min(length, self.files.file_bytes - at), at)
+        return self._joined(data, length, tail)
+
+    def look(self, position: int, length: int) -> bytes:
+        """As `read`, whatever the tail holds, and without a descriptor that stays open: recovery looks once. For any thread.
+
+        Budget: 12 us for bytes in the page cache.
+        """
+        return self.read_detached(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | None:
         """As `read`, if the bytes are in memory; None where the disk would have to be waited for."""
@@ -149,7 +159,7 @@ class FileRow:
             return tail
         at = position % self.files.file_bytes
         wanted = min(length, self.files.file_bytes - at)
-        data = self.files.files.peek(self.folder / file_name(position - at), wanted, at)
+        data = self.files.files.peek(self.path(position - at), wanted, at)
         return self._joined(data or b"", length, tail)
 
     @staticmethod

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.formats.file_names import file_name
 from gantrymq.world import File, Files
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class QueueFiles:
             self._open.move_to_end(key)
             return file
         try:
-            file = self._opened(row.folder / file_name(start), create=False)
+            file = self._opened(row.path(start), create=False)
         except FileNotFoundError:
             return None
         self._keep(key, file)
@@ -79,7 +78,7 @@ class QueueFiles:
 
     def _made(self, row: FileRow, start: int) -> File:
         folder = row.folder
-        path = folder / file_name(start)
+        path = row.path(start)
         self.files.make_dirs(folder)
         file = self._opened(path, create=True)
         try:

@@ -18,12 +18,13 @@ __all__ = ["BatchListing"]
 class BatchListing:
     """Follows the records of one batch queue, in log order."""
 
-    __slots__ = ("_fed", "_holes", "_partial", "_tails", "lost", "plain", "queue")
+    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "plain", "queue")
 
     def __init__(self, queue: BatchQueue, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
         self.queue = queue
         self.plain = False
+        self.leaves = False  # whether an entry stands behind the end that no record belongs to
         self.lost = 0  # messages that the log has no record for
         self._tails = tails
         self._holes = holes
@@ -66,14 +67,15 @@ class BatchListing:
             self.lost += found.messages
             if not queue.unwritten:
                 self._tails.begin(queue)
-            queue.append(queue.read_files(queue.end, BATCH_ENTRY_BYTES))
+            queue.append(queue.look(queue.end, BATCH_ENTRY_BYTES))
             queue.max_offset = found.end_offset
             self._tails.grown(BATCH_ENTRY_BYTES)
+        self.leaves = found is not None
         queue.next_offset = queue.warm_offset = queue.max_offset
 
     def _existing(self) -> BatchQueueEntry | None:
         """The entry that the files hold behind the newest."""
-        data = self.queue.read_files(self.queue.end, BATCH_ENTRY_BYTES)
+        data = self.queue.look(self.queue.end, BATCH_ENTRY_BYTES)
         return read_batch_entry(data, 0) if len(data) == BATCH_ENTRY_BYTES else None
 
     def _implausible(self, base: int) -> str | None:

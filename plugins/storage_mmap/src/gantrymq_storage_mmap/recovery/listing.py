@@ -26,13 +26,14 @@ MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position has to be an int64
 class Listing:
     """Follows the records of one ordinary queue, in log order."""
 
-    __slots__ = ("_fed", "_holes", "_partial", "_tails", "lost", "plain", "queue")
+    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "plain", "queue")
 
     def __init__(self, queue: ConsumeQueue, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
         self.queue = queue
         self.plain = False  # whether what follows the newest entry may be appended by whoever reads the log
         self.lost = 0  # entries that the log has no record for
+        self.leaves = False  # whether an entry stands behind the end that no record belongs to
         self._tails = tails
         self._holes = holes
         self._partial = partial
@@ -66,9 +67,12 @@ class Listing:
         Entries behind that for records that were lost stay taken: consumers may have seen those messages.
         """
         queue, end = self.queue, self.queue.max_offset
-        last = queue.entry(end - 1) if end > queue.min_offset else None
-        while (found := self._existing(end)) is not None and (found == last or self._holes.hold(found[0])):
-            end += 1
+        if (found := self._existing(end)) is not None:
+            last = queue.entry(end - 1) if end > queue.min_offset else None
+            while found is not None and (found == last or self._holes.hold(found[0])):
+                end += 1
+                found = self._existing(end)
+        self.leaves = found is not None
         if end > queue.max_offset:
             self.lost += end - queue.max_offset
             before = queue.entries(queue.max_offset - 1, 1) if queue.max_offset > queue.min_offset else b""
@@ -129,7 +133,7 @@ class Listing:
 
     def _existing(self, queue_offset: int) -> tuple[int, int, int] | None:
         """The entry that the files hold; None where nothing was written."""
-        return entry_of(self.queue.read_files(queue_offset * ENTRY_BYTES, ENTRY_BYTES)) if queue_offset >= 0 else None
+        return entry_of(self.queue.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES)) if queue_offset >= 0 else None
 
     def _names(self, queue_offset: int, entry: DispatchEntry) -> bool:
         """Whether the files have an entry there that names the record."""
@@ -180,7 +184,8 @@ def first_in_log(queue: ConsumeQueue, log_min: int) -> int:
     """
 
     def gone(queue_offset: int) -> bool:
-        return queue.entry(queue_offset) is None or _before(queue, queue_offset, log_min)
+        entry = entry_of(queue.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
+        return entry is None or entry[0] < log_min or is_pre_blank(entry[0], entry[1])
 
     low, high = queue.min_offset, queue.max_offset
     return low if low >= high or not gone(low) else _first_not(gone, low + 1, high)
@@ -198,5 +203,5 @@ def _first_not(before: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def _before(queue: ConsumeQueue, queue_offset: int, log_offset: int) -> bool:
-    entry = queue.entry(queue_offset)
+    entry = entry_of(queue.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
     return entry is not None and (entry[0] < log_offset or is_pre_blank(entry[0], entry[1]))

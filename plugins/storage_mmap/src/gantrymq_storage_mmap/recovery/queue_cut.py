@@ -34,7 +34,7 @@ class QueueCut:
 
     def holds_more(self, row: FileRow) -> bool:
         """Whether something stands within the next `LOOK_BEHIND_BYTES` behind the end."""
-        return bool(row.read_files(row.end, LOOK_BEHIND_BYTES).strip(b"\0"))
+        return bool(row.look(row.end, LOOK_BEHIND_BYTES).strip(b"\0"))
 
     def cut(self, row: FileRow) -> None:
         """Keep and zero every byte behind the end."""

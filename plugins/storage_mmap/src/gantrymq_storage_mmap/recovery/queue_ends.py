@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gantrymq.formats.file_names import file_name
 from gantrymq.formats.queue_entry import ENTRY_BYTES, is_pre_blank
 from gantrymq.model.light_queues import is_light
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
-from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.recovery.batch_listing import BatchListing
 from gantrymq_storage_mmap.recovery.holes import Holes
@@ -73,10 +71,9 @@ class QueueEnds:
         if not end:
             return None, None
         at = (end - ENTRY_BYTES) % file_bytes
-        path = queue.folder / file_name(end - ENTRY_BYTES - at)
-        data = self._files.peek(path, 2 * ENTRY_BYTES, at) or b""
+        data = queue.look(end - ENTRY_BYTES, 2 * ENTRY_BYTES)
         if at + ENTRY_BYTES == file_bytes:
-            data += self._files.peek(queue.folder / file_name(end), ENTRY_BYTES, 0) or b""
+            data += queue.look(end, ENTRY_BYTES)
         return entry_of(data), entry_of(data[ENTRY_BYTES:])
 
     def settle(self, replay: Replay, log_min: int, *, minima: bool, look_behind: bool) -> Iterator[str]:
@@ -98,11 +95,12 @@ class QueueEnds:
                 queue.min_offset = min(first_in_log(queue, log_min), queue.max_offset)
             for batch in self._queues.batch.values():
                 batch.begin_at(batch.last_where(lambda entry: entry.log_offset < log_min) + 1)
-        for row in self._touched(replay):
-            if (look_behind and self._cut.holds_more(row)) or (
-                not look_behind and row.read_files(row.end, ENTRY_BYTES).strip(b"\0")
-            ):
-                self._cut.cut(row)
+        for listing in replay.listings.values():
+            ext = listing.queue.ext if isinstance(listing, Listing) else None
+            if listing.leaves or (look_behind and self._cut.holds_more(listing.queue)):
+                self._cut.cut(listing.queue)
+            if ext is not None and self._cut.holds_more(ext):
+                self._cut.cut(ext)
 
     def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
         """Let queues go on at the numbers that *saved* knows, where the log has nothing left of their last messages."""
@@ -121,10 +119,3 @@ class QueueEnds:
                 else:
                     self._queues.tails.forget(queue)
                     queue.begin_at(end)
-
-    @staticmethod
-    def _touched(replay: Replay) -> Iterator[FileRow]:
-        for listing in replay.listings.values():
-            yield listing.queue
-            if isinstance(listing, Listing) and listing.queue.ext is not None:
-                yield listing.queue.ext
