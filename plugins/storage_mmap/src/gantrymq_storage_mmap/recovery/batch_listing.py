@@ -30,7 +30,7 @@ class BatchListing:
         self._partial = partial
         self._fed = False
         tails.forget(queue)
-        queue.settle(queue.first, queue.last_where(lambda entry: entry.log_offset < start) + 1)
+        queue.settle(queue.first, queue.last_where(lambda entry: entry.log_offset < start, missing=False) + 1)
 
     def see(self, entry: DispatchEntry) -> str | None:
         """Take the next record. Returns why it gets no entry, None when it got its own.
