@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.formats.ext_unit import ext_position
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, is_pre_blank
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.tails import QueueTails
@@ -149,8 +148,7 @@ def cut_queue(queue: ConsumeQueue, tails: QueueTails, queue_offset: int) -> None
         if before is None or is_pre_blank(*before[:2]):
             ext.cut(next(iter(ext.starts()), 0))
         else:
-            unit = ext.unit(ext_position(before[2])) if is_ext_address(before[2]) else None
-            ext.cut(ext.end_of_units() if unit is None else ext_position(before[2]) + unit.size)
+            ext.cut(ext.end_behind(before[2]))
     queue.cut(queue_offset * ENTRY_BYTES)
 
 
