@@ -57,7 +57,7 @@ def test_the_day_has_everything_in_it(starts: Starts) -> None:
     assert not outcome.ended
     assert outcome.calls > 1000
     assert outcome.findings.acknowledged > 150
-    calls = "pwrite datasync allocate truncate replace rename remove remove_dir sync_dir make_dirs create map lock"
+    calls = "pwrite datasync allocate truncate replace rename remove remove_dir sync_dir make_dirs create lock"
     assert set(calls.split()) <= set(outcome.day)
     assert outcome.day["allocate"] >= 5  # the log rolled over
     assert outcome.findings.expired > 20  # retention took files

@@ -199,7 +199,7 @@ class MmapStore:
         report = found.report
         self._flusher.start(report.log_end, self._log.last_timestamp)
         self._refusal = None
-        self._checkpointer.start(found.durable_offset, found.checkpoint, found.saved)
+        self._checkpointer.start(found.durable_offset, found.checkpoint, found.saved, clean=report.clean)
         self._tail_writer.start()
         self._index.start(found.index, self._publisher.published_offset)
         self._retention.start()

@@ -55,7 +55,8 @@ class _Work(NamedTuple):
 
     files: list[File]  # that were written
     folders: list[Path]  # with new names
-    rows: list[FileRow]  # empty unless more files were written than `files` holds
+    rows: list[FileRow]  # all that were written, where there are `many`
+    many: bool  # more files were written than `files` holds
 
 
 class Checkpointer:
@@ -101,14 +102,21 @@ class Checkpointer:
 
     # --- when -------------------------------------------------------------------------------------------------------
 
-    def start(self, durable_offset: int, checkpoint: Checkpoint, saved: SavedPoint | None) -> None:
-        """Begin: *durable_offset* is what recovery went by, *checkpoint* and *saved* what the files say."""
+    def start(self, durable_offset: int, checkpoint: Checkpoint, saved: SavedPoint | None, *, clean: bool) -> None:
+        """Begin: *durable_offset* is what recovery went by, *checkpoint* and *saved* what the files say.
+
+        After a stop that was not *clean* files and names of a killed process may be in the page cache only: the first
+        checkpoint is over everything.
+        """
         self.durable_offset, self.checkpoint = durable_offset, checkpoint
         if saved is not None:
             self._newest, self._index_note = saved.newest, saved.index
         self._begun_at = self._clock.monotonic()
         self._arm()
-        if durable_offset < self._publisher.published_offset or self._queues.tails.unsynced:
+        if not clean:
+            for table in self._queues.file_tables:
+                table.many = True
+        if not clean or durable_offset < self._publisher.published_offset or self._queues.tails.unsynced:
             self.hasten()
 
     def hasten(self) -> None:
@@ -246,13 +254,14 @@ class Checkpointer:
             [file for files, _ in taken for file in files],
             list(dict.fromkeys(folder for _, folders in taken for folder in folders)),
             list(rows) if many else [],
+            many,
         )
 
     def _make_durable(self, work: _Work, index: IndexMark | None) -> None:
         """Runs in a thread."""
         if index is not None:
             index.write()
-        if work.rows and self._volumes:
+        if work.many and self._volumes:
             for volume in self._volumes:
                 volume.sync()
             return
@@ -260,7 +269,8 @@ class Checkpointer:
             file.datasync()
         for row in work.rows:  # a platform without syncfs: files that were closed are opened anew
             _sync_row(self._files, row)
-        for folder in (*work.folders, *(index.folders if index is not None else ())):
+        inherited = (folder for row in work.rows for folder in (row.files.folder, row.folder.parent, row.folder))
+        for folder in (*work.folders, *inherited, *(index.folders if index is not None else ())):
             if self._files.stat(folder) is not None:
                 self._files.sync_dir(folder)
 

@@ -48,6 +48,7 @@ class Dropping:
         self._saving = False
         self._removing = False
         self._gone: list[Path] = []  # moved aside, to be removed
+        self._left: dict[Path, None] = {}  # folders out of which they were moved, to be synced before that
 
     def load(self) -> None:
         """Look what was moved aside before an earlier stop, and not removed."""
@@ -96,16 +97,15 @@ class Dropping:
             self._move_aside(table.folder / name, name.replace("/", "."))
 
     def _move_aside(self, folder: Path, name: str) -> bool:
+        if self._files.stat(folder) is None:
+            return False
+        if not self._numbers:
+            self._files.make_dirs(self._aside)
         self._numbers += 1
         target = self._aside / f"{name}.{self._numbers}"
-        try:
-            self._files.rename(folder, target)
-        except FileNotFoundError:
-            if self._files.stat(folder) is None:
-                return False
-            self._files.make_dirs(self._aside)
-            self._files.rename(folder, target)
+        self._files.rename(folder, target)
         self._gone.append(target)
+        self._left[folder.parent] = None
         return True
 
     # --- threads ----------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Dropping:
             return
         self._removing = True
         self.busy += 1
-        gone, self._gone = self._gone, []
+        gone, self._gone, left, self._left = self._gone, [], list(self._left), {}
 
         def done(_: None, error: BaseException | None) -> None:
             self._removing = False
@@ -148,11 +148,14 @@ class Dropping:
                 self._tell(f"the queues of deleted topics in {self._aside} could not be removed: {error}")
             self._remove()
 
-        self._workers.submit(_remove_trees, self._files, gone, done=done)
+        self._workers.submit(_remove_trees, self._files, [self._aside, *left], gone, done=done)
 
 
-def _remove_trees(files: Files, folders: Sequence[Path]) -> None:
-    """Runs in a thread."""
+def _remove_trees(files: Files, changed: Sequence[Path], folders: Sequence[Path]) -> None:
+    """Remove *folders*, once the moves that brought them here, in *changed*, are durable. Runs in a thread."""
+    for folder in changed:
+        if files.stat(folder) is not None:
+            files.sync_dir(folder)
     for folder in folders:
         _remove_tree(files, folder)
 

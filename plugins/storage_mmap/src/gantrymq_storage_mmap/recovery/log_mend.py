@@ -92,9 +92,14 @@ class LogMend:
         """Write ``[start, end)`` as it was read, and sync it.
 
         It may be in the page cache and nowhere else, and count as written: a sync before the last stop may have failed.
+        So may the names of files.
         """
         for file in self._log.between(start, end):
             low, high = max(start, file.start), min(end, file.end)
             for at in range(low, high, CHUNK_BYTES):
                 file.write(at, file.pread(at, min(at + CHUNK_BYTES, high)))
             file.file.datasync()
+        for file in self._log.files[-1:]:
+            file.file.datasync()  # its length, when it holds nothing yet
+            self._files.sync_dir(file.path.parent)
+            self._files.sync_dir(file.path.parent.parent)
