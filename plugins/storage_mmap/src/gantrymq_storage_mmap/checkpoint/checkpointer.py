@@ -197,6 +197,8 @@ class Checkpointer:
         """
         self._begun_at = self._clock.monotonic()
         publisher, tails = self._publisher, self._queues.tails
+        if tails.misplaced is not None:  # its entry is in no queue; the next start has to read its record again
+            raise StoreError(tails.misplaced)
         offset, timestamp = publisher.published_offset, publisher.published_timestamp
         newest = (*publisher.newest, timestamp)
         marks = {row: row.end for row in tails.unsynced}
@@ -211,7 +213,7 @@ class Checkpointer:
         )
         ends = await self._ends(lambda row: marks.get(row, row.kept_from))
         point = self._point(offset, newest, checkpoint, index.note, ends)
-        await self._sync(marks, index)
+        await self._sync(index)
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
         self._newest, self._index_note = newest, index.note
@@ -230,30 +232,32 @@ class Checkpointer:
         if failed:
             raise StoreError(self._queues.tails.refusal or "a queue cannot be written")
 
-    async def _sync(self, rows: Collection[FileRow], index: IndexMark) -> None:
+    async def _sync(self, index: IndexMark) -> None:
         """Make everything durable that was written; when that fails, what was written counts for nothing."""
         tables = self._queues.file_tables
-        work = self._work(rows)
+        work = self._work()
+        failed = True
         try:
             await self._workers.run(self._make_durable, work, index)
+            failed = False
         except OSError:
             self._queues.tails.rewrite()
             self._index.checkpoint_failed(index)
             raise
         finally:
             for table in tables:
-                table.end_sync()
+                table.end_sync(failed=failed)
         self._index.checkpointed(index)
 
-    def _work(self, rows: Collection[FileRow]) -> _Work:
-        """What a sync of *rows*, which were written, has to do."""
+    def _work(self) -> _Work:
+        """What has to be synced of all that was written."""
         tables = self._queues.file_tables
         many = any(table.many for table in tables)
         taken = [table.begin_sync() for table in tables]
         return _Work(
             [file for files, _ in taken for file in files],
             list(dict.fromkeys(folder for _, folders in taken for folder in folders)),
-            list(rows) if many else [],
+            list(self._queues.tails.unsynced) if many else [],
             many,
         )
 
@@ -285,7 +289,7 @@ class Checkpointer:
         if not tails.write_all():
             raise StoreError(tails.refusal or "a queue cannot be written")
         rows = list(tails.unsynced)
-        self._make_durable(self._work(rows), None)
+        self._make_durable(self._work(), None)
         for table in self._queues.file_tables:
             table.end_sync()
         for row in rows:

@@ -24,7 +24,7 @@ __all__ = ["FileRow"]
 class FileRow:
     """Bytes by position. All methods belong to the event loop, but for `read_detached`."""
 
-    __slots__ = ("dropped", "end", "files", "names_noted", "queue_id", "tail", "topic", "unwritten")
+    __slots__ = ("dropped", "end", "files", "queue_id", "tail", "topic", "unwritten")
 
     def __init__(self, files: QueueFiles, topic: str, queue_id: int) -> None:
         """An empty row; its folder need not exist."""
@@ -35,7 +35,6 @@ class FileRow:
         self.tail = bytearray()  # the newest bytes: those that are not known to be durable
         self.unwritten = 0  # how many of them, at the end, are in no file
         self.dropped = False
-        self.names_noted = False  # whether the next sync, or one before, makes the names of its files durable
 
     @property
     def folder(self) -> Path:
@@ -71,9 +70,8 @@ class FileRow:
             self.unwritten = 0
 
     def rewrite(self) -> None:
-        """A sync failed: nothing of the tail is believed to be in a file, nor any name to be durable."""
+        """A sync failed: nothing of the tail is believed to be in a file."""
         self.unwritten = len(self.tail)
-        self.names_noted = False
 
     def synced(self, position: int) -> None:
         """Everything before *position* is durable, and need not be kept."""

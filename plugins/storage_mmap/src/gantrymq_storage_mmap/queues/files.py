@@ -81,8 +81,6 @@ class QueueFiles:
                 file.truncate(self.file_bytes)
             if not self.many:
                 self._pin(key, file)
-        if not row.names_noted:  # nor may the names be, where it was
-            self._note_names(row)
         file.pwrite(data, position)
 
     def _made(self, row: FileRow, start: int) -> File:
@@ -96,13 +94,9 @@ class QueueFiles:
             file.close()
             self.files.remove(path)
             raise
-        self._note_names(row)
+        self._new_folders.update(dict.fromkeys((folder.parent.parent, folder.parent, folder)))
         self._keep((row, start), file)
         return file
-
-    def _note_names(self, row: FileRow) -> None:
-        row.names_noted = True
-        self._new_folders.update(dict.fromkeys((self.folder.parent, self.folder, row.folder.parent, row.folder)))
 
     # --- syncs ------------------------------------------------------------------------------------------------------
 
@@ -115,8 +109,9 @@ class QueueFiles:
         self._syncing, self._pinned, self._new_folders, self.many = self._pinned, {}, {}, False
         return files, folders
 
-    def end_sync(self) -> None:
-        """The thread is done."""
+    def end_sync(self, *, failed: bool = False) -> None:
+        """The thread is done; when it *failed*, nothing says which files and names are durable."""
+        self.many = self.many or failed
         self._syncing, done = {}, self._syncing
         self._close_unused(done)
 
