@@ -254,10 +254,15 @@ class Rig:
         tails.write_all()
         assert (tails.refusal, tails.waiting_bytes) == (None, 0)
 
-    @staticmethod
-    async def checkpoint(bench):
+    @classmethod
+    async def checkpoint(cls, bench):
         """Have a checkpoint made now, with or without success, and those that it brings about."""
         bench.store._checkpointer.hasten()
+        await cls.checkpoint_ends(bench)
+
+    @staticmethod
+    async def checkpoint_ends(bench):
+        """Wait for the checkpoint that is under way, where there is one, and for those that it brings about."""
         while (task := bench.store._checkpointer._task) is not None:
             await asyncio.wait([task])
 
