@@ -223,7 +223,7 @@ def test_a_bit_of_the_checkpoint_costs_nothing(sample: Sample, field: str, at: i
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "crashed"])
 @pytest.mark.parametrize(
     "name",
-    ["config/topics.json", "config/consumerOffset.json", "config/subscriptionGroup.json", "queueEnds.json", "lock"],
+    ["config/topics.json", "config/consumerOffset.json", "config/subscriptionGroup.json", "checkpoint.json", "lock"],
 )
 def test_a_bit_of_a_small_file_never_costs_a_message(sample: Sample, name: str, clean: bool) -> None:
     path = ROOT / name

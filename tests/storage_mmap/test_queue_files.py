@@ -68,7 +68,7 @@ def test_a_file_that_was_written_stays_open_until_it_is_synced(files, disk):
     assert taken == disk.all
     assert [folder.name for folder in folders] == ["queues", "T", "0", "1", "2", "3", "4"]
     assert closed(disk, *all_rows) == [[0]] * 5
-    files.end_sync()
+    files.end_sync(failed=False)
     assert closed(disk, *all_rows) == [[1], [1], [1], [0], [0]]
     assert files.begin_sync() == ([], [])
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_read_only_is_closed_when_others_are_used(files, disk):
     all_rows = rows(files, 3)
     write(files, *all_rows)
     files.begin_sync()
-    files.end_sync()
+    files.end_sync(failed=False)
     for row in all_rows:
         files.existing(row, 0)
     assert closed(disk, *all_rows) == [[1, 1], [1, 0], [1, 0]]
@@ -91,7 +91,7 @@ def test_one_that_fell_out_of_use_before_its_sync_is_not_opened_again(files, dis
     files.begin_sync()
     write(files, all_rows[1])
     assert closed(disk, all_rows[1]) == [[0]]
-    files.end_sync()
+    files.end_sync(failed=False)
     assert closed(disk, *all_rows) == [[0], [0], [1], [1], [1]]
     assert files.begin_sync()[0] == disk.of(all_rows[1])
 
@@ -104,7 +104,7 @@ def test_eviction_closes_neither_what_is_written_nor_what_a_thread_syncs(files, 
     for row in all_rows:
         files.existing(row, 0)
     assert not any(file.closed for file in disk.all)
-    files.end_sync()
+    files.end_sync(failed=False)
     assert [bool(file.closed) for row in all_rows for file in disk.of(row)] == [True, True, *[False] * 4]
 
 
@@ -119,7 +119,7 @@ def test_beyond_the_bound_no_file_is_kept_for_the_sync(files, disk):
     taken, folders = files.begin_sync()
     assert (taken, len(folders), files.many) == ([], 2 + len(all_rows), False)
     write(files, all_rows[0])
-    files.end_sync()
+    files.end_sync(failed=False)
     assert files.begin_sync()[0] == disk.of(all_rows[0])[-1:]
 
 
@@ -129,7 +129,7 @@ def test_after_a_failed_sync_nothing_says_which_files_and_names_are_durable(file
     files.end_sync(failed=True)
     assert files.many
     files.begin_sync()
-    files.end_sync()
+    files.end_sync(failed=False)
     assert not files.many
 
 
@@ -139,7 +139,7 @@ def test_a_row_that_is_forgotten_while_its_file_is_synced_is_closed_behind_that(
     files.begin_sync()
     files.forget(gone)
     assert closed(disk, gone) == [[0]]
-    files.end_sync()
+    files.end_sync(failed=False)
     assert closed(disk, gone, stays) == [[1], [0]]
 
 
@@ -149,7 +149,7 @@ def test_a_row_that_is_forgotten_is_not_synced_any_more(files, disk):
     files.forget(gone)
     assert closed(disk, gone) == [[1]]
     assert files.begin_sync()[0] == [disk.of(row)[0] for row in (stays, more, most)]
-    files.end_sync()
+    files.end_sync(failed=False)
 
 
 def test_one_file_of_a_row_is_forgotten_alone(files, disk):
@@ -159,7 +159,7 @@ def test_one_file_of_a_row_is_forgotten_alone(files, disk):
     files.forget_file(row, 0)
     assert closed(disk, row) == [[1, 0]]
     assert files.begin_sync()[0] == disk.of(row)[1:]
-    files.end_sync()
+    files.end_sync(failed=False)
 
 
 def test_a_row_made_anew_under_the_same_name_has_files_of_its_own(files, disk):
@@ -169,7 +169,7 @@ def test_a_row_made_anew_under_the_same_name_has_files_of_its_own(files, disk):
     files.forget(gone)
     gone.folder.rename(files.folder / "aside")
     write(files, anew, data=b"anew")
-    files.end_sync()
+    files.end_sync(failed=False)
     assert files.existing(anew, 0).pread(5, 0) == b"anew\0"
     assert [file.closed for file in disk.all] == [1, 0]
 

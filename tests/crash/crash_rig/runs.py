@@ -188,6 +188,7 @@ async def _look(
         outcome.findings = await judge(life, ledger, base, outcome.notes, lost_from=lost_from)
         if not outcome.findings.problems:
             await go_on(life)
+        await life.world.clock.sleep(5)  # a cleaning that was asked for goes on beside the work
         before.update(await content_of(life.broker.store))
 
     async def go_on(life: Life) -> None:
@@ -205,7 +206,12 @@ async def _look(
             outcome.findings.wrong("start", f"not clean after a clean stop: {life.report}")
         after = await content_of(life.broker.store)
         if after != before:
-            outcome.findings.wrong("base", f"after a clean stop {sorted(after)} differs from {sorted(before)}")
+            differ = [
+                f"{queue}: {sorted(after.get(queue, {}))} was {sorted(before.get(queue, {}))}"
+                for queue in sorted(after.keys() | before.keys())
+                if after.get(queue) != before.get(queue)
+            ]
+            outcome.findings.wrong("base", f"after a clean stop {differ}")
 
     for work in (first, second):
         try:

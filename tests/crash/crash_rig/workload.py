@@ -290,7 +290,7 @@ STEPS: dict[str, tuple[int, Callable[[Day], Awaitable[None]]]] = {
     "wait": (9, wait),
     "new topic": (1, new_topic),
     "delete and make again": (3, delete_and_make_again),
-    "clean": (1, clean),
+    "clean": (2, clean),
     "set clock": (1, set_clock),
 }
 NOT_PLAIN = {"send inner batch", "send to light queues", "send what raises", "set clock"}

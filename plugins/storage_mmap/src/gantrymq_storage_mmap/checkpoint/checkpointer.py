@@ -86,6 +86,7 @@ class Checkpointer:
         self._tell = tell
         self._newest = (-1, 0, 0)  # of the last checkpoint, as `SavedPoint.newest`
         self._index_note: dict[str, Any] = {}
+        self._log_min = -1
         self._volumes: list[Volume] = []
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
@@ -110,7 +111,7 @@ class Checkpointer:
         """
         self.durable_offset, self.checkpoint = durable_offset, checkpoint
         if saved is not None:
-            self._newest, self._index_note = saved.newest, saved.index
+            self._newest, self._index_note, self._log_min = saved.newest, saved.index, saved.log_min
         self._begun_at = self._clock.monotonic()
         self._arm()
         if not clean:
@@ -206,6 +207,8 @@ class Checkpointer:
         log_timestamp = self._flusher.flushed_timestamp
         await self._write(marks)
         index = self._index.begin_checkpoint()
+        if not marks and offset == self.durable_offset and index.note == self._index_note and not self._changed():
+            return
         checkpoint = self.checkpoint._replace(
             log_timestamp=max(log_timestamp, self.checkpoint.log_timestamp),
             queue_timestamp=max(timestamp, self.checkpoint.queue_timestamp),
@@ -216,11 +219,16 @@ class Checkpointer:
         await self._sync(index)
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
-        self._newest, self._index_note = newest, index.note
+        self._newest, self._index_note, self._log_min = newest, index.note, point.log_min
         for number, (row, end) in enumerate(marks.items(), 1):
             tails.synced(row, end)
             if not number % TURN_ENDS:
                 await self._clock.sleep(0)
+
+    def _changed(self) -> bool:
+        """Whether there is anything else to save: names and files of a killed process, or a log that begins later."""
+        many = any(table.many for table in self._queues.file_tables)
+        return many or self._log.min_offset != self._log_min
 
     async def _write(self, rows: Collection[FileRow]) -> None:
         failed = False
@@ -234,19 +242,16 @@ class Checkpointer:
 
     async def _sync(self, index: IndexMark) -> None:
         """Make everything durable that was written; when that fails, what was written counts for nothing."""
-        tables = self._queues.file_tables
-        work = self._work()
-        failed = True
+        work, failed = self._work(), True
         try:
             await self._workers.run(self._make_durable, work, index)
             failed = False
-        except OSError:
-            self._queues.tails.rewrite()
-            self._index.checkpoint_failed(index)
-            raise
         finally:
-            for table in tables:
+            for table in self._queues.file_tables:
                 table.end_sync(failed=failed)
+            if failed:
+                self._queues.tails.rewrite()
+                self._index.checkpoint_failed(index)
         self._index.checkpointed(index)
 
     def _work(self) -> _Work:
@@ -291,7 +296,7 @@ class Checkpointer:
         rows = list(tails.unsynced)
         self._make_durable(self._work(), None)
         for table in self._queues.file_tables:
-            table.end_sync()
+            table.end_sync(failed=False)
         for row in rows:
             tails.synced(row, row.end)
 

@@ -158,6 +158,7 @@ def _remove_trees(files: Files, changed: Sequence[Path], folders: Sequence[Path]
             files.sync_dir(folder)
     for folder in folders:
         _remove_tree(files, folder)
+    files.sync_dir(changed[0])
 
 
 def _remove_tree(files: Files, folder: Path) -> None:

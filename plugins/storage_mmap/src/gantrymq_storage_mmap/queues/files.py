@@ -109,8 +109,8 @@ class QueueFiles:
         self._syncing, self._pinned, self._new_folders, self.many = self._pinned, {}, {}, False
         return files, folders
 
-    def end_sync(self, *, failed: bool = False) -> None:
-        """The thread is done; when it *failed*, nothing says which files and names are durable."""
+    def end_sync(self, *, failed: bool) -> None:
+        """The thread is done; when it *failed*, no file and no name counts as durable, and the next sync is of `many`."""
         self.many = self.many or failed
         self._syncing, done = {}, self._syncing
         self._close_unused(done)
