@@ -110,7 +110,7 @@ class QueueFiles:
         return files, folders
 
     def end_sync(self, *, failed: bool) -> None:
-        """The thread is done; when it *failed*, no file and no name counts as durable, and the next sync is of `many`."""
+        """The thread is done; when it *failed*, no file or name counts as durable, and the next sync is of `many`."""
         self.many = self.many or failed
         self._syncing, done = {}, self._syncing
         self._close_unused(done)
