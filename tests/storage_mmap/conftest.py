@@ -52,6 +52,7 @@ class Faults:
         self.once, self.once_number = "", 0  # a method that raises this error number at its next call only,
         self.once_skips = 0  # or at a later one
         self.cached = False  # whether what is read counts as being in memory
+        self.volumes = True  # whether there is a ``syncfs``
         self.stop_at = 0  # number of the call before which the process ends, 0 for never
 
     def check(self, name, path):
@@ -112,6 +113,19 @@ class RigFile:
         return call
 
 
+class RigVolume:
+    """Syncs nothing: a real file system holds much that is not the test's."""
+
+    def __init__(self, faults, folder):
+        self._faults, self._folder = faults, folder
+
+    def sync(self):
+        self._faults.check("syncfs", self._folder)
+
+    def close(self):
+        pass
+
+
 class RigFiles:
     def __init__(self, faults):
         self._inner, self._faults = RealFiles(), faults
@@ -119,6 +133,9 @@ class RigFiles:
     def open(self, path, *, create=False, read_only=False):
         self._faults.check("create" if create else "open", path)
         return RigFile(self._inner.open(path, create=create, read_only=read_only), self._faults)
+
+    def watch(self, folder):
+        return RigVolume(self._faults, folder) if self._faults.volumes else None
 
     def __getattr__(self, name):
         method = getattr(self._inner, name)
@@ -237,10 +254,15 @@ class Rig:
         tails.write_all()
         assert (tails.refusal, tails.waiting_bytes) == (None, 0)
 
-    @staticmethod
-    async def checkpoint(bench):
+    @classmethod
+    async def checkpoint(cls, bench):
         """Have a checkpoint made now, with or without success, and those that it brings about."""
         bench.store._checkpointer.hasten()
+        await cls.checkpoint_ends(bench)
+
+    @staticmethod
+    async def checkpoint_ends(bench):
+        """Wait for the checkpoint that is under way, where there is one, and for those that it brings about."""
         while (task := bench.store._checkpointer._task) is not None:
             await asyncio.wait([task])
 

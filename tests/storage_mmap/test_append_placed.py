@@ -21,6 +21,7 @@ def test_an_inner_batch_is_one_record_that_says_where_it_begins(rig):
         assert [record.sys_flag for record in records] == [0xC0, 0, 0xC0]
         assert [bytes(entry.body) for entry in decode_batch(records[2].body)] == [b"c", b"d", b"e"]
         assert bench.store.bounds(Queue("B", 0)) == (0, 6)
+        rig.write_queues(bench)
         data = (rig.root / "batchconsumequeue" / "B" / "0" / f"{0:020d}").read_bytes()
         entries = [read_batch_entry(data, n) for n in range(3)]
         assert [(e.log_offset, e.size, e.store_timestamp, e.base_offset, e.messages) for e in entries] == [

@@ -109,7 +109,7 @@ def test_a_missing_queue_file_is_passed_over(rig):
     async def case(bench):
         await ten_batches(bench)
         await bench.restart()
-        bench.store._queues.batch_files.forget(rig.root / "batchconsumequeue" / "B" / "0")
+        bench.store._queues.batch_files.forget(bench.store._queues.get(QUEUE))
         (rig.root / "batchconsumequeue" / "B" / "0" / f"{92:020d}").unlink()
         result = await get(bench, 3)
         assert (result.status, result.next_offset) == (GetStatus.OFFSET_FOUND_NULL, 10)

@@ -121,14 +121,35 @@ def test_after_a_crash_queue_and_units_belong_together_again(rig, part):
         assert len(await bench.read_all(QUEUE, match=Asked("A"))) == 5
 
     rig.run(look, **EXT)
-    if part == "consumequeue":
-        assert (ext_file(rig).read_bytes(), rig.queue().read_bytes()[:160]) == (before[0], before[1][:160])
-    else:
-        assert [is_ext_address(code) for _, _, code in entries(rig)] == [False] * 8 + [True]
+    assert (ext_file(rig).read_bytes(), rig.queue().read_bytes()[:160]) == (before[0], before[1][:160])
+
+
+def test_units_that_went_before_the_checkpoint_are_missing_and_later_ones_go_on_behind_them(rig):
+    async def fill_and_save(bench):
+        await fill(bench)
+        await rig.checkpoint(bench)
+        await bench.add(message(tag="A"))
+
+    rig.kill(fill_and_save, **EXT)
+    shutil.rmtree(rig.root / "consumequeue_ext")
+
+    async def look(bench):
+        assert bench.report.entries_rebuilt == 1
+        await rig.checkpoint(bench)
+        match = Asked("A")
+        assert len(await bench.read_all(QUEUE, match=match)) == 9  # without its unit an entry passes
+        assert {code for code, _ in match.asked} == {tags_code("A")}  # of the one whose unit is there
+
+    rig.run(look, **EXT)
+    assert [ext_address(at) for at in (0, 20, 40, 60, 80, 100, 128, 148, 168)] == [code for *_, code in entries(rig)]
 
 
 def test_units_behind_the_last_entry_are_cut_off_and_kept(rig):
-    rig.kill(fill, **EXT)
+    async def fill_and_write(bench):
+        await fill(bench)
+        rig.write_queues(bench)
+
+    rig.kill(fill_and_write, **EXT)
     rig.patch(ext_file(rig, 128), 40, b"\x00\x14" + b"x" * 18)
 
     async def look(bench):

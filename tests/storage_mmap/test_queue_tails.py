@@ -2,13 +2,13 @@
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
-from gantrymq_storage_mmap.queues import flush as queue_flush
+from gantrymq.testing.store_contract_bench import bodies, message
 from gantrymq_storage_mmap.queues import tails as queue_tails
-from gantrymq_storage_mmap.queues.flush import AGE_TICKS
+from gantrymq_storage_mmap.queues import writer as queue_writer
+from gantrymq_storage_mmap.queues.writer import AGE_TICKS
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 8000}
@@ -26,7 +26,7 @@ def written(rig, queue_id=0):
 
 def ticks(bench, count):
     for _ in range(count):
-        bench.store._queue_flusher._tick()
+        bench.store._tail_writer._tick()
 
 
 def test_a_published_entry_is_visible_before_it_is_written(rig):
@@ -72,7 +72,7 @@ def test_an_entry_is_written_when_it_has_waited_long_enough_and_takes_younger_on
 
 
 def test_beyond_the_bound_the_queue_that_waited_longest_is_written_first(rig, monkeypatch):
-    monkeypatch.setattr(queue_tails, "MOST_ENTRIES", 6)
+    monkeypatch.setattr(queue_tails, "MOST_WAITING_BYTES", 6 * ENTRY_BYTES)
 
     async def case(bench):
         await bench.add(*numbered(0, 3), *numbered(0, 1, 1), *numbered(0, 2, 2))
@@ -81,71 +81,115 @@ def test_beyond_the_bound_the_queue_that_waited_longest_is_written_first(rig, mo
         assert [written(rig, n) for n in range(3)] == [3, 0, 0]
         await bench.add(*numbered(3, 7))
         assert [written(rig, n) for n in range(3)] == [3, 2, 0]
-        assert bench.store._queues.tails.entries == 6
+        assert bench.store._queues.tails.waiting_bytes == 6 * ENTRY_BYTES
 
     rig.run(case, **BIG)
 
 
 def test_many_queues_are_written_slice_by_slice(rig, monkeypatch):
-    monkeypatch.setattr(queue_flush, "SLICE_QUEUES", 2)
-    monkeypatch.setattr(queue_flush, "PAUSE_S", 0.0)
+    monkeypatch.setattr(queue_writer, "SLICE_ROWS", 2)
+    monkeypatch.setattr(queue_writer, "PAUSE_S", 0.0)
 
     async def case(bench):
-        flusher = bench.store._queue_flusher
+        writer = bench.store._tail_writer
         for n in range(5):
             await bench.add(*numbered(0, 1, n))
-        flusher._thorough_at -= 3600
-        ticks(bench, 1)
+        ticks(bench, AGE_TICKS + 1)
         assert sum(written(rig, n) for n in range(5)) == 2
-        assert not (rig.root / "checkpoint").exists()
         ticks(bench, 1)  # leaves the slices alone
         assert sum(written(rig, n) for n in range(5)) == 2
-        while flusher._slice_timer is not None:
+        while writer._slice_timer is not None:
             await rig.clock.sleep(0)
         assert sum(written(rig, n) for n in range(5)) == 5
-        assert (rig.root / "checkpoint").exists()
 
     rig.run(case, **BIG)
 
 
-def test_the_checkpoint_does_not_pass_an_entry_that_came_during_the_slices(rig, monkeypatch):
-    monkeypatch.setattr(queue_flush, "SLICE_QUEUES", 1)
-    monkeypatch.setattr(queue_flush, "PAUSE_S", 0.0)
+def test_slices_leave_alone_what_came_meanwhile(rig, monkeypatch):
+    monkeypatch.setattr(queue_writer, "SLICE_ROWS", 1)
+    monkeypatch.setattr(queue_writer, "PAUSE_S", 0.0)
 
     async def case(bench):
-        flusher = bench.store._queue_flusher
         await bench.add(*numbered(0, 1), *numbered(0, 1, 1))
-        flusher._thorough_at -= 3600
-        ticks(bench, 1)
-        rig.clock.now += 5000
+        ticks(bench, AGE_TICKS + 1)
         await bench.add(*numbered(0, 1, 2))
-        while flusher._slice_timer is not None:
+        while bench.store._tail_writer._slice_timer is not None:
             await rig.clock.sleep(0)
         assert [written(rig, n) for n in range(3)] == [1, 1, 0]
-        assert int.from_bytes((rig.root / "checkpoint").read_bytes()[8:16], "big") == START_MS
 
     rig.run(case, **BIG)
 
 
-def test_the_checkpoint_stays_while_a_queue_cannot_be_written(rig):
+def test_writing_tells_nobody_that_anything_is_durable(rig):
     async def case(bench):
-        await bench.add(message())
-        rig.faults.failing["pwrite"], rig.faults.only = rig.NO_SPACE, "consumequeue"
-        bench.store._queue_flusher._thorough_at -= 3600
-        ticks(bench, 2)
+        await bench.add(*numbered(0, 3))
+        ticks(bench, AGE_TICKS + 1)
+        assert written(rig) == 3
+        queue, tails = bench.store._queues.get(T0), bench.store._queues.tails
+        assert (queue.unwritten, len(queue.tail), list(tails.unsynced)) == (0, 3 * ENTRY_BYTES, [queue])
+        assert tails.kept_bytes == 3 * ENTRY_BYTES
         assert not (rig.root / "checkpoint").exists()
-        rig.faults.failing.clear()
-        ticks(bench, 1)
-        assert (rig.root / "checkpoint").exists()
-        assert written(rig) == 1
+        await rig.checkpoint(bench)
+        assert (len(queue.tail), list(tails.unsynced), tails.kept_bytes) == (0, [], 0)
+        assert bodies(await bench.read_all(T0)) == [b"0", b"1", b"2"]
 
-    rig.run(case)
+    rig.run(case, **BIG)
+
+
+def test_what_is_appended_while_a_checkpoint_is_under_way_stays_in_memory(rig):
+    async def case(bench):
+        queue = await started(rig, bench)
+        await bench.add(*numbered(3, 5))
+        bench.store._tail_writer._tails.write(queue)
+        bench.store._queues.tails.synced(queue, 3 * ENTRY_BYTES)
+        assert (queue.kept_from, queue.end) == (3 * ENTRY_BYTES, 5 * ENTRY_BYTES)
+        assert bench.store._queues.tails.kept_bytes == 2 * ENTRY_BYTES
+        assert bodies(await bench.read_all(T0)) == [b"%d" % n for n in range(5)]
+
+    rig.run(case, **BIG)
+
+
+def test_what_was_not_durable_when_a_sync_failed_is_written_again_and_waits_till_then(rig):
+    async def case(bench):
+        queue, tails = await started(rig, bench), bench.store._queues.tails
+        rig.patch(rig.queue(), 0, bytes(3 * ENTRY_BYTES))
+        assert tails.waiting_bytes == 0
+        tails.rewrite()
+        assert (tails.waiting_bytes, queue.unwritten) == (3 * ENTRY_BYTES, 3 * ENTRY_BYTES)
+        await bench.add(*numbered(3, 4))
+        rig.write_queues(bench)
+        assert written(rig) == 4
+
+    rig.run(case, **BIG)
+
+
+async def started(rig, bench):
+    """The queue of three messages, which are written and not durable."""
+    await bench.add(*numbered(0, 3))
+    rig.write_queues(bench)
+    return bench.store._queues.get(T0)
+
+
+def test_a_row_that_failed_is_left_out_until_it_is_tried_again(rig):
+    async def case(bench):
+        tails = bench.store._queues.tails
+        await bench.add(*numbered(0, 1), *numbered(0, 1, 1))
+        rig.faults.failing["create"], rig.faults.only = rig.NO_SPACE, "consumequeue/T/0"
+        ticks(bench, AGE_TICKS + 1)
+        assert [written(rig, n) for n in range(2)] == [0, 1]
+        assert (tails.full, tails.waiting_bytes) == (True, ENTRY_BYTES)
+        assert tails.due(1 << 30, 10) == []
+        rig.faults.failing.clear()
+        tails.retry()
+        assert (tails.full, tails.refusal, written(rig)) == (False, None, 1)
+
+    rig.run(case, **BIG)
 
 
 def test_what_waited_when_the_process_was_killed_is_rebuilt(rig):
     async def case(bench):
         await bench.add(*numbered(0, 3))
-        rig.write_queues(bench)
+        await rig.checkpoint(bench)
         await bench.add(*numbered(3, 5), *numbered(0, 1, 1))
 
     rig.kill(case)
@@ -165,7 +209,7 @@ def test_a_dropped_topic_takes_its_waiting_entries_along(rig):
         end = bench.store.state().max_log_offset
         bench.store.drop("Gone")
         bench.store.publish(end)
-        assert bench.store._queues.tails.entries == 1
+        assert bench.store._queues.tails.waiting_bytes == ENTRY_BYTES
         ticks(bench, AGE_TICKS + 1)
         assert not rig.queue("Gone").exists()
         (result,) = await bench.add(message("Gone", body=b"anew"))

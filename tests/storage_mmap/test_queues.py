@@ -5,8 +5,8 @@ import pytest
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import Bounds, Edge, PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
-from gantrymq_storage_mmap.queues.flush import AGE_TICKS
+from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_storage_mmap.queues.writer import AGE_TICKS
 
 T0 = Queue("T", 0)
 
@@ -14,7 +14,7 @@ T0 = Queue("T", 0)
 def age(bench):
     """Let so much time pass that every queue entry is due to be written."""
     for _ in range(AGE_TICKS + 1):
-        bench.store._queue_flusher._tick()
+        bench.store._tail_writer._tick()
 
 
 def test_entries_have_the_bytes_the_format_says(rig):
@@ -65,6 +65,8 @@ def test_a_bounded_number_of_queue_files_is_open(rig):
         for _ in range(2):
             await bench.add(*[message(queue_id=n, body=b"%d" % n) for n in range(20)])
             rig.write_queues(bench)
+        assert bench.store._queues.queue_files.open_count == 20  # what was written stays open until it is synced
+        await rig.checkpoint(bench)
         assert bench.store._queues.queue_files.open_count == 3
         for n in range(20):
             assert bodies(await bench.read_all(Queue("T", n))) == [b"%d" % n] * 2
@@ -79,10 +81,11 @@ def test_a_process_without_descriptors_left_keeps_fewer_queue_files_open(rig, ca
         await bench.add(*[message(queue_id=n) for n in range(9)])
         rig.write_queues(bench)
         if call == "open":
-            bench.store._queues.queue_files.forget(rig.queue(queue_id=8).parent)
+            bench.store._queues.queue_files.forget(bench.store._queues.get(Queue("T", 8)))
         rig.faults.once, rig.faults.once_number = call, errno.EMFILE
         await bench.add(message(queue_id=8 + (call == "create")))
         rig.write_queues(bench)
+        await rig.checkpoint(bench)
         assert bench.store._queues.queue_files.open_count == 4
         assert len(await bench.read_all(Queue("T", 8))) == 1 + (call == "open")
 
@@ -102,12 +105,12 @@ def test_a_full_disk_under_the_queues_hides_nothing_refuses_writes_and_is_over_b
         (refused,) = bench.store.put([message()])
         assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
         assert "No space left" in refused.problem
-        bench.store._queue_flusher._tick()
+        bench.store._tail_writer._tick()
         assert "No space left" in bench.store.state().refusal
         rig.faults.failing.clear()
-        bench.store._queue_flusher._tick()
+        bench.store._tail_writer._tick()
         assert bench.store.state().refusal is None
-        assert bench.store._queues.tails.entries == 0
+        assert bench.store._queues.tails.waiting_bytes == 0
         await bench.add(message(body=b"2"))
         assert bodies(await bench.read_all(T0)) == [b"0", b"1", b"2"]
 
@@ -145,51 +148,13 @@ def test_a_queue_file_that_cannot_be_made_leaves_nothing_behind(rig):
     rig.run(case)
 
 
-def test_queues_are_synced_when_enough_pages_are_dirty_and_the_checkpoint_moves_with_the_thorough_flush(rig):
-    async def case(bench):
-        flusher = bench.store._queue_flusher
-        await bench.add(message())
-        before = rig.faults.calls["datasync"]
-        flusher._tick()
-        assert rig.faults.calls["datasync"] == before
-        await bench.add(*[message() for _ in range(1 + 4096 // 20)])
-        rig.write_queues(bench)
-        before = rig.faults.calls["datasync"]
-        flusher._tick()
-        assert rig.faults.calls["datasync"] > before
-        assert not (rig.root / "checkpoint").exists()
-        flusher._thorough_at -= 3600
-        flusher._tick()
-        data = (rig.root / "checkpoint").read_bytes()
-        assert data[:16] == START_MS.to_bytes(8, "big") * 2
-        assert data[16:] == bytes(4080)
-
-    rig.run(case, flushConsumeQueueLeastPages=1, mappedFileSizeConsumeQueue=8000, mappedFileSizeCommitLog=65536)
-
-
-def test_a_queue_flush_that_failed_is_tried_again(rig):
-    async def case(bench):
-        flusher = bench.store._queue_flusher
-        await bench.add(message())
-        flusher._thorough_at -= 3600
-        rig.faults.failing["datasync"], rig.faults.only = rig.BROKEN, "consumequeue"
-        flusher._tick()
-        assert "could not be made durable" in rig.said[-1]
-        assert not (rig.root / "checkpoint").exists()
-        rig.faults.failing.clear()
-        flusher._thorough_at -= 3600
-        flusher._tick()
-        assert (rig.root / "checkpoint").exists()
-
-    rig.run(case)
-
-
 def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
     async def case(bench):
         await bench.add(message("Gone"), message("Stays"), message("Gone"))
+        rig.write_queues(bench)
         bench.store.drop("Gone")
         assert not rig.queue("Gone").parent.parent.exists()
-        assert not (rig.root / "dropped").exists()
+        assert not any((rig.root / "dropped").iterdir())
         await bench.restart()
         assert bench.store.queues() == [Queue("Stays", 0)]
 
@@ -214,15 +179,37 @@ def test_a_queue_file_that_lost_its_length_is_made_again(rig):
     rig.run(case)
     (rig.root / "abort").touch()
     (rig.root / "checkpoint").unlink()
+    (rig.root / "checkpoint.json").unlink()
     whole = rig.queue(start=400).read_bytes()
     rig.queue(start=400).write_bytes(b"")
 
     async def after(bench):
         assert bench.report.entries_rebuilt >= 20
-        assert rig.queue(start=400).read_bytes() == whole
         assert len(await bench.read_all(Queue("T", 0))) == 50
+        rig.write_queues(bench)
+        assert rig.queue(start=400).read_bytes() == whole
 
     rig.run(after)
+
+
+def test_a_queue_file_whose_length_was_not_durable_gets_it_back(rig):
+    async def case(bench):
+        await bench.add(*[message() for _ in range(15)])
+        await rig.checkpoint(bench)
+        await bench.add(*[message() for _ in range(35)])
+        rig.write_queues(bench)
+
+    rig.kill(case)
+    whole = [rig.queue(start=start).read_bytes() for start in (400, 800)]
+    rig.queue(start=400).write_bytes(b"")
+    rig.queue(start=800).write_bytes(b"")
+
+    async def after(bench):
+        assert bench.report.entries_rebuilt == 35
+        assert len(await bench.read_all(T0)) == 50
+
+    rig.run(after)
+    assert [rig.queue(start=start).read_bytes() for start in (400, 800)] == whole
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -274,7 +261,7 @@ def test_remains_of_a_drop_go_at_the_next_start(rig):
     (remains / ("0" * 20)).write_bytes(b"x")
 
     async def case(bench):
-        assert not (rig.root / "dropped").exists()
+        assert not any((rig.root / "dropped").iterdir())
 
     rig.run(case)
 
@@ -291,6 +278,7 @@ def test_a_queue_that_starts_above_zero_is_filled_with_pre_blank_entries(rig):
         first = bench.store.read(8192)
         assert first is not None
         assert bench.store.bounds(T0) == Bounds(first.queue_offset, 12)
+        rig.write_queues(bench)
         data = rig.queue().read_bytes()
         assert data[: first.queue_offset * 20] == PRE_BLANK * first.queue_offset
         assert len(await bench.read_all(T0, first.queue_offset)) == 12 - first.queue_offset

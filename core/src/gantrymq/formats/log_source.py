@@ -41,6 +41,9 @@ class LogSource(Protocol):
     def next_start(self, log_offset: int) -> int | None:
         """Where the first file begins that starts at or behind *log_offset*."""
 
+    def data_from(self, log_offset: int) -> int:
+        """From *log_offset* on to here nothing was ever written, so zeros stand there; *log_offset* if it cannot tell."""
+
     def read(self, log_offset: int, length: int) -> bytes:
         """Exactly *length* bytes of one file. Raises OSError, or gives zeros for what cannot be read."""
 

@@ -258,7 +258,7 @@ class LogWalk:
     def _last_used(self, at: int, file_end: int) -> int:
         """Behind the last byte of ``[at, file_end)`` that is not zero; *at* when all are."""
         used, place = at, at
-        while place < file_end:
+        while (place := self._source.data_from(place)) < file_end:
             length = min(CHUNK_BYTES, file_end - place)
             data = self._source.read(place, length)
             self.read_bytes += length

@@ -173,6 +173,10 @@ class FailingFile:
         """Works always, as does `drop_cache`: neither changes anything."""
         self._inner.prefetch(position, length)
 
+    def data_from(self, position: int) -> int:
+        """Where something may have been written."""
+        return self._inner.data_from(position)
+
     def drop_cache(self, position: int, length: int) -> None:
         """Let the system forget a range."""
         self._inner.drop_cache(position, length)

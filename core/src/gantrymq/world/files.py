@@ -108,6 +108,12 @@ class File(Protocol):
     def prefetch(self, position: int, length: int) -> None:
         """Have the system read a range into its cache, in the background; does nothing where it cannot."""
 
+    def data_from(self, position: int) -> int:
+        """The first position from *position* on where something may have been written; before it are zeros.
+
+        The file's length when there is nothing; *position* itself where the platform cannot tell.
+        """
+
     def drop_cache(self, position: int, length: int) -> None:
         """Let the system forget a range; whole pages that are clean and in no mapping go. Nothing is lost."""
 

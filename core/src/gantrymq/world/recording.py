@@ -208,6 +208,10 @@ class RecordingFile:
         self._inner.prefetch(position, length)
         self._record.note("prefetch", self.path, position, length)
 
+    def data_from(self, position: int) -> int:
+        """Not noted."""
+        return self._inner.data_from(position)
+
     def drop_cache(self, position: int, length: int) -> None:
         """Noted as ``drop_cache``."""
         self._inner.drop_cache(position, length)

@@ -231,6 +231,9 @@ class _File:
 
         self._calls.make("prefetch", self._node.path, do, position=position, length=length)
 
+    def data_from(self, position: int) -> int:
+        return self._inner.data_from(position)
+
     def drop_cache(self, position: int, length: int) -> None:
         def do() -> None:
             self._inner.drop_cache(position, length)

@@ -138,14 +138,7 @@ SCHEMA: tuple[Setting, ...] = (
         at_least=1,
         runtime=True,
     ),
-    Setting("flushIntervalConsumeQueue", "number", 1000, "Pause between flushes of the queues, ms.", at_least=1),
-    Setting(
-        "flushConsumeQueueLeastPages",
-        "number",
-        2,
-        "A queue is flushed when so many of its 4 KiB pages are dirty.",
-        at_least=0,
-    ),
+    Setting("flushIntervalConsumeQueue", "number", 1000, "Pause between writes of queue entries that waited, ms.", at_least=1),
     Setting(
         "flushConsumeQueueThoroughInterval",
         "number",

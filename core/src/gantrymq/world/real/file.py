@@ -128,6 +128,17 @@ class RealFile:
                 step = min(PREFETCH_BYTES, position + length - start)
                 os.posix_fadvise(descriptor, start, step, os.POSIX_FADV_WILLNEED)
 
+    def data_from(self, position: int) -> int:
+        """The first position from *position* on where something may have been written."""
+        if not hasattr(os, "SEEK_DATA"):
+            return position
+        try:
+            return os.lseek(self._descriptor(), position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                return position
+            return max(position, self.size())
+
     def drop_cache(self, position: int, length: int) -> None:
         """Let the system forget whole pages of a range, where it can."""
         descriptor = self._descriptor()

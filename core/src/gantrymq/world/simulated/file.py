@@ -115,6 +115,10 @@ class SimulatedFile:
         """Nothing but a look whether the file is open: there is no cache here."""
         self._content()
 
+    def data_from(self, position: int) -> int:
+        """*position*: memory does not tell."""
+        return position
+
     def drop_cache(self, position: int, length: int) -> None:
         """As `prefetch`."""
         self._content()

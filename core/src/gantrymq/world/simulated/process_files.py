@@ -166,6 +166,10 @@ class _File:
         self._check(changes=False)
         self._inner.prefetch(position, length)
 
+    def data_from(self, position: int) -> int:
+        self._check(changes=False)
+        return self._inner.data_from(position)
+
     def drop_cache(self, position: int, length: int) -> None:
         self._check(changes=False)
         self._inner.drop_cache(position, length)

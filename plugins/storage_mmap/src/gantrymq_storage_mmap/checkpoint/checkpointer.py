@@ -89,6 +89,7 @@ class Checkpointer:
         self._volumes: list[Volume] = []
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
+        self._one = asyncio.Lock()  # held while the files are made and written
         self._wanted = False  # begin as soon as the one that is under way has ended
         self._begun_at = 0.0
         self._problem = ""
@@ -151,7 +152,8 @@ class Checkpointer:
         self.halt()
         if self._task is not None:
             await self._task
-        await self._take()
+        async with self._one:
+            await self._take()
         refusal = self._queues.tails.refusal
         if refusal is not None:
             raise StoreError(refusal)
@@ -171,7 +173,8 @@ class Checkpointer:
 
     async def _run(self) -> None:
         try:
-            await self._take()
+            async with self._one:
+                await self._take(idle=True)
             self._problem = ""
         except (GantryError, OSError) as error:
             if self._problem != str(error):
@@ -188,8 +191,8 @@ class Checkpointer:
 
     # --- one checkpoint ---------------------------------------------------------------------------------------------
 
-    async def _take(self) -> None:
-        """Take one.
+    async def _take(self, *, idle: bool = False) -> None:
+        """Take one; *idle*: not when nothing came since the last.
 
         Raises:
             OSError: the disk failed.
@@ -197,6 +200,8 @@ class Checkpointer:
         """
         self._begun_at = self._clock.monotonic()
         publisher, tails = self._publisher, self._queues.tails
+        if tails.misplaced is not None:  # its entry is in no queue; the next start has to read its record again
+            raise StoreError(tails.misplaced)
         offset, timestamp = publisher.published_offset, publisher.published_timestamp
         newest = (*publisher.newest, timestamp)
         marks = {row: row.end for row in tails.unsynced}
@@ -204,7 +209,7 @@ class Checkpointer:
         log_timestamp = self._flusher.flushed_timestamp
         await self._write(marks)
         index = self._index.begin_checkpoint()
-        if not marks and offset == self.durable_offset and index.note == self._index_note and not self._changed():
+        if idle and not (marks or index.parts or self._changed(offset)):
             return
         checkpoint = self.checkpoint._replace(
             log_timestamp=max(log_timestamp, self.checkpoint.log_timestamp),
@@ -213,7 +218,7 @@ class Checkpointer:
         )
         ends = await self._ends(lambda row: marks.get(row, row.kept_from))
         point = self._point(offset, newest, checkpoint, index.note, ends)
-        await self._sync(marks, index)
+        await self._sync(index)
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
         self._newest, self._index_note, self._log_min = newest, index.note, point.log_min
@@ -222,10 +227,10 @@ class Checkpointer:
             if not number % TURN_ENDS:
                 await self._clock.sleep(0)
 
-    def _changed(self) -> bool:
-        """Whether there is anything else to save: names and files of a killed process, or a log that begins later."""
+    def _changed(self, offset: int) -> bool:
+        """Whether there is anything else: records in no queue, files of a killed process, a log that begins later."""
         many = any(table.many for table in self._queues.file_tables)
-        return many or self._log.min_offset != self._log_min
+        return many or offset != self.durable_offset or self._log.min_offset != self._log_min
 
     async def _write(self, rows: Collection[FileRow]) -> None:
         failed = False
@@ -237,9 +242,9 @@ class Checkpointer:
         if failed:
             raise StoreError(self._queues.tails.refusal or "a queue cannot be written")
 
-    async def _sync(self, rows: Collection[FileRow], index: IndexMark) -> None:
+    async def _sync(self, index: IndexMark) -> None:
         """Make everything durable that was written; when that fails, what was written counts for nothing."""
-        work, failed = self._work(rows), True
+        work, failed = self._work(), True
         try:
             await self._workers.run(self._make_durable, work, index)
             failed = False
@@ -251,15 +256,15 @@ class Checkpointer:
                 self._index.checkpoint_failed(index)
         self._index.checkpointed(index)
 
-    def _work(self, rows: Collection[FileRow]) -> _Work:
-        """What a sync of *rows*, which were written, has to do."""
+    def _work(self) -> _Work:
+        """What has to be synced of all that was written."""
         tables = self._queues.file_tables
         many = any(table.many for table in tables)
         taken = [table.begin_sync() for table in tables]
         return _Work(
             [file for files, _ in taken for file in files],
             list(dict.fromkeys(folder for _, folders in taken for folder in folders)),
-            list(rows) if many else [],
+            list(self._queues.tails.unsynced) if many else [],
             many,
         )
 
@@ -291,7 +296,7 @@ class Checkpointer:
         if not tails.write_all():
             raise StoreError(tails.refusal or "a queue cannot be written")
         rows = list(tails.unsynced)
-        self._make_durable(self._work(rows), None)
+        self._make_durable(self._work(), None)
         for table in self._queues.file_tables:
             table.end_sync(failed=False)
         for row in rows:
@@ -309,12 +314,13 @@ class Checkpointer:
 
         Only so does a queue go on behind its last number after a crash. False when there is no room for that.
         """
-        ends = await self._ends(lambda row: row.end)
-        point = self._point(self.durable_offset, self._newest, self.checkpoint, self._index_note, ends)
-        try:
-            await self._workers.run(write_point, self._files, self._options.root, point)
-        except OSError:
-            return False
+        async with self._one:
+            ends = await self._ends(lambda row: row.end)
+            point = self._point(self.durable_offset, self._newest, self.checkpoint, self._index_note, ends)
+            try:
+                await self._workers.run(write_point, self._files, self._options.root, point)
+            except OSError:
+                return False
         return True
 
     async def _ends(self, end_of: Callable[[FileRow], int]) -> tuple[SavedQueues, SavedQueues, SavedQueues]:

@@ -40,6 +40,11 @@ class CommitLogSource:
         index = bisect_left(self._starts, log_offset)
         return self._starts[index] if index < len(self._starts) else None
 
+    def data_from(self, log_offset: int) -> int:
+        """See `LogSource`."""
+        file = self._files[bisect_right(self._starts, log_offset) - 1]
+        return min(file.start + file.file.data_from(log_offset - file.start), file.end)
+
     def read(self, log_offset: int, length: int) -> bytes:
         """Exactly *length* bytes of one file.
 

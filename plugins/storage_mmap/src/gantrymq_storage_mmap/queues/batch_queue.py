@@ -106,13 +106,18 @@ class BatchQueue(FileRow):
         entry = self.entry(number, read)
         return number + 1 if entry is not None and entry.end_offset <= queue_offset else number
 
-    def last_where(self, holds: Callable[[BatchQueueEntry], bool], read: Read | None = None) -> int:
-        """Number of the last entry that *holds*, which all before it do as well; before the first when none does."""
+    def last_where(
+        self, holds: Callable[[BatchQueueEntry], bool], read: Read | None = None, *, missing: bool = True
+    ) -> int:
+        """Number of the last entry that *holds*, which all before it do as well; before the first when none does.
+
+        *missing*: what an entry counts as that was never written, or is lost.
+        """
         low, high = self.first, self.number_end
         while low < high:
             middle = (low + high) // 2
             entry = self.entry(middle, read)
-            if entry is None or holds(entry):
+            if missing if entry is None else holds(entry):
                 low = middle + 1
             else:
                 high = middle

@@ -72,11 +72,13 @@ class Dropping:
             StoreError (when awaited): the note cannot be saved.
         """
         saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._queues.forget(topic):
+        if topic not in self._queues.by_topic:
+            self._queues.forget(topic)
             saved.set_result(None)
             return saved
-        self._dropped.note(topic, log_end)
         self.move_aside(topic)
+        self._queues.forget(topic)
+        self._dropped.note(topic, log_end)
         self._waiters.append(saved)
         self._save()
         return saved

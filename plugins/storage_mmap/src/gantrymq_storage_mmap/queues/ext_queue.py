@@ -12,6 +12,7 @@ from gantrymq.errors import FormatError
 from gantrymq.formats.ext_unit import (
     END_OF_UNITS,
     MAX_UNIT_BYTES,
+    MIN_UNIT_BYTES,
     TAIL_BYTES,
     ExtUnit,
     ext_address,
@@ -87,6 +88,18 @@ class ExtQueue(FileRow):
         """The unit at *position*; None where none can be read."""
         left = self.files.file_bytes - position % self.files.file_bytes
         return _unit_at(self.read(position, min(MAX_UNIT_BYTES, left)), 0)
+
+    def end_behind(self, tags_code: int) -> int:
+        """Behind the unit of the newest entry, which holds *tags_code*; behind all units where it names none.
+
+        Where that unit is lost its place stays taken: older entries may name places before it.
+        """
+        if not is_ext_address(tags_code):
+            return self.end_of_units()
+        unit = self.unit(ext_position(tags_code))
+        if unit is None:
+            return max(self.end_of_units(), ext_position(tags_code) + MIN_UNIT_BYTES)
+        return ext_position(tags_code) + unit.size
 
     def end_of_units(self) -> int:
         """Position behind the last unit that is in the files, whether an entry names it or not."""

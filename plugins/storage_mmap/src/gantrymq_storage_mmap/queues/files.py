@@ -58,10 +58,12 @@ class QueueFiles:
         if file is not None:
             self._open.move_to_end(key)
             return file
-        try:
-            file = self._opened(row.path(start), create=False)
-        except FileNotFoundError:
-            return None
+        file = self._pinned.get(key) or self._syncing.get(key)
+        if file is None:
+            try:
+                file = self._opened(row.path(start), create=False)
+            except FileNotFoundError:
+                return None
         self._keep(key, file)
         return file
 
@@ -71,9 +73,13 @@ class QueueFiles:
         Raises:
             OSError: it cannot be made, or written.
         """
+        key = (row, start)
         file = self.existing(row, start) or self._made(row, start)
-        if not self.many and (row, start) not in self._pinned:
-            self._pin((row, start), file)
+        if key not in self._pinned:
+            if file.size() < self.file_bytes:  # it was made before a crash, and its length was not durable
+                file.truncate(self.file_bytes)
+            if not self.many:
+                self._pin(key, file)
         file.pwrite(data, position)
 
     def _made(self, row: FileRow, start: int) -> File:
@@ -103,7 +109,7 @@ class QueueFiles:
         return files, folders
 
     def end_sync(self, *, failed: bool) -> None:
-        """The thread is done; when it *failed*, files and names count as not durable, and the next sync is of `many`."""
+        """The thread is done; when it *failed*, no file or name counts as durable, and the next sync is of `many`."""
         self.many = self.many or failed
         self._syncing, done = {}, self._syncing
         self._close_unused(done)
@@ -111,6 +117,11 @@ class QueueFiles:
     def _pin(self, key: Key, file: File) -> None:
         self._pinned[key] = file
         if len(self._pinned) > MOST_PINNED:
+            self._unpin()
+
+    def _unpin(self) -> None:
+        """Keep none of the files that were written open for the next sync."""
+        if self._pinned:
             self.many = True
             self._pinned, gone = {}, self._pinned
             self._close_unused(gone)
@@ -165,9 +176,10 @@ class QueueFiles:
         try:
             return self.files.open(path, create=create)
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or len(self._open) < 2:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or self.open_count < 2:
                 raise
-        self._most_open = len(self._open) // 2
+        self._unpin()
+        self._most_open = max(1, len(self._open) // 2)
         while len(self._open) > self._most_open:
             self._let_go()
         return self.files.open(path, create=create)

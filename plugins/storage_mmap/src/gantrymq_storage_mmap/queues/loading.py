@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
-from gantrymq.formats.ext_unit import ext_position
-from gantrymq.formats.queue_entry import ENTRY_BYTES, is_ext_address
+from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
@@ -139,15 +138,7 @@ class QueueLoader:
         if last is not None:
             self.newest = max(self.newest, _Place(*last[:2]))
             if queue.ext is not None:
-                queue.ext.cut(self._ext_end(queue, last[2]))
-
-    @staticmethod
-    def _ext_end(queue: ConsumeQueue, tags_code: int) -> int:
-        """Behind the unit of the newest entry, which holds *tags_code*; behind all units where it names none."""
-        ext = queue.ext
-        assert ext is not None
-        unit = ext.unit(ext_position(tags_code)) if is_ext_address(tags_code) else None
-        return ext.end_of_units() if unit is None else ext_position(tags_code) + unit.size
+                queue.ext.cut(queue.ext.end_behind(last[2]))
 
     def _search_batch(self, topic: str, queue_id: int) -> None:
         queue = self._queues.make_batch(topic, queue_id)

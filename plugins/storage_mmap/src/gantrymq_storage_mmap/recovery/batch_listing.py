@@ -18,12 +18,11 @@ __all__ = ["BatchListing"]
 class BatchListing:
     """Follows the records of one batch queue, in log order."""
 
-    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "plain", "queue")
+    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "queue")
 
     def __init__(self, queue: BatchQueue, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
         self.queue = queue
-        self.plain = False
         self.leaves = False  # whether an entry stands behind the end that no record belongs to
         self.lost = 0  # messages that the log has no record for
         self._tails = tails
@@ -31,7 +30,7 @@ class BatchListing:
         self._partial = partial
         self._fed = False
         tails.forget(queue)
-        queue.settle(queue.first, queue.last_where(lambda entry: entry.log_offset < start) + 1)
+        queue.settle(queue.first, queue.last_where(lambda entry: entry.log_offset < start, missing=False) + 1)
 
     def see(self, entry: DispatchEntry) -> str | None:
         """Take the next record. Returns why it gets no entry, None when it got its own.

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.formats.ext_unit import ext_position
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, is_pre_blank
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.tails import QueueTails
@@ -26,12 +25,11 @@ MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position has to be an int64
 class Listing:
     """Follows the records of one ordinary queue, in log order."""
 
-    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "plain", "queue")
+    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "queue")
 
     def __init__(self, queue: ConsumeQueue, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
         self.queue = queue
-        self.plain = False  # whether what follows the newest entry may be appended by whoever reads the log
         self.lost = 0  # entries that the log has no record for
         self.leaves = False  # whether an entry stands behind the end that no record belongs to
         self._tails = tails
@@ -53,7 +51,6 @@ class Listing:
                 return problem
             self._jump(entry)
         self._fed = True
-        self.plain = queue.ext is None
         code = entry.tags_code
         if queue.lists_units:
             assert queue.ext is not None
@@ -153,8 +150,7 @@ def cut_queue(queue: ConsumeQueue, tails: QueueTails, queue_offset: int) -> None
         if before is None or is_pre_blank(*before[:2]):
             ext.cut(next(iter(ext.starts()), 0))
         else:
-            unit = ext.unit(ext_position(before[2])) if is_ext_address(before[2]) else None
-            ext.cut(ext.end_of_units() if unit is None else ext_position(before[2]) + unit.size)
+            ext.cut(ext.end_behind(before[2]))
     queue.cut(queue_offset * ENTRY_BYTES)
 
 

@@ -50,7 +50,7 @@ class QueueEnds:
             at = log_end if is_light(queue.topic) and not self._light else start
             last, following = self._around_end(queue)
             if last is None and queue.max_offset > queue.min_offset:
-                queue.empty = self._files.stat(queue.folder) is None
+                queue.empty = not self._files.list(queue.folder)
                 yield f"{queue.topic}/{queue.queue_id}"
             elif (last is not None and last[0] >= at and not is_pre_blank(*last[:2])) or (
                 following is not None and holes.hold(following[0])

@@ -20,6 +20,7 @@ from gantrymq.formats.record import MIN_RECORD_BYTES
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import MOST_KEPT_BYTES
@@ -70,6 +71,7 @@ class Replay:
         self.skipped_topics: set[str] = set()  # with records that no queue can list
         self.listings: dict[tuple[str, int], Listing | BatchListing] = {}
         self.listed = 0  # entries
+        self._plain: dict[tuple[str, int], ConsumeQueue] = {}  # whose newest entry this walk brought, without ext units
         self._queues = queues
         self._dropped = dropped
         self._holes = holes
@@ -85,22 +87,24 @@ class Replay:
             EntriesMissing: a queue lacks entries from before the start.
             BatchTopic: see there.
         """
-        listings, tails = self.listings, self._queues.tails
+        plain, tails = self._plain, self._queues.tails
         grown = 0
         for entry in entries:
             topic, queue_id, queue_offset, log_offset, size, tags_code, _, sys_flag, _, properties = entry
-            listing = listings.get((topic, queue_id))
-            if listing is not None and listing.plain and not sys_flag & _UNUSUAL:
-                queue = listing.queue
-                if queue.end == queue_offset * ENTRY_BYTES and b"INNER_" not in properties:
-                    if not queue.unwritten:
-                        tails.begin(queue)
-                    queue.tail += _pack(log_offset, size, tags_code)
-                    queue.end += ENTRY_BYTES
-                    queue.unwritten += ENTRY_BYTES
-                    grown += ENTRY_BYTES
-                    continue
-            self._see_unusual(entry)
+            queue = plain.get((topic, queue_id))
+            if (
+                queue is None
+                or queue.end != queue_offset * ENTRY_BYTES
+                or sys_flag & _UNUSUAL
+                or b"INNER_" in properties
+                or not queue.unwritten
+            ):
+                self._see_unusual(entry)
+                continue
+            queue.tail += _pack(log_offset, size, tags_code)
+            queue.unwritten += ENTRY_BYTES
+            queue.end += ENTRY_BYTES
+            grown += ENTRY_BYTES
         self.listed += grown // ENTRY_BYTES
         tails.grown(grown)
         if tails.kept_bytes > MOST_KEPT_BYTES:
@@ -133,6 +137,8 @@ class Replay:
         problem = listing.see(entry)
         if problem is None:
             self.listed += 1
+            if isinstance(listing, Listing) and listing.queue.ext is None:
+                self._plain[entry.topic, entry.queue_id] = listing.queue
         else:
             self.misplaced.append(
                 f"the record at {entry.log_offset} (topic {entry.topic}, queue {entry.queue_id}) is in no queue: "

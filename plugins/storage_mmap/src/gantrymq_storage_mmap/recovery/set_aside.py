@@ -82,7 +82,7 @@ class SetAside:
 
 def nonzero_end(file: File, start: int, end: int) -> int:
     """Position behind the last byte of ``[start, end)`` that is not zero; *start* when all are."""
-    for at in reversed(range(start, end, CHUNK_BYTES)):
+    for at in reversed(range(min(file.data_from(start), end), end, CHUNK_BYTES)):
         data = file.pread(min(CHUNK_BYTES, end - at), at)
         if data != _ZEROS[: len(data)]:
             return at + len(data.rstrip(b"\0"))
