@@ -41,7 +41,7 @@ def test_what_is_appended_is_read_before_anything_is_written(row):
     assert row.read(0, 100) == TEXT[:15]
     assert row.read(13, 1) == TEXT[13:14]
     assert row.read_cached(4, 3) == TEXT[4:7]
-    assert row.read_files(0, 10) == b""
+    assert row.look(0, 10) == b""
     assert not row.folder.exists()
 
 

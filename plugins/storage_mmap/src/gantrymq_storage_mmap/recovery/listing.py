@@ -180,7 +180,7 @@ def first_in_log(queue: ConsumeQueue, log_min: int) -> int:
     """
 
     def gone(queue_offset: int) -> bool:
-        entry = entry_of(queue.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
+        entry = queue.entry(queue_offset)
         return entry is None or entry[0] < log_min or is_pre_blank(entry[0], entry[1])
 
     low, high = queue.min_offset, queue.max_offset
