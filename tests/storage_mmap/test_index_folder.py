@@ -1,6 +1,5 @@
 """Opening the index: after clean stops, after crashes, and with files that cannot be right."""
 
-
 import attrs
 import pytest
 

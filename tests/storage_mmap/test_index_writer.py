@@ -140,6 +140,7 @@ def test_a_full_file_is_durable_and_the_checkpoint_says_so(rig):
         await send(bench, 3)
         assert checkpoint(rig).index_timestamp == 0 if (rig.root / "checkpoint").exists() else True
         await bench.query("all")
+        await rig.checkpoint_ends(bench)
         (name, first), *_ = rig.index().items()
         assert read_header(first).index_count == 8
         assert checkpoint(rig).index_timestamp == read_header(first).end_timestamp == START_MS + 1400

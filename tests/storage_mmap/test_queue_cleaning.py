@@ -82,6 +82,7 @@ def test_files_of_a_queue_that_its_topic_s_time_emptied_come_back_from_the_log_a
         bench.world.files.remove(ROOT / "checkpoint")
         report = await bench.restart()
         assert not report.clean
+        await bench.world.clock.sleep(10)  # its entries are in files again
         await bench.store.clean(Cleaning.RESERVE_TIMES)
         assert bench.store.bounds(Queue("Short", 0)) == Bounds(45, 45)
         assert bench.store.bounds(Queue("Long", 0)) == Bounds(0, 1)

@@ -42,7 +42,7 @@ class LogSource(Protocol):
         """Where the first file begins that starts at or behind *log_offset*."""
 
     def data_from(self, log_offset: int) -> int:
-        """From *log_offset* on to here nothing was ever written, so zeros stand there; *log_offset* if it cannot tell."""
+        """From *log_offset* up to here nothing was ever written, so zeros stand there, *log_offset* if unknown."""
 
     def read(self, log_offset: int, length: int) -> bytes:
         """Exactly *length* bytes of one file. Raises OSError, or gives zeros for what cannot be read."""

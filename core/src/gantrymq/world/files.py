@@ -2,8 +2,8 @@
 
 Paths are `pathlib.Path`. Every method below is one "call of Files": a test may record it, fail it or stop the world
 at it, writes into a mapping included. Methods are synchronous; those that can take long (``datasync``, ``allocate``,
-``remove`` of large files, ``pread`` of cold data, ``prefetch``, ``Mapping.lock``, ``Volume.sync``) are run through `Workers` by whoever
-must not block the loop.
+``remove`` of large files, ``pread`` of cold data, ``prefetch``, ``Mapping.lock``, ``Volume.sync``) are run through
+`Workers` by whoever must not block the loop.
 """
 
 from __future__ import annotations

@@ -138,7 +138,13 @@ SCHEMA: tuple[Setting, ...] = (
         at_least=1,
         runtime=True,
     ),
-    Setting("flushIntervalConsumeQueue", "number", 1000, "Pause between writes of queue entries that waited, ms.", at_least=1),
+    Setting(
+        "flushIntervalConsumeQueue",
+        "number",
+        1000,
+        "Pause between writes of queue entries that waited, ms.",
+        at_least=1,
+    ),
     Setting(
         "flushConsumeQueueThoroughInterval",
         "number",

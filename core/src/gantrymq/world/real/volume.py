@@ -1,8 +1,8 @@
 """``syncfs``: everything of a file system made durable in one call, however many files that is.
 
 The descriptor is opened when the watch begins and kept: Linux (5.8 and newer) then tells of every write that failed
-since, whatever file it was in and whether anybody still has that file open. ``fsync`` of a file that was opened anew can
-miss such an error. ``ctypes`` is imported with the first sync: it costs a start some 5 ms.
+since, whatever file it was in and whether anybody still has that file open. ``fsync`` of a file that was opened anew
+can miss such an error. ``ctypes`` is imported with the first sync: it costs a start some 5 ms.
 
 Source: the Linux manual page syncfs(2).
 """

@@ -95,7 +95,7 @@ class Checkpointer:
         self._problem = ""
 
     def watch(self) -> None:
-        """Begin to watch the file systems of the store's folders, which may be mounted each by itself. Raises OSError."""
+        """Begin to watch the file systems of the store's folders, each may be mounted by itself. Raises OSError."""
         root = self._options.root
         for folder in (root, *(table.folder for table in self._queues.file_tables), root / "index"):
             if self._files.stat(folder) is not None and (volume := self._files.watch(folder)) is not None:

@@ -1,9 +1,10 @@
 """Our part of the checkpoint: the log offset up to which everything is durable, and how far each queue was then.
 
     <store>/checkpoint.json
-    {"offset": <log offset>, "newest": [<place>, <size>, <store time>], "logMin": <log offset>, "times": [<log>, <queue>],
-     "fileBytes": [<queue>, <batch queue>, <ext>], "index": {...},
-     "queues": {"<topic>": {"<queue id>": [<minimum>, <end>]}}, "batchQueues": {...}, "ext": {"<topic>": {"<id>": <end>}},
+    {"offset": <log offset>, "newest": [<place>, <size>, <store time>], "logMin": <log offset>,
+     "times": [<log>, <queue>], "fileBytes": [<queue>, <batch queue>, <ext>], "index": {...},
+     "queues": {"<topic>": {"<queue id>": [<minimum>, <end>]}}, "batchQueues": {...},
+     "ext": {"<topic>": {"<queue id>": <end>}},
      "crc": <CRC-32 of all before `, "crc"`>}
 
 Every record before *offset* is durable, and so is every queue entry, ext unit and index entry of one. After a crash the

@@ -2,8 +2,8 @@
 
 A log file's blocks are reserved when it is made, so a full disk shows here as an error, and not in the middle of a
 write. When a file is needed before the thread has begun, it is made on the spot; when the thread is at it, it is waited
-for: where the file system cannot reserve, zeros are written, and a zero that comes later would be a lost message. One that found no room is tried again in a thread (`retry`), not by
-every message that needs it.
+for: where the file system cannot reserve, zeros are written, and a zero that comes later would be a lost message. One
+that found no room is tried again in a thread (`retry`), not by every message that needs it.
 
 Source of the idea: apache/rocketmq store/.../AllocateMappedFileService.java.
 """

@@ -1,4 +1,4 @@
-"""The log's files for whoever walks over them (`gantrymq.formats.log_entries`): read through descriptors, in any thread."""
+"""The log's files for whoever walks over them (`gantrymq.formats.log_entries`), read through descriptors."""
 
 from __future__ import annotations
 

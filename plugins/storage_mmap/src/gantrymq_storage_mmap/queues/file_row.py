@@ -137,9 +137,9 @@ class FileRow:
         return self._joined(data, length, tail)
 
     def look(self, position: int, length: int) -> bytes:
-        """As `read`, whatever the tail holds, and without a descriptor that stays open: recovery looks once. For any thread.
+        """As `read`, whatever the tail holds, and without a descriptor that stays open: recovery looks once.
 
-        Budget: 12 us for bytes in the page cache.
+        For any thread. Budget: 12 us for bytes in the page cache.
         """
         return self.read_detached(position, length)
 

@@ -79,9 +79,9 @@ class QueueLoader:
 
     def _take(self, saved: SavedPoint, there: set[str]) -> None:
         for topic in sorted(there):
-            # Deleted since, and perhaps made anew: all that it has now is behind the checkpoint.
-            if self._dropped.before(topic) >= max(saved.offset, 1) or (self._dropped.before(topic) and not _knows(saved, topic)):
-                self._move_aside(topic)
+            dropped = self._dropped.before(topic)
+            if dropped >= max(saved.offset, 1) or (dropped and not _knows(saved, topic)):
+                self._move_aside(topic)  # deleted since; what it has got anew is behind the checkpoint
         for topic, ids in saved.queues.items():
             if self._dropped.before(topic) < max(saved.offset, 1):
                 for queue_id, (low, end) in ids.items():

@@ -93,7 +93,7 @@ class QueueTails:
                     self.write(row)
 
     def _add_unusual(self, entry: DispatchEntry, queue: ConsumeQueue | BatchQueue, item: bytes) -> int:
-        """One entry of a batch queue, of a queue with ext files, or one that does not follow; how many bytes it took."""
+        """An entry of a batch queue, of a queue with ext files, or that does not follow; how many bytes it took."""
         ext = queue.ext if isinstance(queue, ConsumeQueue) else None
         before = queue.end + (ext.end if ext is not None else 0)
         if not queue.add(entry, item):
@@ -144,7 +144,8 @@ class QueueTails:
 
     def write_all(self, rows: Iterable[FileRow] | None = None) -> bool:
         """Write everything that waits; False when some row failed."""
-        return all([self.write(row) for row in list(self._waiting if rows is None else rows)])
+        written = [self.write(row) for row in list(self._waiting if rows is None else rows)]
+        return all(written)
 
     def retry(self) -> None:
         """Try again the writes that failed."""

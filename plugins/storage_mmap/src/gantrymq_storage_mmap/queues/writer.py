@@ -1,5 +1,6 @@
-"""Writing what waits in the tails: every second (a tick) what came `AGE_TICKS` ago or earlier, a few rows at a time lest
-ten thousand of them hold up the event loop. Nothing is synced here; that is the checkpoint's.
+"""Writing what waits in the tails: every second (a tick) what came `AGE_TICKS` ago or earlier, a few rows at a time.
+
+Ten thousand rows at once would hold up the event loop. Nothing is synced here; that is the checkpoint's.
 """
 
 from __future__ import annotations

@@ -157,8 +157,8 @@ def cut_queue(queue: ConsumeQueue, tails: QueueTails, queue_offset: int) -> None
 def first_entry_from(queue: ConsumeQueue, log_offset: int) -> int:
     """Queue offset of the first entry at or behind *log_offset*, the queue's end when there is none.
 
-    Pre-blank entries count as lying before everything, what was never written as lying behind. It is looked for from the
-    end on, in steps that double: mostly it is close.
+    Pre-blank entries count as lying before everything, what was never written as lying behind. It is looked for from
+    the end on, in steps that double: mostly it is close.
     """
     low, high, step = queue.min_offset, queue.max_offset, 1
     if low >= high or _before(queue, high - 1, log_offset):

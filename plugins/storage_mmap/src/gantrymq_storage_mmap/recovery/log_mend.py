@@ -36,7 +36,7 @@ class LogMend:
         self.cut_bytes = 0  # not zero, and kept
 
     def cut(self, place: int, problem: str, *, torn: bool) -> None:
-        """Keep and zero what stands behind the last sound record, which ends at *place*; *problem*: what stands there."""
+        """Keep and zero what stands behind the last sound record, which ends at *place*: *problem*."""
         if problem:
             kind = "a write that did not finish" if torn else "damage"
             self._note(f"the log ends at {place} because of {kind}: {problem}")

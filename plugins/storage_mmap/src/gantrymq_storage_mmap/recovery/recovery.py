@@ -130,8 +130,8 @@ class Recovery:
             replay = self._read_from(self._start(clean, checkpoint, saved, known), known)
             if checkpoint.ahead_of(self.last_timestamp) and saved is None:
                 self.note(
-                    f"the checkpoint's times are {checkpoint.log_timestamp} and {checkpoint.queue_timestamp} ms, but the "
-                    f"newest record is of {self.last_timestamp} ms; it is not believed, and written anew"
+                    f"the checkpoint's times are {checkpoint.log_timestamp} and {checkpoint.queue_timestamp} ms, but "
+                    f"the newest record is of {self.last_timestamp} ms; it is not believed, and written anew"
                 )
                 if not clean and self.log_start > self._log.min_offset:
                     replay = self._read_from(self._log.min_offset, known)
@@ -166,11 +166,7 @@ class Recovery:
 
     def _is_as_it_was(self, saved: SavedPoint) -> bool:
         """After a clean stop of ours: whether the log ends where *saved* says, and its newest record is sound."""
-        place, size = saved.newest[:2]
-        if (
-            place >= self._log.min_offset
-            and look_at(self._source, place, check_crc=self._options.check_crc).size != size
-        ):
+        if not self._holds_newest(saved):
             return False
         if look_at(self._source, saved.offset, check_crc=False).found is not Found.END:
             return False
@@ -178,7 +174,8 @@ class Recovery:
             if file.start > saved.offset and look_at(self._source, file.start, check_crc=False).record is not None:
                 raise StoreDamaged(
                     f"the log ends at {saved.offset}, but {file.path} behind it holds records; copy the store, put an "
-                    f"empty file named abort into {self._options.root} and start again to have what lies between given up"
+                    f"empty file named abort into {self._options.root} and start again to have what lies between "
+                    "given up"
                 )
         return all(self._has_sound_head(file, saved.offset) for file in self._log.files)
 
@@ -186,17 +183,24 @@ class Recovery:
         """Where to begin to read the log."""
         low = self._log.min_offset
         if saved is not None:
-            start = known[0] if clean and known[0] >= low else saved.offset
+            start = saved.newest[0] if clean or not self._holds_newest(saved) else saved.offset
         elif clean and (known[0] < low or self._is_there(known)):
             start = sum(known) if known[0] >= low else low
         else:
             start = self._by_time(checkpoint)
-        start = max(start, low)
+        start = max(start, low) if start >= 0 else low
         for file in self._log.files:
             if file.start < start and not self._has_sound_head(file, start):
                 self.note(f"log file {file.path} does not begin with a record; the log is read from there on")
                 return file.start
         return start
+
+    def _holds_newest(self, saved: SavedPoint) -> bool:
+        """Whether the newest record that *saved* knows is sound; it may have left the log."""
+        place, size = saved.newest[:2]
+        if place < self._log.min_offset:
+            return True
+        return look_at(self._source, place, check_crc=self._options.check_crc).size == size
 
     def _is_there(self, known: tuple[int, int]) -> bool:
         """Whether the record that the newest queue entry names is in the log; if not, this was no clean stop."""
