@@ -7,11 +7,13 @@ import pytest
 
 from gantrymq import offline
 from gantrymq.cli.store import store
+from gantrymq.formats import log_walk
 from gantrymq.offline.layout import find_layout
 from gantrymq.world.real import RealFiles
 
 PAGE = (Path(__file__).parents[3] / "docs" / "store-tools.md").read_text()
-SOURCES = "\n".join(path.read_text() for path in sorted(Path(offline.__file__).parent.glob("*.py")))
+PLACES = [*Path(offline.__file__).parent.glob("*.py"), Path(log_walk.__file__)]
+SOURCES = "\n".join(path.read_text() for path in sorted(PLACES))
 PARTS = "layout|log|queue|batch|ext|index|checkpoint|config|store"
 
 

@@ -188,12 +188,11 @@ async def _look(
         outcome.findings = await judge(life, ledger, base, outcome.notes, lost_from=lost_from)
         if not outcome.findings.problems:
             await go_on(life)
-        await life.world.clock.sleep(5)  # a cleaning that was asked for goes on beside the work
         before.update(await content_of(life.broker.store))
 
     async def go_on(life: Life) -> None:
         ledger.deleting = ""
-        more = Day(life, Ledger(topics={*ledger.topics}), "more", operations=8)
+        more = Day(life, Ledger(topics={*ledger.topics}), "more", operations=8, cleaning=False)
         await more.run()
         for sent in more.ledger.acknowledged:
             content = await content_of(life.broker.store)

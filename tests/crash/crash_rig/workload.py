@@ -53,12 +53,14 @@ class Day:
         operations: int = OPERATIONS,
         idle: float = 0.0,
         plain: bool = False,
+        cleaning: bool = True,
     ) -> None:
         """Nothing is done before `run`.
 
         Args:
             idle: share of the topics of the life before that nothing is sent to in this one.
             plain: leave out what needs `ALL_KINDS` of queues, or is somebody's mistake.
+            cleaning: whether retention may take messages.
         """
         self.life = life
         self.ledger = ledger
@@ -68,6 +70,7 @@ class Day:
         known = sorted(ledger.topics - {BATCHED, ledger.deleting})  # of the life before
         self.topics = [topic for topic in known if self.rng.random() >= idle]
         self._sync_failed = False
+        self._left_out = {*(NOT_PLAIN if plain else ()), *(() if cleaning else ("clean",))}
         self._plain = plain
         self._operations = operations
         remoting = RemotingClient(life.world)
@@ -84,7 +87,7 @@ class Day:
                     with suppress(GantryError):
                         await self.make_topic(topic)
             names = list(STEPS)
-            weights = [0 if self._plain and name in NOT_PLAIN else STEPS[name][0] for name in names]
+            weights = [0 if name in self._left_out else STEPS[name][0] for name in names]
             for _ in range(self._operations):
                 (name,) = self.rng.choices(names, weights)
                 with suppress(GantryError):
