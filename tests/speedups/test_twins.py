@@ -460,7 +460,7 @@ def test_nothing_is_kept():
     table = index_table.IndexTable(IndexLayout(7, 10**9), IndexHeader())
     answers = SendOk(STORE_HOST, "R", True)
     entries = [entry(rng) for _ in range(5)]
-    queue = ConsumeQueue(None, None, "T", 0)
+    queue = ConsumeQueue(None, "T", 0)
     pieces = [log_piece(rng, 0) for _ in range(5)]
 
     def work():
