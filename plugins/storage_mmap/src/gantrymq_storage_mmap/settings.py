@@ -202,7 +202,7 @@ SCHEMA: tuple[Setting, ...] = (
         "hotReadWindow",
         "number",
         256 * 1024**2,
-        "Bytes at the log's end that are read through the mapping, older ones in a thread (GantryMQ's own).",
+        "Bytes at the log's end that are read at once, older ones in a thread (GantryMQ's own).",
         at_least=0,
     ),
     Setting(
