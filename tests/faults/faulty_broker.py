@@ -188,6 +188,7 @@ def start_name_server(folder: Path) -> Running:
     settings = Settings(name_server_settings(folder))
     settings.set("listenPort", 0, "test")
     settings.set("bindAddress", "127.0.0.1", "test")
+    settings.set("scanNotActiveBrokerInterval", 3_600_000, "test")  # "brokers" that were made up stay silent
     running.server = NameServer(running.world, settings)
     running.address = running.run(running.server.start())
     return running
