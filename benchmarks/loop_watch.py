@@ -1,6 +1,7 @@
 """How long the steps of a server's event loop are: a timer that is due every 2 ms, and how late it is called.
 
     python benchmarks/loop_watch.py LOG COMMAND...     runs a command of gantrymq with that timer on its loop
+    python benchmarks/loop_watch.py LOG                does nothing else: what it notes is the machine
 
 A step is what holds the loop up, whoever does it: a callback, a thread that does not give the interpreter's lock back,
 or a machine that has no core to spare. LOG gets a line for each call that is late by more than a millisecond: when it
@@ -13,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import os
 import runpy
+import subprocess
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,11 +32,13 @@ class Steps(NamedTuple):
 
     longest_ms: float
     long: int  # steps of more than LONG_MS
+    idle_ms: float  # how late a process was that had nothing to do
 
     @property
     def said(self) -> str:
-        """How many were too long."""
-        return f"{self.long} over {LONG_MS:g} ms" if self.long else ""
+        """How many were too long, and what the machine did to everybody."""
+        many = f"{self.long} over {LONG_MS:g} ms, " if self.long else ""
+        return f"{many}idle process {self.idle_ms:.1f} ms"
 
 
 class LoopWatch:
@@ -44,14 +49,37 @@ class LoopWatch:
         self._log = log
         self.python = (str(Path(__file__).resolve()), str(log))  # for `BrokerProcess`
 
-    def between(self, began: float, ended: float) -> Steps:
-        """Steps that were late between two moments of `time.monotonic`; 0 where none was."""
-        found = [0.0]
-        for line in self._log.read_text().splitlines():
-            at, late = map(float, line.split())
-            if began <= at and at - late <= ended:
-                found.append(late * 1000)
-        return Steps(max(found), sum(each > LONG_MS for each in found))
+    def between(self, began: float, ended: float, idle: Path) -> Steps:
+        """Steps that were late between two moments of `time.monotonic`; 0 where none was. *idle*: log of `idle_log`."""
+        found = _late_ms(self._log, began, ended)
+        return Steps(max(found), sum(each > LONG_MS for each in found), max(_late_ms(idle, began, ended)))
+
+
+def _late_ms(log: Path, began: float, ended: float) -> list[float]:
+    found = [0.0]
+    for line in log.read_text().splitlines():
+        at, late = map(float, line.split())
+        if began <= at and at - late <= ended:
+            found.append(late * 1000)
+    return found
+
+
+@contextmanager
+def idle_log(log: Path) -> Iterator[None]:
+    """Have a process that does nothing note in *log* how late it is."""
+    log.touch()
+    with subprocess.Popen([sys.executable, str(Path(__file__).resolve()), str(log)]) as idle:
+        try:
+            yield
+        finally:
+            idle.terminate()
+
+
+def note(log: int, due: float) -> None:
+    """Write down how late it is now."""
+    now = time.monotonic()
+    if now - due > LEAST_S:
+        os.write(log, b"%.6f %.6f\n" % (now, now - due))
 
 
 class _Timer:
@@ -71,9 +99,7 @@ class _Timer:
 
     def note(self) -> None:
         """Write down how late it is now."""
-        now = time.monotonic()
-        if now - self._due > LEAST_S:
-            os.write(self._log, b"%.6f %.6f\n" % (now, now - self._due))
+        note(self._log, self._due)
 
 
 def watched(runner: type[asyncio.Runner], timer: _Timer) -> type[asyncio.Runner]:
@@ -94,8 +120,14 @@ def watched(runner: type[asyncio.Runner], timer: _Timer) -> type[asyncio.Runner]
 
 
 def main() -> None:
-    """Run the command in this process."""
+    """Run the command in this process, or nothing."""
     log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    if len(sys.argv) == 2:
+        due = time.monotonic()
+        while True:
+            due = max(due, time.monotonic()) + PERIOD_S
+            time.sleep(max(0.0, due - time.monotonic()))
+            note(log, due)
     asyncio.Runner = watched(asyncio.Runner, _Timer(log))  # type: ignore[misc]
     sys.argv = sys.argv[2:]
     runpy.run_path(sys.argv[0], run_name="__main__")

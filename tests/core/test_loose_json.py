@@ -228,3 +228,16 @@ def test_integers_that_are_no_pairs_are_refused(text):
 @pytest.mark.parametrize("value", [{"a": [1, True, "grün", 2.5], "b": {}}, {"long": 10**30}])
 def test_plain_tables_are_written_as_dumps_writes_them(value):
     assert dumps_plain(value) == dumps(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'["$ref",' + b"[" * 1000 + b"]" * 1000 + b"]",
+        b'{"a":"$ref","b":' + b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"}",
+        b'[{"$ref":"$[1]"},' + b"[" * 1020 + b"]" * 1020 + b"]",
+    ],
+)
+def test_what_is_nested_too_deep_for_references_is_a_format_error(text):
+    with pytest.raises(FormatError, match="nested too deep"):
+        loads(text)

@@ -74,7 +74,8 @@ def test_tox_has_an_environment_for_each_plugin():
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(ROOT / "tox.ini")
     listed = parser["tox"]["env_list"]
-    words = re.search(r"py\{311,312,313\}-\{core,(.*),all\}", listed)[1].split(",")
+    assert "py{311,312,313}-{core,all}" in listed
+    words = re.search(r"py311-\{(.*)\}", listed)[1].split(",")
     assert sorted(words) == PLUGINS
     commands = parser["testenv"]["commands"]
     installs = parser["testenv"]["commands_pre"]

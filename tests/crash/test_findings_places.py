@@ -95,9 +95,9 @@ class WithoutReservation(RealFiles):
         self.filling = threading.Event()  # a thread is in the middle of a file
         self.go_on = threading.Event()
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
         opened = super().open(path, create=create, read_only=read_only)
-        return _Slow(opened, self) if create and path.parent.name == "commitlog" else opened
+        return _Slow(opened, self) if create and Path(path).parent.name == "commitlog" else opened
 
 
 class _Slow:

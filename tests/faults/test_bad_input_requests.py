@@ -143,3 +143,10 @@ def test_bi25_a_registration_that_cannot_be_read(name_server, row):
         answer = peer.ask(RequestCode.REGISTER_BROKER, {**REGISTRATION, "bodyCrc32": zlib.crc32(b"junk")}, b"junk")
         row.check(answer.remark, answer.code, size=4, why="JSON at 0: expected a value, got 'junk'")
         assert b"127.0.0.1:1" not in peer.ask(RequestCode.GET_BROKER_CLUSTER_INFO).payload
+
+
+def test_bi125_a_line_break_in_the_value_of_a_setting(name_server, row):
+    with name_server.peer() as peer:
+        answer = peer.ask(RequestCode.UPDATE_NAMESRV_CONFIG, {}, b"productEnvName=center\\nkvConfigPath=/elsewhere")
+        row.check(answer.remark, answer.code)
+        assert b"elsewhere" not in peer.ask(RequestCode.GET_NAMESRV_CONFIG).payload

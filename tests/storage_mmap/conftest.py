@@ -131,7 +131,7 @@ class RigFiles:
         self._inner, self._faults = RealFiles(), faults
 
     def open(self, path, *, create=False, read_only=False):
-        self._faults.check("create" if create else "open", path)
+        self._faults.check("create" if create else "open", Path(path))
         return RigFile(self._inner.open(path, create=create, read_only=read_only), self._faults)
 
     def watch(self, folder):

@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from gantrymq.errors import StoreError
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 
 
@@ -67,3 +68,12 @@ def test_a_caller_that_gave_up_frees_no_place_before_its_work_has_ended():
         assert len(workers.submitted) == 1
 
     asyncio.run(case())
+
+
+def test_who_reads_is_counted_and_hears_of_the_disk_as_of_the_store():
+    lane = BoundedWorkers(HeldWorkers(), 1)
+    with lane.reading("a queue cannot be read"):
+        assert (lane.readers, lane.busy) == (1, 0)
+    with pytest.raises(StoreError, match="a queue cannot be read: it broke"), lane.reading("a queue cannot be read"):
+        raise OSError("it broke")
+    assert lane.readers == 0

@@ -351,11 +351,33 @@ def test_after_a_crash_the_first_one_covers_names_that_the_killed_process_made(r
     paths = synced(rig, monkeypatch)
 
     async def after(bench):
+        checkpointer = bench.store._checkpointer
+        checkpointer._tick()
+        assert checkpointer._task is None  # others start as well
+        checkpointer._begun_at -= 10.0
+        checkpointer._tick()
         await rig.checkpoint_ends(bench)
         assert paths.count(".") >= 1  # the file system
         assert saved(rig)["queues"] == {"T": {"0": [0, 1]}}
 
     rig.run(after)
+
+
+def test_after_a_crash_the_first_one_is_not_later_than_the_others(rig):
+    async def case(bench):
+        await bench.add(message())
+
+    rig.kill(case)
+
+    async def after(bench):
+        checkpointer = bench.store._checkpointer
+        assert checkpointer._begun_at <= rig.clock.monotonic()
+        checkpointer._begun_at -= 0.15
+        checkpointer._tick()
+        assert checkpointer._task is not None
+        await rig.checkpoint_ends(bench)
+
+    rig.run(after, flushConsumeQueueThoroughInterval=150)
 
 
 def test_after_a_crash_the_log_is_read_from_there_and_queues_without_records_keep_their_ends(rig):

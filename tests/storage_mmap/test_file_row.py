@@ -75,7 +75,7 @@ def test_every_read_joins_one_file_and_the_tail(row, faults, cached):
             expected = TEXT[position : min(behind, 31)]
             split, tail = row.split(position, length)
             assert row.read(position, length) == expected
-            assert row.read_detached(position, split, tail) == expected
+            assert row.look(position, split, tail) == expected
             assert row.read_cached(position, length) == (expected if cached or position >= 23 else None)
 
 
@@ -95,7 +95,7 @@ def test_bytes_that_are_missing_are_not_made_up_from_what_follows_them(row):
     fill(row, written=8, end=12)
     row.files.forget(row)
     (row.folder / f"{0:020d}").unlink()
-    assert row.read(4, 8) == row.read_detached(4, *row.split(4, 8)) == row.read_cached(4, 8) == b""
+    assert row.read(4, 8) == row.look(4, *row.split(4, 8)) == row.read_cached(4, 8) == b""
     assert row.read(8, 4) == TEXT[8:12]
 
 

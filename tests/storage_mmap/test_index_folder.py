@@ -9,7 +9,7 @@ from gantrymq.formats.index_hash import index_hash
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed
 from gantrymq.world.real import RealFiles
 from gantrymq_storage_mmap.checkpoint.saved_point import read_point, write_point
-from gantrymq_storage_mmap.index import following
+from gantrymq_storage_mmap.index import writer
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
 
@@ -20,6 +20,16 @@ async def send(bench, count=9):
         bench.clock.now = START_MS + n * 700
         await bench.add(keyed(b"%d" % n, f"all k{n}", f"U{n}"))
     await bench.query("all")
+
+
+def send_and_kill(rig):
+    """`send`, killed behind the checkpoint that a full file asked for."""
+
+    async def case(bench):
+        await send(bench)
+        await rig.checkpoint_ends(bench)
+
+    rig.kill(case, **SMALL)
 
 
 async def everything(bench):
@@ -47,13 +57,13 @@ def forget_note(rig):
 @pytest.fixture
 def read_from(monkeypatch):
     """Log offsets from which the index read the log."""
-    found, read_piece = [], following.read_piece
+    found, walk = [], writer.LogEntries
 
-    def read(log, start, *rest):
+    def begin(source, start, *rest, **more):
         found.append(start)
-        return read_piece(log, start, *rest)
+        return walk(source, start, *rest, **more)
 
-    monkeypatch.setattr(following, "read_piece", read)
+    monkeypatch.setattr(writer, "LogEntries", begin)
     return found
 
 
@@ -116,7 +126,7 @@ def test_a_checkpoint_that_ended_among_the_slots_is_made_good(rig, read_from, pa
         for n in range(5, 9):
             (result,) = await bench.add(keyed(b"%d" % n, f"all k{n}", f"U{n}"))
         await bench.query("all")
-        (part,) = bench.store._index.begin_checkpoint().parts
+        (part,) = bench.store._index.held.begin_checkpoint().parts
         (run,) = part.runs
         assert (run.first, run.length) == (0, 2000)
         part.file.file.pwrite(run.file_bytes(0, pages * 1024), part.file.layout.slot_at(0))
@@ -153,7 +163,7 @@ def test_slots_are_made_good_though_nothing_is_indexed(rig):
         await send(bench, 5)
         await rig.checkpoint(bench)
         await send(bench, 9)
-        mark = bench.store._index.begin_checkpoint()
+        mark = bench.store._index.held.begin_checkpoint()
         mark.write()
 
     async def look(bench):
@@ -170,7 +180,7 @@ def test_slots_are_made_good_though_nothing_is_indexed(rig):
 
 
 def test_without_a_checkpoint_everything_is_built_again(rig, read_from):
-    rig.kill(send, **SMALL)
+    send_and_kill(rig)
     (rig.root / "checkpoint").unlink()
     before = list(rig.index())
     rig.said.clear()
@@ -184,7 +194,7 @@ def test_without_a_checkpoint_everything_is_built_again(rig, read_from):
 
 
 def test_where_another_broker_crashed_full_files_count_that_its_checkpoint_knew(rig):
-    rig.kill(send, **SMALL)
+    send_and_kill(rig)
     forget_note(rig)
     before = rig.index()
     rig.said.clear()

@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from gantrymq.errors import StoreError
+from gantrymq.formats import log_entries
 from gantrymq.formats.checkpoint import decode_checkpoint
 from gantrymq.formats.index import read_header
 from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed, message
-from gantrymq_storage_mmap.index import following, writer
+from gantrymq_storage_mmap.index import writer
+from gantrymq_storage_mmap.index.file import IndexPlace
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
@@ -59,7 +61,7 @@ def test_slots_of_a_found_file_are_read_for_its_first_entry(rig):
         await bench.restart()
         index = bench.store._index
         assert bodies((await bench.query("k2"))[0]) == [b"2"]
-        assert index.files[-1].table is None
+        assert index.held.all[-1].table is None
         rig.faults.only, rig.faults.failing = "index", {"pread": rig.BROKEN}
         await bench.add(keyed(b"5", "k5"))
         with pytest.raises(StoreError, match="the index cannot be read"):
@@ -81,16 +83,16 @@ def test_a_stop_indexes_what_waits_for_slots(rig):
         await bench.restart()
         assert bodies((await bench.query("k4"))[0]) == [b"4"]
         await bench.add(keyed(b"5", "k5"))
-        assert bench.store._index.files[-1].table is None
+        assert bench.store._index.held.all[-1].table is None
         await bench.restart()
         assert bodies((await bench.query("k5"))[0]) == [b"5"]
-        assert bench.store._index.files[-1].table is None  # nothing was left to be added
+        assert bench.store._index.held.all[-1].table is None  # nothing was left to be added
 
     rig.run(case)
 
 
 def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
-    monkeypatch.setattr(following, "MOST_WAITING", 10)
+    monkeypatch.setattr(writer, "MOST_WAITING", 10)
 
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, f"all k{n}", f"U{n}") for n in range(50)])
@@ -101,7 +103,7 @@ def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
 
 
 def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
-    monkeypatch.setattr(following, "MOST_WAITING", 10)
+    monkeypatch.setattr(writer, "MOST_WAITING", 10)
     monkeypatch.setattr(writer, "CATCH_UP_S", 0)
 
     async def case(bench):
@@ -116,7 +118,7 @@ def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 3, 256])
 def test_one_publication_may_be_larger_than_a_step(rig, monkeypatch, step):
-    monkeypatch.setattr(following, "STEP_MESSAGES", step)
+    monkeypatch.setattr(writer, "STEP_MESSAGES", step)
 
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, "all", f"U{n}") for n in range(50)])
@@ -180,7 +182,7 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
 
 @pytest.mark.parametrize("chunk", [8, 100, 8192])
 def test_the_log_is_read_in_pieces_that_may_be_smaller_than_a_record(rig, monkeypatch, chunk):
-    monkeypatch.setattr(following, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(log_entries, "CHUNK_BYTES", chunk)
 
     async def case(bench):
         await send(bench, 10)
@@ -228,7 +230,7 @@ def test_what_a_stop_leaves_unread_is_read_by_the_next_start(rig):
 
 
 def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
-    monkeypatch.setattr(following, "MOST_WAITING", 5)
+    monkeypatch.setattr(writer, "MOST_WAITING", 5)
 
     async def case(bench):
         await send(bench, 20)
@@ -244,7 +246,7 @@ def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
 
 @pytest.mark.parametrize("method", ["pwrite", "create", "truncate", "make_dirs"])
 def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, method):
-    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    monkeypatch.setattr(writer, "RETRY_S", 0.0)
 
     async def case(bench):
         await send(bench, 4)
@@ -266,7 +268,7 @@ def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, metho
 
 
 def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(rig, monkeypatch):
-    monkeypatch.setattr(following, "RETRY_S", 0.0)
+    monkeypatch.setattr(writer, "RETRY_S", 0.0)
 
     async def case(bench):
         rig.faults.only, rig.faults.failing = "index", {}
@@ -275,7 +277,7 @@ def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(
         await bench.add(keyed(b"2", "a b c d e f", "U"))
         rig.faults.failing = {"create": rig.NO_SPACE}
         assert (await bench.query("f"))[1]
-        assert bench.store._index.place.keys == 2  # seven fit the first file
+        assert bench.store._index.held.place.keys == 2  # seven fit the first file
         rig.faults.failing = {}
         await until(lambda: not bench.store._index.lag)
 
@@ -341,7 +343,7 @@ def test_slots_that_could_not_be_written_are_written_by_the_next_checkpoint(rig)
         rig.faults.failing = {}
         assert not any("built again" in said for said in rig.said)
         await rig.checkpoint(bench)
-        assert bench.store._index.files[0].durable
+        assert bench.store._index.held.all[0].durable
         assert rig.index() == {before: rig.index_of_log(5, 8)[0]}
 
     rig.run(case, **SMALL)
@@ -356,19 +358,19 @@ def test_what_is_durable_stays_when_a_checkpoint_fails(rig, monkeypatch):
         await rig.checkpoint(bench)
         files = list(rig.index())
         bench.store._index._hasten = lambda: None
-        mark = bench.store._index.begin_checkpoint()
+        mark = bench.store._index.held.begin_checkpoint()
         mark.write()
         bench.store._index.checkpoint_failed(mark)  # because of queues, or of anything else
         assert list(rig.index()) == files
         await send(bench, 1, 8)
         await bench.query("all")
-        mark = bench.store._index.begin_checkpoint()
+        mark = bench.store._index.held.begin_checkpoint()
         mark.write()
         await send(bench, 6, 9)
         await bench.query("all")
         bench.store._index.checkpoint_failed(mark)
         assert list(rig.index()) == files[:2]  # full and durable
-        assert bench.store._index.place == bench.store._index.files[-1].end
+        assert bench.store._index.held.place == bench.store._index.held.all[-1].end
         await until(lambda: not bench.store._index.lag)
         assert min(set(rig.index()) - set(files[:2])) > max(files)
 
@@ -398,12 +400,12 @@ def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
         await send(bench, 2)
         results = await bench.add(keyed(b"2", "all k2", "U2"))
         await bench.query("all")
-        mark = index.begin_checkpoint()
+        mark = index.held.begin_checkpoint()
         await send(bench, 10, 4)
         await bench.query("all")
         mark.write()
         index.checkpointed(mark)
-        first, second, *others = index.files
+        first, second, *others = index.held.all
         assert [part.file for part in mark.parts] == [first, second]
         assert (first.durable, first.table) == (True, None)
         assert (second.durable, second.full, second.table is None) == (False, True, False)
@@ -418,12 +420,12 @@ def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
         }
         assert mark.parts[1].header.index_count == 3
         assert mark.folders == (rig.root, rig.root / "index")
-        mark = index.begin_checkpoint()
+        mark = index.held.begin_checkpoint()
         assert mark.folders == (rig.root / "index",)
         mark.write()
         index.checkpointed(mark)
-        assert all(file.durable and (file.table is None) == file.full for file in index.files)
-        assert index.begin_checkpoint().parts == []
+        assert all(file.durable and (file.table is None) == file.full for file in index.held.all)
+        assert index.held.begin_checkpoint().parts == []
 
     rig.run(case, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
@@ -440,10 +442,10 @@ def test_files_below_the_log_are_removed_but_never_the_newest(rig):
         files = {name: read_header(data) for name, data in rig.index().items()}
         assert len(files) == 6
         second = list(files.values())[1]
-        assert bench.store.delete_index_before(second.end_offset) == 1
+        assert bench.store._index.held.delete_before(second.end_offset) == 1
         assert list(rig.index()) == list(files)[1:]
-        assert bench.store.delete_index_before(second.end_offset) == 0
-        assert bench.store.delete_index_before(1 << 62) == 4
+        assert bench.store._index.held.delete_before(second.end_offset) == 0
+        assert bench.store._index.held.delete_before(1 << 62) == 4
         assert list(rig.index()) == list(files)[-1:]
         assert (await bench.query("k0"))[1]
         assert bodies((await bench.query("k14"))[0]) == [b"14"]
@@ -456,12 +458,12 @@ def test_a_file_that_a_query_reads_is_removed_afterwards(rig):
         await send(bench, 16)
         await bench.query("all")
         await rig.checkpoint(bench)
-        bench.store._index.reading(1)
-        old = bench.store._index.files[0]
-        bench.store.delete_index_before(1 << 62)
+        bench.store._index.held.reading(1)
+        old = bench.store._index.held.all[0]
+        bench.store._index.held.delete_before(1 << 62)
         oldest = old.entry(1, FromDisk().index)
         kept = len(rig.index())
-        bench.store._index.reading(-1)
+        bench.store._index.held.reading(-1)
         assert (oldest.log_offset, kept) == (0, 6)
         assert len(rig.index()) == 1
 
@@ -480,7 +482,7 @@ def test_an_end_without_keys_is_not_read_again(rig):
     rig.run(with_a_long_end, **SMALL)
 
     async def later(bench):
-        assert bench.store._index.place.log_offset == bench.store.state().max_log_offset
+        assert bench.store._index.held.place.log_offset == bench.store.state().max_log_offset
         await send(bench, 3, 3)
 
     rig.run(later, **SMALL)
@@ -493,3 +495,17 @@ def test_a_note_counts_only_beside_the_file_it_names(rig):
         path.unlink()
     rig.run(caught_up, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_a_message_of_which_java_indexed_more_hides_no_key_of_the_next(rig):
+    """RocketMQ 5.5 makes an entry of the tag as well."""
+
+    async def case(bench):
+        await bench.add(keyed(b"0", "k0", "U0"), keyed(b"1", "k1", "U1"))
+        first, second = bench.store.scan(0, 1 << 60)
+        held = bench.store._index.held
+        held.place = IndexPlace(first.log_offset, 3)
+        keys = held.keys_of([first, second])
+        assert keys.offsets[keys.start :] == [second.log_offset] * 2
+
+    rig.run(case)

@@ -2,7 +2,7 @@ from gantrymq.interfaces import PutStatus
 from gantrymq.testing.store_contract_bench import message
 from gantrymq.world.real import RealFiles
 from gantrymq.world.recording import RecordingFiles
-from gantrymq_storage_mmap.log.folder import create_log_file
+from gantrymq_storage_mmap.log.file import create_log_file
 
 HALF = message(body=b"h" * 4100)
 

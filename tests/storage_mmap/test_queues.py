@@ -152,7 +152,7 @@ def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
     async def case(bench):
         await bench.add(message("Gone"), message("Stays"), message("Gone"))
         rig.write_queues(bench)
-        bench.store.drop("Gone")
+        await bench.store.drop("Gone")
         assert not rig.queue("Gone").parent.parent.exists()
         assert not any((rig.root / "dropped").iterdir())
         await bench.restart()

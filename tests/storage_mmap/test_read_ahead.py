@@ -186,7 +186,7 @@ def test_streams_that_ended_are_forgotten_and_never_too_many_kept(rig, monkeypat
 
     async def case(bench):
         await bench.add(*[message() for _ in range(40)])
-        streams = bench.store._ahead._streams
+        streams = bench.store._reader._ahead._streams
         for offset in range(10):
             await walk(bench, T0, offset, 1)
         assert [key[1] for key in streams] == [11, 12, 13]
@@ -212,12 +212,12 @@ def test_a_disk_that_takes_no_hints_does_not_keep_anybody_from_reading(rig):
 def test_a_thread_that_reads_ahead_is_counted_until_it_has_ended(rig):
     async def case(bench):
         await bench.add(*[message() for _ in range(40)])
-        bench.store._ahead.follow(bench.store._queues.get(T0), 0, 4, cached=False)
+        bench.store._reader._ahead.follow(bench.store._queues.get(T0), 0, 4, cached=False)
         rig.workers.held = True
-        bench.store._ahead.follow(bench.store._queues.get(T0), 4, 8, cached=False)
-        assert bench.store._ahead.busy == 1
+        bench.store._reader._ahead.follow(bench.store._queues.get(T0), 4, 8, cached=False)
+        assert bench.store._cold.busy == 1
         rig.workers.step()
-        assert bench.store._ahead.busy == 0
+        assert bench.store._cold.busy == 0
 
     rig.run(case, **COLD)
 

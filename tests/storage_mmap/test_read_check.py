@@ -105,3 +105,20 @@ def test_an_entry_that_repeats_its_neighbour_allows_that_one_s_queue_offset():
     assert wanted == {0: (100, 0, 7), 100: (100, 8, 8), 300: (100, 9, 10)}
     assert wanted_records("T", 7, data, 5)[400] == (100, 11, 2**63 - 1)
     assert wanted_records("%LMQ%a", 7, data, 1) == {0: (100, 0, 2**63 - 1)}
+
+
+def test_zeros_in_a_queue_are_no_entry_of_the_record_at_log_offset_0(rig):
+    data = ENTRY.pack(0, 100, 0) + bytes(40)
+    assert wanted_records("T", 0, data, 3) == {0: (100, 0, 0)}
+    assert wanted_records("%LMQ%a", 0, data, 3) == {0: (100, 0, 2**63 - 1)}
+
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n) for n in range(5)])
+
+    rig.run(case)
+
+    async def zeroed(bench):
+        rig.patch(rig.queue(), 20, bytes(60))
+        assert bodies(await bench.read_all(Queue("T", 0))) == [b"0", b"4"]
+
+    rig.run(zeroed)

@@ -187,7 +187,7 @@ class Index:
     def __init__(self):
         self.asked = []
 
-    async def delete_before(self, log_offset):
+    def delete_before(self, log_offset):
         self.asked.append(log_offset)
 
 

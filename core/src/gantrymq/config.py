@@ -43,7 +43,10 @@ class Setting:
         Raises:
             ConfigError: wrong type, not among the choices, out of bounds, or not built.
         """
-        value = self._convert(text.strip(), where)
+        text = text.strip()
+        if any(char in text for char in "\r\n\0"):
+            raise ConfigError(f"{where}: the value of {self.key} has a line break or a zero in it; make it one line")
+        value = self._convert(text, where)
         if self.choices and value not in self.choices:
             raise ConfigError(f"{where}: {self.key}={text} is not one of {', '.join(self.choices)}")
         if isinstance(value, int) and not isinstance(value, bool):
@@ -124,6 +127,10 @@ class Settings:
         if not secrets:
             found.update({key: HIDDEN for key, value in found.items() if value and self._schema[key].secret})
         return found
+
+    def shown(self) -> dict[str, Value]:
+        """What a server shows: every key, sorted, but those of TLS, which RocketMQ does not show either."""
+        return {key: value for key, value in self.as_dict().items() if not key.startswith("tls.")}
 
 
 def free_port_keys(schema: Iterable[Setting]) -> list[str]:

@@ -1,4 +1,4 @@
-r"""The properties format of ``broker.conf`` and ``namesrv.conf``, read as Java reads it.
+r"""The properties format of ``broker.conf`` and ``namesrv.conf``, read and written as Java does it.
 
     key=value    key:value    key value    key          a line; blanks around the separator are dropped
     # comment    ! comment                              at the start of a line
@@ -9,13 +9,13 @@ r"""The properties format of ``broker.conf`` and ``namesrv.conf``, read as Java 
 Blanks at the end of a value stay in it, as in Java; settings are trimmed when they are parsed. Bytes are UTF-8; a file
 that is not is taken as ISO 8859-1, which is what Java assumes for every file.
 
-Source: java.util.Properties (load); apache/rocketmq broker/.../BrokerStartup.java.
+Source: java.util.Properties (load, store); apache/rocketmq broker/.../BrokerStartup.java.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 _KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u.{0,4}|.)?", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WRITTEN = {"\\": "\\\\"} | {char: f"\\{name}" for name, char in _NAMED.items()}
 
 
 class Line(NamedTuple):
@@ -66,6 +67,35 @@ def parse_properties(text: str, name: str) -> Iterator[Line]:
         assert found is not None  # every part of the pattern may be empty
         where = f"{name} line {number}"
         yield Line(_unescape(found[1], where), _unescape(line[found.end() :], where), number)
+
+
+def properties_text(values: Mapping[str, object]) -> str:
+    """A ``key=value`` line for each, which reads as what it was: nothing in a value can be taken for another line.
+
+    What is not ASCII is escaped too, so that it is the same to those who read ISO 8859-1.
+    """
+    return "".join(f"{_escaped(key, ' =:#!')}={_escaped(_plain(value), '')}\n" for key, value in values.items())
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _escaped(text: str, also: str) -> str:
+    """*also*: characters that mean something in this place; leading blanks always do."""
+    lead = len(text) - len(text.lstrip(_BLANKS))
+    return "".join(_escape(char, char in also or place < lead) for place, char in enumerate(text))
+
+
+def _escape(char: str, special: bool) -> str:
+    if char in _WRITTEN:
+        return _WRITTEN[char]
+    if special:
+        return f"\\{char}"
+    if " " <= char <= "~":
+        return char
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

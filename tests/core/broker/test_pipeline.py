@@ -144,12 +144,13 @@ def test_a_send_that_comes_as_the_last_answer_leaves_meets_a_gate_of_its_own(ben
     bench(main)
 
 
-def test_without_gates_a_publication_that_fails_is_told_to_the_senders(bench):
+@pytest.mark.parametrize("problem", [StoreError("no room for queue entries"), OSError(5, "EIO"), MemoryError()])
+def test_without_gates_a_publication_that_fails_is_told_to_the_senders(bench, problem):
     """A full disk under the queues, for example: the store shows the messages later by itself."""
 
     async def main(bench):
         def full(up_to):
-            raise StoreError("no room for queue entries")
+            raise problem
 
         bench.store.publish = full
         bench.submit("a", message())
@@ -410,3 +411,31 @@ def test_a_sender_that_cannot_be_answered_costs_no_other_its_answer(bench, gated
         assert bench.calls[-1] == ("other", ["OK"])
 
     bench(main, gated=gated)
+
+
+def test_a_gate_that_never_opens_does_not_hold_up_the_stop_for_ever(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        await bench.clock.sleep(2)
+        began = bench.clock.monotonic()
+        await bench.pipeline.close()
+        assert bench.clock.monotonic() - began <= 5
+        assert ("a", "FlushTimeout") in bench.calls
+        assert bench.names().count("a") == 1
+        await bench.turns()
+        assert ("heard", 1) not in bench.calls
+
+    bench(main, timeout_s=5.0)
+
+
+def test_a_gate_that_opens_during_the_stop_has_its_senders_answered(bench):
+    async def main(bench):
+        bench.submit("a", message())
+        await bench.turns()
+        closing = asyncio.ensure_future(bench.pipeline.close())
+        await bench.clock.sleep(1)
+        bench.gate.open()
+        await closing
+        assert ("a", ["OK"]) in bench.calls
+
+    bench(main, timeout_s=5.0)

@@ -10,9 +10,10 @@ import pytest
 from broker_desk import START_MS, Desk
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.registration import MOST_SINGLE, WHOLE_AFTER_S, WHOLE_TIMES, order_topics
+from gantrymq.broker.registration import MOST_SINGLE, WHOLE_AFTER_S, WHOLE_TIMES, Registration, order_topics
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
+from gantrymq.errors import FormatError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.topic import TopicConfig
 from gantrymq.nameserver.server import NameServer
@@ -379,5 +380,32 @@ def test_routes_show_what_the_brokers_permission_leaves_of_a_topic(town):
             desk.tables.topics.put(TopicConfig(f"New{setting}"))
             await town.clock.sleep(0.1)
             assert await town.permissions(FIRST, f"New{setting}") == [shown]
+
+    town(main)
+
+
+@pytest.mark.parametrize("error", [FormatError("too large"), ValueError("a bug")])
+def test_whatever_goes_wrong_is_said_and_tried_again(town, monkeypatch, caplog, error):
+    async def main(town):
+        await town.open(FIRST)
+        await town.open(SECOND)
+        fails, made = [5], Registration.message
+
+        async def message(self):
+            if fails[0]:
+                fails[0] -= 1
+                raise error
+            return await made(self)
+
+        monkeypatch.setattr(Registration, "message", message)
+        desk = await town.start_broker()
+        assert (await desk.send("T")).code == 0
+        await town.clock.sleep(70)
+        assert fails == [0]
+        assert await town.route(FIRST, "T") == await town.route(SECOND, "T") == {"broker-a"}
+        said = [record for record in caplog.records if "trying on" in record.message]
+        assert len(said) == 2
+        assert str(error) in said[0].message
+        assert (said[0].exc_info is not None) is isinstance(error, ValueError)
 
     town(main)

@@ -6,6 +6,7 @@ import pytest
 from broker_desk import body_of
 
 from gantrymq.loose_json import dumps
+from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import LanguageCode
 
 NOTICE = 40
@@ -192,6 +193,25 @@ def test_a_client_without_heartbeats_is_forgotten_and_closed(broker):
             await silent.ask(30, {"topic": "T", "queueId": "0"})
         assert 120 <= desk.clock.monotonic() <= 141
         assert silent.client.connected("10.0.0.1:10911") is None
+
+    broker(main)
+
+
+@pytest.mark.parametrize("stepped_us", [-86_400_000_000, 86_400_000_000])
+def test_a_step_of_the_wall_clock_changes_no_age(broker, stepped_us):
+    async def main(desk):
+        queues, locks, clients = [MessageQueue("T", "broker-a", 0)], desk.tables.locks, desk.tables.clients
+        await desk.heartbeat("CG")
+        assert locks.lock("CG", "one", queues) == queues
+        desk.clock._start_us += stepped_us
+        await desk.clock.sleep(59)
+        assert locks.lock("CG", "two", queues) == []
+        assert clients.silent(120_000) == []
+        await desk.clock.sleep(2)
+        assert locks.lock("CG", "two", queues) == queues
+        assert clients.consumer_group("CG") is not None
+        await desk.clock.sleep(80)
+        assert clients.consumer_group("CG") is None
 
     broker(main)
 

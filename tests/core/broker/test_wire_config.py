@@ -57,12 +57,28 @@ def test_black_listed_keys_are_refused(broker):
     broker(main, configBlackList="configBlackList;traceOn")
 
 
+def test_a_key_that_only_rocketmq_reads_is_taken_with_a_word_in_the_log(broker, caplog):
+    async def main(desk):
+        assert (await desk.ask(25, None, b"adminBrokerThreadPoolNums=4\ntraceOn=false\n")).code == 0
+        assert "adminBrokerThreadPoolNums of RocketMQ have no effect here" in caplog.text
+        found = shown(await desk.ask(26))
+        assert found["traceOn"] == "false"
+        assert "adminBrokerThreadPoolNums" not in found
+        answer = await desk.ask(25, None, b"enableRemoteEscape=true\ntraceOn=true\n")
+        assert answer.code == 1
+        assert "enableRemoteEscape=true: " in answer.remark
+        assert shown(await desk.ask(26))["traceOn"] == "false"
+
+    broker(main)
+
+
 def test_what_cannot_be_set_changes_nothing(broker):
     async def main(desk):
         for line, words in (
             ("listenPort=1", "at the start only"),
             ("noSuchKey=1", "no setting of this broker"),
             ("traceOn=maybe", "neither true nor false"),
+            ("traceOn=true\\nlistenPort=1", "line break"),
         ):
             answer = await desk.ask(25, None, f"autoCreateTopicEnable=false\n{line}\n".encode())
             assert (answer.code, words in answer.remark) == (1, True)

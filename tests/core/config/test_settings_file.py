@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import ConfigError
-from gantrymq.settings_file import parse_properties, read_settings_file
+from gantrymq.settings_file import parse_properties, properties_text, read_settings_file
 
 
 class OneFile:
@@ -120,3 +120,27 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key():
 def test_a_missing_file_is_one_sentence():
     with pytest.raises(ConfigError, match="cannot read the settings file broker.conf: No such file or directory"):
         read_settings_file(OneFile(None), Path("broker.conf"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "plain",
+        " a b ",
+        "C:\\store\\",
+        "x\nkvConfigPath=/elsewhere",
+        "\t\r\f\\n",
+        "# ! = :",
+        "中é😀\x00\x7f",
+        "\udc80",
+    ],
+)
+def test_what_is_written_reads_as_what_it_was_and_as_nothing_else(value):
+    text = properties_text({"a key": value, "after": True})
+    assert text.isascii()
+    assert pairs(text) == [
+        ("a key", value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")),
+        ("after", "true"),
+    ]
+    assert len(text.splitlines()) == 2

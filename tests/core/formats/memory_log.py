@@ -59,8 +59,8 @@ class MemoryLog:
         begin = log_offset - (log_offset - self.start) % self.file_bytes
         return begin if self.start <= begin < self.end and begin not in self.missing else None
 
-    def data_from(self, log_offset: int) -> int:
-        return log_offset
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        return [(start, end)]
 
     def next_start(self, log_offset: int) -> int | None:
         starts = range(self.start, self.end, self.file_bytes)

@@ -50,6 +50,20 @@ def test_damage_at_or_behind_the_end_is_the_tail_and_before_it_a_hole():
     assert walk.zeros_from == log.used
 
 
+def test_zeros_over_several_files_are_a_hole_in_each_when_the_log_goes_on_behind_them():
+    log = filled()
+    ends = [log.file_bytes, 2 * log.file_bytes]
+    place = max(at for at, _ in log.records if at < ends[0])
+    log.put(place, bytes(ends[1] - place))
+    walk = LogWalk(log, 0)
+    sound, holes = walked(walk)
+    assert [each[:3] for each in holes] == [("zeros", place, ends[0] - place), ("zeros", ends[0], log.file_bytes)]
+    assert sound == [at for at, _ in log.records if at < place or at >= ends[1]]
+    log.put(place, b"?" * 20)  # the same behind damage
+    _, holes = walked(LogWalk(log, 0))
+    assert [each[:2] for each in holes] == [("damaged", place), ("zeros", place + 20), ("zeros", ends[0])]
+
+
 def test_a_blank_behind_damage_is_no_end():
     log = filled(1)
     while log.used < log.file_bytes:

@@ -64,6 +64,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.now = 1_000_000.0  # seconds
+        self.stepped_s = 0.0  # what somebody set the wall clock ahead, or, below 0, back
         self._due: list[FakeTimer] = []
 
     def utc_offset_ms(self, at_ms: int) -> int:
@@ -71,7 +72,7 @@ class FakeClock:
         return 0
 
     def now_ms(self) -> int:
-        return int(self.now * 1000)
+        return int((self.now + self.stepped_s) * 1000)
 
     def monotonic(self) -> float:
         return self.now

@@ -12,10 +12,12 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import RequestError
 from gantrymq.loose_json import dumps, loads
+from gantrymq.nameserver.runtime_config import ALWAYS_BLACK_LISTED
 from gantrymq.nameserver.service import NameService
 from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.remoting.codes import CURRENT_VERSION
 from gantrymq.remoting.command import Command
+from gantrymq.settings_file import parse_properties
 
 ADDRESS = {"clusterName": "C", "brokerAddr": "127.0.0.1:10911", "brokerName": "broker-a", "brokerId": "0"}
 STANDARD = b'"brokerAddrs":{"0":"127.0.0.1:10911"}'
@@ -211,6 +213,21 @@ def test_heartbeats_and_version_queries_keep_a_broker_alive(desk, code, alive):
     assert (route(desk).code == 0) is alive
 
 
+@pytest.mark.parametrize("stepped_s", [-86_400.0, 86_400.0])
+def test_a_step_of_the_wall_clock_neither_takes_a_broker_out_nor_keeps_it(desk, stepped_s):
+    desk.register(heartbeatTimeoutMillis="10000")
+    desk.clock.stepped_s = stepped_s
+    desk.service.membership.drop_silent()
+    desk.clock.advance(9)
+    desk.service.membership.drop_silent()
+    desk.clock.advance(0)
+    assert route(desk).code == 0
+    desk.clock.advance(2)
+    desk.service.membership.drop_silent()
+    desk.clock.advance(0)
+    assert route(desk).code != 0
+
+
 def test_a_heartbeat_makes_no_entry(desk):
     assert desk.ask(904, ADDRESS).code == 0
     assert desk.service.tables.live == {}
@@ -345,6 +362,8 @@ def test_settings_change_and_are_kept_in_a_file(desk):
     assert desk.ask(318, body="# comment\nenableTopicList : true\nproductEnvName=中\\u0041".encode()).code == 0
     assert path.with_name(path.name + ".bak").read_text("utf-8") == first
     assert desk.settings.text("productEnvName") == "中A"
+    lines = {line.key: line.value for line in parse_properties(path.read_text(), "the file")}
+    assert lines["productEnvName"] == "中A"
     assert desk.ask(318).code == 0
 
 
@@ -360,6 +379,11 @@ def test_settings_change_and_are_kept_in_a_file(desk):
         (b"clusterTest=true", 1, "not built"),
         (b"orderMessageEnable=\\u12", 1, "escape"),
         (b"\xff", 1, "UTF-8"),
+        *(
+            (f"productEnvName=center\\n{key}=/elsewhere".encode(), 1, "productEnvName has a line break")
+            for key in sorted(ALWAYS_BLACK_LISTED)
+        ),
+        (b"productEnvName=center\\r\\nlistenPort=1", 1, "productEnvName has a line break"),
     ],
 )
 def test_settings_that_may_not_change_change_nothing(make_desk, body, code, sentence):

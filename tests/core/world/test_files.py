@@ -142,3 +142,19 @@ def test_a_locked_file_does_not_open_because_closing_it_would_lose_the_lock(file
         files.open(root / "lock")
     lock.release()
     files.open(root / "lock").close()
+
+
+def test_a_peek_leaves_off_nothing_but_zeros_at_the_end(place):
+    files, root = place
+    opened = files.open(root / "a", create=True)
+    opened.truncate(500_000)
+    opened.pwrite(b"head", 10)
+    opened.pwrite(b"more", 100_000)
+    opened.close()
+    for path in (root / "a", str(root / "a")):
+        found = files.peek(path, 400_000, 8)
+        assert len(found) <= 400_000
+        assert found.ljust(400_000, b"\0") == bytes(2) + b"head" + bytes(99_986) + b"more" + bytes(300_004)
+        assert files.peek(path, 4, 10) == b"head"
+        assert files.peek(path, 400_000, 200_000).strip(b"\0") == b""
+    assert files.peek(root / "b", 5000, 0) is None

@@ -186,3 +186,20 @@ def test_a_mapping_lives_on_without_descriptor_and_name(place, opened):
     mapping.write(0, b"abc")
     assert bytes(mapping.view[:4]) == b"abc\0"
     mapping.close()
+
+
+def test_what_was_written_lies_in_the_written_parts_and_elsewhere_are_zeros(opened):
+    opened.truncate(1_000_000)
+    for at in (0, 300_000, 999_990):
+        opened.pwrite(b"0123456789", at)
+    found = opened.written(0, 1_000_000)
+    assert found == sorted(found)
+    assert all(0 <= low < high <= 1_000_000 for low, high in found)
+    for at in (0, 300_000, 999_990):
+        assert any(low <= at and at + 10 <= high for low, high in found)
+    assert opened.written(300_005, 300_010) == [(300_005, 300_010)]
+
+
+def test_a_file_without_a_byte_that_was_written_has_no_part_that_matters(opened):
+    opened.truncate(1_000_000)
+    assert not any(any(opened.pread(high - low, low)) for low, high in opened.written(0, 1_000_000))

@@ -44,6 +44,21 @@ def test_another_process_sees_the_lock(tmp_path):
 
 
 @posix
+def test_a_refused_open_does_not_lose_the_lock_whatever_the_name(tmp_path):
+    files = RealFiles()
+    lock = files.lock(tmp_path / "lock", b"lock")
+    os.link(tmp_path / "lock", tmp_path / "other")
+    for name in ("lock", "other"):
+        with pytest.raises(OSError, check=lambda error: error.errno == errno.EBUSY):
+            files.open(tmp_path / name, read_only=True)
+    assert ask_other_process(tmp_path / "lock") == "taken"
+    before = len(os.listdir("/dev/fd"))
+    lock.release()
+    assert before - len(os.listdir("/dev/fd")) == 3
+    assert ask_other_process(tmp_path / "lock") == "free"
+
+
+@posix
 def test_the_lock_of_another_process_is_seen_and_its_content_kept(tmp_path):
     path = tmp_path / "lock"
     path.write_bytes(b"theirs")
@@ -269,4 +284,18 @@ def test_a_lock_in_memory_that_the_system_refuses_is_an_error(tmp_path, monkeypa
     with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSYS):
         mapping.lock()
     mapping.close()
+    opened.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="this platform does not tell holes")
+def test_a_file_of_zeros_is_not_read_to_find_that_out(tmp_path):
+    files = RealFiles()
+    opened = files.open(tmp_path / "a", create=True)
+    opened.truncate(1 << 30)
+    opened.pwrite(b"x", 5000)
+    (part,) = opened.written(0, 1 << 30)
+    assert part[0] <= 5000 < part[1] <= 1_000_000
+    assert opened.written(part[1], 1 << 30) == []
+    assert opened.written(1 << 30, 1 << 30) == []
+    assert len(files.peek(tmp_path / "a", 1 << 30, 0)) == part[1]
     opened.close()

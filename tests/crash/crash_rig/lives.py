@@ -99,6 +99,7 @@ class Life:
         self.report: RecoveryReport | None = None
         self.server: BrokerServer | None = None
         self.ended_at = 0.0  # monotonic
+        self._killed = asyncio.Event()
         self.problems: list[str] = []
         self.said: list[str] = []  # what the operator was told
 
@@ -115,7 +116,10 @@ class Life:
         LOG.addHandler(listener)
         try:
             task = self._process.run(self._main(work))
-            await asyncio.wait([task])
+            killed = asyncio.ensure_future(self._killed.wait())
+            await asyncio.wait([task, killed], return_when=asyncio.FIRST_COMPLETED)
+            killed.cancel()
+            await asyncio.wait([task], timeout=1.0 if self.files.crashed else None)  # a dead one may never end
         finally:
             LOG.removeHandler(listener)
         if self.files.crashed:
@@ -153,6 +157,7 @@ class Life:
     def _kill(self) -> None:
         self.ended_at = self._loop.time()
         self._process.kill()
+        self._killed.set()
 
     def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not self.files.crashed:

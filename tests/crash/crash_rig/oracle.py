@@ -61,6 +61,7 @@ class Findings:
     expired: int = 0  # taken by retention
     cleaned: bool = False  # retention was at work
     holes: int = 0  # queue offsets of messages that recovery has given up
+    given_up: set[tuple[Queue, int]] = attrs.field(factory=set)  # which
     lost_in_window: int = 0  # acknowledged in asynchronous mode so late that it may be lost
     problems: list[str] = attrs.field(factory=list)
 
@@ -122,6 +123,7 @@ async def judge(
         bounds = store.bounds(queue)
         missing = set(range(bounds.min_offset, bounds.max_offset)) - set(messages)
         findings.holes += len(missing)
+        findings.given_up |= {(queue, queue_offset) for queue_offset in missing}
         if len(missing) > given_up.get(queue, 0) or not set(messages) <= set(range(*bounds)):
             findings.wrong("gaps", f"{queue} is {bounds}, found {sorted(messages)}, told {given_up.get(queue, 0)}")
         if queue in repeated and not missing:
@@ -285,7 +287,8 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
     for queue in live.keys() | made.keys():
         ours, theirs = live.get(queue, {}), made.get(queue, {})
         # Where a message was given up its entry repeats a neighbour's; which one depends on what was there by then.
-        unsure = _repeated(ours) | _repeated(theirs)
+        # That of a batch stays, and nothing in the log says so.
+        unsure = _repeated(ours) | _repeated(theirs) | {at for name, at in findings.given_up if name == queue}
         difference = {each for each in ours.items() ^ theirs.items() if each[0] not in unsure}
         if difference:
             findings.wrong("rebuilt", f"{queue}: {sorted(difference)[:4]}, bounds {bounds.get(queue)}")

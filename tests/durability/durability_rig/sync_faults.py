@@ -21,9 +21,9 @@ class Unsynced:
         self._inner = inner
         self._left_out = left_out
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> Any:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> Any:
         file = self._inner.open(path, create=create, read_only=read_only)
-        left_out = self._left_out is None or self._left_out(path)
+        left_out = self._left_out is None or self._left_out(Path(path))
         return _File(file, lambda: None) if left_out else file
 
     def sync_dir(self, path: Path) -> None:
@@ -69,17 +69,17 @@ class HeldFiles:
         self._inner = inner
         self._held = held
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> Any:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> Any:
         file = self._inner.open(path, create=create, read_only=read_only)
 
         def datasync() -> None:
-            self._held.wait(path)
+            self._held.wait(Path(path))
             file.datasync()
 
         return _File(file, datasync)
 
     def replace(self, path: Path, data: bytes) -> None:
-        self._held.wait(path)
+        self._held.wait(Path(path))
         self._inner.replace(path, data)
 
     def __getattr__(self, name: str) -> Any:

@@ -26,7 +26,7 @@ class Member:
     client_id: str
     language: str  # enum name
     version: int  # of the client's protocol
-    heard_ms: int  # last heartbeat
+    heard_ms: int  # last heartbeat, wall time
 
 
 @attrs.define
@@ -68,8 +68,9 @@ class ClientTable:
     ``on_change(group)`` listeners hear when a consumer group's membership or subscribed topics change.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
+        self._now_ms = monotonic_ms
+        self._heard: dict[Connection, int] = {}  # when each was heard of last
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
@@ -109,6 +110,7 @@ class ClientTable:
 
     def register_producer(self, group: str, member: Member) -> None:
         """Note a producer's heartbeat."""
+        self._heard[member.connection] = self._now_ms()
         self._produces.setdefault(member.connection, set()).add(group)
         self._producers.setdefault(group, {})[member.connection] = member
 
@@ -123,6 +125,7 @@ class ClientTable:
         subscriptions: Iterable[Subscription] | None,
     ) -> bool:
         """Note a consumer's heartbeat; True when listeners were told. None leaves the subscriptions as they are."""
+        self._heard[member.connection] = self._now_ms()
         known = self._consumers.setdefault(group, ConsumerGroup(group))
         known.consume_type = consume_type
         known.message_model = message_model
@@ -152,21 +155,16 @@ class ClientTable:
     def silent(self, older_than_ms: int) -> list[Connection]:
         """Connections whose last heartbeat is more than *older_than_ms* ago."""
         limit = self._now_ms() - older_than_ms
-        heard: dict[Connection, int] = {}
-        groups = [group.members for group in self._consumers.values()]
-        for members in [*groups, *self._producers.values()]:
-            for member in members.values():
-                heard[member.connection] = max(heard.get(member.connection, 0), member.heard_ms)
-        return [connection for connection, at in heard.items() if at < limit]
+        return [connection for connection, at in self._heard.items() if at < limit]
 
     def _leave_producers(self, group: str, connection: Connection) -> None:
-        _discard(self._produces, connection, group)
+        self._forget(self._produces, connection, group)
         members = self._producers.get(group)
         if members is not None and members.pop(connection, None) is not None and not members:
             del self._producers[group]
 
     def _leave_consumers(self, group: str, connection: Connection) -> None:
-        _discard(self._consumes, connection, group)
+        self._forget(self._consumes, connection, group)
         known = self._consumers.get(group)
         if known is None or known.members.pop(connection, None) is None:
             return
@@ -174,14 +172,16 @@ class ClientTable:
             del self._consumers[group]
         self._tell(known)
 
+    def _forget(self, groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
+        """Take *group* out of what *connection* is in, and the connection when it is in none."""
+        groups = groups_of.get(connection)
+        if groups is not None:
+            groups.discard(group)
+            if not groups:
+                del groups_of[connection]
+        if connection not in self._produces and connection not in self._consumes:
+            self._heard.pop(connection, None)
+
     def _tell(self, group: ConsumerGroup) -> None:
         for listener in self._listeners:
             listener(group)
-
-
-def _discard(groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
-    groups = groups_of.get(connection)
-    if groups is not None:
-        groups.discard(group)
-        if not groups:
-            del groups_of[connection]

@@ -1,6 +1,6 @@
 """Queue locks of ordered consumers.
 
-A lock belongs to a client of a group and lapses ``LOCK_MS`` after its last renewal.
+A lock belongs to a client of a group and lapses ``LOCK_MS`` after its last renewal, whatever the wall clock does.
 
 Source: apache/rocketmq broker/.../client/rebalance/RebalanceLockManager.java.
 """
@@ -17,8 +17,8 @@ LOCK_MS = 60_000
 class QueueLocks:
     """Group to queue to its holder and the time of the last renewal."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
+        self._now_ms = monotonic_ms
         self._held: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:

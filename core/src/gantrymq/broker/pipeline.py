@@ -149,11 +149,21 @@ class Pipeline:
         return await future
 
     async def close(self) -> None:
-        """Refuse further messages; wait until every waiting sender has its answer."""
+        """Refuse further messages; wait until every waiting sender has its answer.
+
+        A gate is waited for as long as for any send (``syncFlushTimeout``), and no longer.
+        """
         self._closed = True
         self._append()
-        if self._pump is not None:
-            await asyncio.wait([self._pump])
+        if (pump := self._pump) is not None:
+            given_up: asyncio.Future[None] = self._loop.create_future()
+            timer = self._clock.call_later(self._gate_timeout_s, given_up.set_result, None)
+            await asyncio.wait([pump, given_up], return_when=asyncio.FIRST_COMPLETED)
+            timer.cancel()
+            if not pump.done():
+                pump.cancel()
+                log.error("messages up to log offset %d are not shown: a gate did not let them pass", self._appended)
+                self._answer(self._appended, FlushTimeout("stored, but not confirmed before the broker stopped"))
         if self._timer is not None:
             self._timer.cancel()
 
@@ -202,6 +212,9 @@ class Pipeline:
         except GantryError as error:
             log.error("messages up to log offset %d cannot be shown to consumers: %s", self._appended, error)
             return error
+        except Exception as error:
+            log.exception("messages up to log offset %d cannot be shown to consumers", self._appended)
+            return StoreError(f"the store failed to show the messages to consumers: {error}")
         return None
 
     # --- gates ------------------------------------------------------------------------------------------------------

@@ -80,3 +80,21 @@ class Placer:
             f"{props.INNER_MULTI_DISPATCH} in a message for topic {topic}: {what} cannot be listed in light queues; "
             "send it by itself, to a topic with ordinary queues"
         )
+
+
+_TIMER_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+
+
+def refuse_delays(own: dict[str, str]) -> None:
+    """Nobody moved the message to a schedule topic: a delay it asks for cannot be kept."""
+    level = own.get(props.DELAY)
+    if level is not None and level != "0" and not level.startswith("-"):
+        raise MessageIllegal(
+            f"delay level {level}: delayed messages need a schedule plugin and none is installed; send it without DELAY"
+        )
+    for name in _TIMER_NAMES:
+        if name in own:
+            raise MessageIllegal(
+                f"{name}={own[name]}: delayed messages need a schedule plugin and none is installed; send it without "
+                f"{name}"
+            )

@@ -19,20 +19,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.topics import TopicTable
-from gantrymq.errors import BrokerRefused, ClientError, FormatError
+from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
 from gantrymq.model.data_version import DataVersion
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from gantrymq.remoting.headers.nameserver import RegisterTopicInNamesrvRequest
-from gantrymq.world import Clock
+from gantrymq.world import World
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Registration:
     def __init__(
         self,
         client: RemotingClient,
-        clock: Clock,
+        world: World,
         name_servers: Sequence[str],
         identity: Identity,
         topics: TopicTable,
@@ -60,12 +61,12 @@ class Registration:
         timeout_s: float,
     ) -> None:
         self._client = client
-        self._clock = clock
+        self._clock, self._workers = world.clock, world.workers
         self._identity = identity
         self._topics = topics
         self._period_s = min(MAX_PERIOD_S, max(MIN_PERIOD_S, period_s))
         self._timeout_s = timeout_s
-        self._version = DataVersion(timestamp=clock.now_ms())  # of the queue mappings we never have
+        self._version = DataVersion(timestamp=world.clock.now_ms())  # of the queue mappings we never have
         self._loops = {address: _Loop(self, address) for address in name_servers}
 
     def start(self) -> None:
@@ -131,21 +132,10 @@ class Registration:
             if isinstance(outcome, ClientError):
                 log.warning("not unregistered: %s", outcome)
 
-    def message(self) -> Command:
-        """The registration as a request (103)."""
-        identity = self._identity
-        body = loose_json.dumps_plain(
-            {
-                "filterServerList": [],
-                "topicConfigSerializeWrapper": {
-                    "dataVersion": self._topics.version.to_json(),
-                    "mappingDataVersion": self._version.to_json(),
-                    "topicConfigTable": {name: topic.to_json() for name, topic in self._topics.registered().items()},
-                    "topicQueueMappingDetailMap": {},
-                    "topicQueueMappingInfoMap": {},
-                },
-            }
-        )
+    async def message(self) -> Command:
+        """The registration as a request (103); the body of thousands of topics is made off the loop."""
+        identity, versions = self._identity, (self._topics.version.to_json(), self._version.to_json())
+        body = await self._workers.run(_body, self._topics.registered(), *versions)
         header = RegisterBrokerRequest(
             broker_name=identity.broker_name,
             broker_addr=identity.address,
@@ -164,7 +154,7 @@ class Registration:
         Raises:
             ClientError: it cannot be reached, does not answer in time, or refuses.
         """
-        answer = await self._client.call(address, self.message(), timeout_s=self._timeout_s)
+        answer = await self._client.call(address, await self.message(), timeout_s=self._timeout_s)
         if answer.code != 0:
             raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
         self._topics.mark_ordered(sorted(order_topics(answer.payload)))
@@ -197,6 +187,21 @@ class Registration:
             if isinstance(answer, BaseException):
                 raise answer
         return all(answer.code == 0 for answer in answers if isinstance(answer, Command))
+
+
+def _body(topics: Mapping[str, TopicConfig], version: dict[str, Any], mapping_version: dict[str, Any]) -> bytes:
+    return loose_json.dumps_plain(
+        {
+            "filterServerList": [],
+            "topicConfigSerializeWrapper": {
+                "dataVersion": version,
+                "mappingDataVersion": mapping_version,
+                "topicConfigTable": {name: topic.to_json() for name, topic in topics.items()},
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            },
+        }
+    )
 
 
 class _Loop:
@@ -252,12 +257,15 @@ class _Loop:
                 failures = 0
                 self.problem = None
                 self.first.set()
-            except ClientError as error:
+            except Exception as error:
                 self._whole_at = 0.0  # it may be another process when it comes back
                 if not failures:
-                    log.warning("not registered with name server %s, trying on: %s", self._address, error)
+                    fault = None if isinstance(error, GantryError) else error  # whose traceback somebody has to read
+                    log.warning(
+                        "not registered with name server %s, trying on: %s", self._address, error, exc_info=fault
+                    )
                 failures += 1
-                self.problem = str(error)
+                self.problem = str(error) or type(error).__name__
             self.tried.set()
             await self._pause(failures)
 

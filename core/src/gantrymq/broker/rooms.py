@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from gantrymq.broker.clients import ClientTable
 from gantrymq.broker.cluster_queues import ClusterQueues
+from gantrymq.broker.deletions import Deletions
 from gantrymq.broker.filters import Filters
 from gantrymq.broker.followers import Followers, SyncFlush
 from gantrymq.broker.groups import GroupTable
@@ -43,6 +45,7 @@ from gantrymq.interfaces import Gate, MessageStore, TransactionService
 from gantrymq.model.ids import UniqueIds
 from gantrymq.plugins import Plugins
 from gantrymq.world import World
+from gantrymq.world.clock import monotonic_ms
 
 
 class Tables:
@@ -53,8 +56,8 @@ class Tables:
         self.topics = TopicTable(settings, now_ms)
         self.groups = GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
-        self.clients = ClientTable(now_ms)
-        self.locks = QueueLocks(now_ms)
+        self.clients = ClientTable(partial(monotonic_ms, world.clock))
+        self.locks = QueueLocks(partial(monotonic_ms, world.clock))
         self.stats = Stats()
 
 
@@ -102,6 +105,7 @@ class Rooms:
             *(settings, clock, store, topics, groups, clients, tables.offsets, self.filters, self.held, tables.stats)
         )
         self.cluster_queues = ClusterQueues(identity, topics)
+        self._deletions = Deletions(self._forget_topic, state.saved)
         self.dispatch = dispatch
         sends = SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats)
         for family in (
@@ -135,12 +139,16 @@ class Rooms:
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.
 
-        Everything is forgotten before anything else happens; returns when no crash brings topic or queues back.
+        Returns when no crash brings topic or queues back.
 
         Raises:
             InvalidParameter: blank, or a system topic.
             StoreError: topic or queues are forgotten, but not durably so.
         """
+        await self._deletions.delete(name)
+
+    def _forget_topic(self, name: str) -> Awaitable[None]:
+        """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
         self._tables.topics.delete(name)
         self._state.topics_changed(name)
         dropped = self._store.drop(name)
@@ -149,8 +157,7 @@ class Rooms:
         self._tables.stats.forget(name)
         self.held.topic_changed(name)
         self.topic_deleted()
-        await dropped
-        await self._state.saved()
+        return dropped
 
     def permission_changed(self) -> None:
         """Tell the name servers what brokerPermission makes of the topics now."""
@@ -163,6 +170,7 @@ class Rooms:
         self.held.close()
         await self.pipeline.close()
         await self.dispatch.close()
+        self._deletions.close()
 
 
 def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -> list[Gate]:

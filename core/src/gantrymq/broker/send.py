@@ -16,29 +16,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gantrymq.broker.batches import Batches
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.placing import Placer
+from gantrymq.broker.placing import Placer, refuse_delays
 from gantrymq.broker.send_alike import Passed, SendsAlike
 from gantrymq.broker.stored_properties import StoredProperties
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
-    FormatError,
     GroupNotExist,
     InvalidParameter,
     MessageIllegal,
     NoPermission,
     RefusedWith,
 )
-from gantrymq.formats.batch_body import decode_batch
-from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Interceptor, Placing, StoreMessage, TransactionService
+from gantrymq.interfaces import Interceptor, StoreMessage, TransactionService
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
-from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.remoting.send_shapes import ShapedSend
 from gantrymq.world import World
@@ -105,6 +102,7 @@ class Sender:
         self._random = world.random.randrange
         self.alike = SendsAlike(settings, topics, interceptors, identity.packed_host)
         self._placer = Placer(settings)
+        self._batches = Batches(settings, self._placer, self._interceptors, identity.packed_host)
         self._read_settings()
 
     def _read_settings(self) -> None:
@@ -148,7 +146,7 @@ class Sender:
             envelope = self._properties.envelope(request.properties)
             _refuse_half(request, envelope)
             unique_id = envelope.get(props.UNIQ_KEY)
-            messages = self._batch(request, topic, queue_id, flags, envelope)
+            messages = self._batches.messages(request, topic, queue_id, flags, envelope)
             inner = messages[0].sys_flag & sys_flag.INNER_BATCH
             return Prepared(messages, queue_id, unique_id, unique_id if inner else None)
         stored = self._properties.rewrite(request.properties)
@@ -177,7 +175,7 @@ class Sender:
             for interceptor in self._interceptors:
                 message = interceptor(message)
             if (special is not None or topic.attributes) and message.topic == topic.name:
-                _refuse_delays(special or {})
+                refuse_delays(special or {})
                 self._placer.place(message, topic, special or {})
         return Prepared((message,), queue_id, stored.unique_id)
 
@@ -258,77 +256,6 @@ class Sender:
             )
         return self._transactions.prepare(message)
 
-    # --- batches ----------------------------------------------------------------------------------------------------
-
-    def _batch(
-        self, request: SendRequest, topic: TopicConfig, queue_id: int, flags: int, envelope: dict[str, str]
-    ) -> list[StoreMessage]:
-        if len(topic.name) > names.MAX_TOPIC_CHARS:
-            raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
-        if envelope.get(props.TRAN_MSG) == "true":
-            raise MessageIllegal("a batch cannot be transactional; send the messages one by one")
-        _refuse_delays(envelope)
-        assert request.body is not None
-        limit = self._settings.number("maxMessageSize")
-        if len(request.body) > limit:
-            raise MessageIllegal(
-                f"the batch of {len(request.body)} bytes is over the limit of {limit} (maxMessageSize); send fewer "
-                "messages in one batch"
-            )
-        try:
-            entries = decode_batch(request.body)
-        except FormatError as error:
-            raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
-        if not entries:
-            raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
-        inner = topic.has_batch_queues and props.UNIQ_KEY in envelope
-        if inner:
-            envelope[props.INNER_NUM] = str(len(entries))
-        appended = ordered_text(envelope)
-        self._placer.refuse_light_batch(topic, appended)
-        wait = envelope.get(props.WAIT) != "false"
-        own_tag = envelope.get(props.TAGS)
-        if inner:
-            return [
-                StoreMessage(
-                    topic.name,
-                    queue_id,
-                    request.body,
-                    appended,
-                    tags_code=tags_code(own_tag),
-                    flag=request.flag,
-                    sys_flag=flags | sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH,
-                    born_timestamp=request.born_timestamp,
-                    born_host=request.born_host,
-                    store_host=self._store_host,
-                    reconsume_times=request.reconsume_times,
-                    wait_stored=wait,
-                    placing=Placing(batch=len(entries)),
-                )
-            ]
-        messages: list[StoreMessage] = []
-        for flag, body, own in entries:
-            text = own if not own or own.endswith(b"\x02") else own + b"\x02"
-            messages.append(
-                StoreMessage(
-                    topic.name,
-                    queue_id,
-                    body,
-                    text + appended,
-                    tags_code=tags_code(own_tag or (props.decode(own).get(props.TAGS) if own else None)),
-                    flag=flag,
-                    sys_flag=flags,
-                    born_timestamp=request.born_timestamp,
-                    born_host=request.born_host,
-                    store_host=self._store_host,
-                    reconsume_times=request.reconsume_times,
-                    wait_stored=wait,
-                    joined=bool(messages),
-                    placing=self._placer.of_batch_entry(topic, text),
-                )
-            )
-        return messages
-
 
 def _refuse_half(request: SendRequest, own: dict[str, str]) -> None:
     """A Java broker acknowledges such a message and never shows it to a consumer."""
@@ -337,21 +264,3 @@ def _refuse_half(request: SendRequest, own: dict[str, str]) -> None:
             f"sysFlag {request.sys_flag} marks a half or a rolled-back message and TRAN_MSG is not true; send it "
             "without the transaction bits (4 and 8)"
         )
-
-
-_TIMER_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
-
-
-def _refuse_delays(own: dict[str, str]) -> None:
-    """Nobody moved the message to a schedule topic: a delay it asks for cannot be kept."""
-    level = own.get(props.DELAY)
-    if level is not None and level != "0" and not level.startswith("-"):
-        raise MessageIllegal(
-            f"delay level {level}: delayed messages need a schedule plugin and none is installed; send it without DELAY"
-        )
-    for name in _TIMER_NAMES:
-        if name in own:
-            raise MessageIllegal(
-                f"{name}={own[name]}: delayed messages need a schedule plugin and none is installed; send it without "
-                f"{name}"
-            )

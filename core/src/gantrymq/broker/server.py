@@ -8,7 +8,6 @@ Source: apache/rocketmq broker/.../BrokerController.java (initialize, start, shu
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable
@@ -37,6 +36,7 @@ from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
+from gantrymq.world.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -161,11 +161,11 @@ class BrokerServer:
 
     async def _cut_offsets_back(self) -> None:
         """Let no group stand behind the end of a queue; the loop has its turns in between."""
-        for number, said in enumerate(self.tables.offsets.cut_back(self._queue_end), start=1):
+        turns = Turns(self.world.clock, CUT_BACK_STEP)
+        for said in self.tables.offsets.cut_back(self._queue_end):
             for sentence in said:
                 log.warning(sentence)
-            if number % CUT_BACK_STEP == 0:
-                await asyncio.sleep(0)
+            await turns.item_done()
 
     def _queue_end(self, queue: Queue) -> int | None:
         """Where a queue ends; None for one that this store may keep elsewhere or not know at all."""
@@ -185,7 +185,7 @@ class BrokerServer:
 
         registration = Registration(
             client,
-            self.world.clock,
+            self.world,
             name_servers,
             identity,
             self.tables.topics,

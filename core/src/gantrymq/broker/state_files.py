@@ -40,10 +40,12 @@ from gantrymq.formats.config import (
     save,
 )
 from gantrymq.world import Files, Timer, World
+from gantrymq.world.turns import Turns
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
+TURN_OFFSETS = 4000  # groups of topics copied without a pause
 
 Kept = TypeVar("Kept")
 Saved = Callable[[StoreError | None], None]
@@ -92,16 +94,19 @@ class StateFiles:
             FormatError: a file and its backup are not JSON, or a file holds members of the wrong type.
             StoreError: a file cannot be read.
         """
-        self._topics_file, self._groups_file, offsets = await self._world.workers.run(self._read_all)
-        self._topics.load(self._topics_file.topics, self._topics_file.version)
-        self._groups.load(self._groups_file.groups, self._groups_file.forbidden, self._groups_file.version)
-        self._offsets.load(offsets.offsets, offsets.version)
-        self._offset_texts = OffsetTexts(offsets.kept, light=self._light)
+        await self._world.workers.run(self._load_all)
         self._topics.on_change(lambda topic: self.topics_changed(topic.name))
         self._groups.on_change(self.groups_changed)
 
-    def _read_all(self) -> tuple[TopicsFile, GroupsFile, ConsumerOffsetsFile]:
-        return self._read(TOPICS, TopicsFile.from_json), self._read(GROUPS, GroupsFile.from_json), self._read_offsets()
+    def _load_all(self) -> None:
+        """Runs in a thread: nobody else has the tables yet."""
+        topics = self._topics_file = self._read(TOPICS, TopicsFile.from_json)
+        groups = self._groups_file = self._read(GROUPS, GroupsFile.from_json)
+        offsets = self._read_offsets()
+        self._topics.load(topics.topics, topics.version)
+        self._groups.load(groups.groups, groups.forbidden, groups.version)
+        self._offsets.load(offsets.offsets, offsets.version)
+        self._offset_texts = OffsetTexts(offsets.kept, light=self._light)
 
     def _read_offsets(self) -> ConsumerOffsetsFile:
         """The offsets; where light queues were only now switched on, those of consumerOffset.json."""
@@ -214,7 +219,8 @@ class StateFiles:
         for name in sorted(dirty):
             path = self._folder / name
             try:
-                await self._world.workers.run(_save, self._world.files, path, self._text_to_make(name))
+                text = await self._text_to_make(name)
+                await self._world.workers.run(_save, self._world.files, path, text)
                 self._unwritten.discard(name)
             except OSError as error:
                 problem = StoreError(f"{path} cannot be written: {error.strerror or error}; make room or fix it")
@@ -225,7 +231,7 @@ class StateFiles:
         for done in waiting:
             done(problem)
 
-    def _text_to_make(self, name: str) -> Callable[[], str]:
+    async def _text_to_make(self, name: str) -> Callable[[], str]:
         """What makes the text of a file as it is now, in a thread: it is given copies of all that may change."""
         if name == TOPICS:
             topics_file = self._topics_file
@@ -236,10 +242,15 @@ class StateFiles:
             groups_file.groups, groups_file.version = dict(self._groups.view), attrs.evolve(self._groups.version)
             groups_file.forbidden = {group: dict(topics) for group, topics in self._groups.forbidden.items()}
             return lambda: pretty(groups_file.to_json())
-        texts, changes, version = self._offset_texts, self._offsets.take_changes(), attrs.evolve(self._offsets.version)
+        texts, version = self._offset_texts, attrs.evolve(self._offsets.version)
+        gone, changed = self._offsets.take_changes()
+        copies, turns = dict[str, dict[int, int]](), Turns(self._world.clock, TURN_OFFSETS)
+        for key, queues in changed:
+            copies[key] = queues
+            await turns.item_done()
 
         def make() -> str:
-            texts.change(changes.gone, changes.changed)
+            texts.change(gone, copies)
             return texts.text(version)
 
         return make

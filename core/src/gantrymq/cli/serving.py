@@ -17,7 +17,7 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.output import print_json, warn
-from gantrymq.cli.run import collect_less_often, collect_only_young, stop_requested
+from gantrymq.cli.run import collect_less_often, collect_only_young, give_way_sooner, stop_requested
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
@@ -150,6 +150,7 @@ async def serve_while(
 ) -> None:
     """As `serve`; with *work*, stop when that is done, or at a signal if it comes first."""
     asked = asyncio.create_task(stop_requested().wait())
+    give_way_sooner()
     collect_only_young()
     try:
         if not await _first(servers.start(), asked):

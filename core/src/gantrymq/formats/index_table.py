@@ -9,6 +9,7 @@ Source: apache/rocketmq store/.../index/IndexFile.java (putKey).
 
 from __future__ import annotations
 
+import mmap
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
@@ -95,7 +96,7 @@ class IndexTable:
         self.layout = layout
         self.header = header
         self.dirty_pages: set[int] = set()  # numbers of runs of PAGE_SLOTS slots that the file does not hold yet
-        self._slots = memoryview(bytearray(layout.slots * SLOT_BYTES)).cast("i")
+        self._slots = _empty_slots(layout.slots)
 
     def load(self, first: int, data: bytes) -> int:
         """Take over slots from *first* on, as a file holds them; returns the largest."""
@@ -179,7 +180,7 @@ class IndexTable:
         Args:
             chunks: the entries of the file in order, from number 1 on, some at a time.
         """
-        made = memoryview(bytearray(self._slots.nbytes)).cast("i")
+        made = _empty_slots(self.layout.slots)
         slot_count, number = len(made), 1
         for chunk in chunks:
             hashes = _swapped(array("i", chunk))[:: ENTRY.size // SLOT_BYTES]
@@ -198,6 +199,11 @@ class IndexTable:
     def slot_bytes(self, first: int, count: int) -> bytes:
         """Slots from *first* on as the file holds them; fewer at the end."""
         return _swapped(array("i", self._slots[first : first + count])).tobytes()
+
+
+def _empty_slots(count: int) -> memoryview:
+    """So many zeros. Memory of the system's: a ``bytearray`` of 20 MB would be filled, 15 ms without a pause."""
+    return memoryview(mmap.mmap(-1, count * SLOT_BYTES)).cast("i")
 
 
 def _swapped(numbers: array[int]) -> array[int]:

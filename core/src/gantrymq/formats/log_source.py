@@ -6,7 +6,8 @@ Log offsets count from the start of the whole log. It is kept in files of one si
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
@@ -14,7 +15,7 @@ from gantrymq.formats.check import CheckResult, Found, check_place
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from gantrymq.formats.record_crc import record_crc_matches
 
-__all__ = ["LogSource", "Window", "check_at", "look_at"]
+__all__ = ["FilePlaces", "LogSource", "Window", "check_at", "look_at"]
 
 Window = Callable[[int, int], memoryview]  # (log offset, length): bytes from there on, at least so many
 _HEAD = struct.Struct(">iI")
@@ -41,11 +42,50 @@ class LogSource(Protocol):
     def next_start(self, log_offset: int) -> int | None:
         """Where the first file begins that starts at or behind *log_offset*."""
 
-    def data_from(self, log_offset: int) -> int:
-        """From *log_offset* up to here nothing was ever written, so zeros stand there, *log_offset* if unknown."""
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of ``[start, end)``, within one file, where something may have been written; all if unknown."""
 
     def read(self, log_offset: int, length: int) -> bytes:
         """Exactly *length* bytes of one file. Raises OSError, or gives zeros for what cannot be read."""
+
+
+class FilePlaces:
+    """The half of a `LogSource` that reads nothing: where files of one size lie. For any thread."""
+
+    def __init__(self, starts: Sequence[int], file_bytes: int) -> None:
+        """*starts*: log offset of the first byte of each, ascending; *file_bytes*: what each has."""
+        self._starts = starts
+        self._file_bytes = file_bytes
+
+    @property
+    def start(self) -> int:
+        """Log offset at which the first file begins, 0 without files."""
+        return self._starts[0] if self._starts else 0
+
+    @property
+    def end(self) -> int:
+        """Log offset at which the last file ends, 0 without files."""
+        return self._starts[-1] + self._file_bytes if self._starts else 0
+
+    @property
+    def file_bytes(self) -> int:
+        """What each file has."""
+        return self._file_bytes
+
+    def number_at(self, log_offset: int) -> int | None:
+        """Which file, from 0, holds *log_offset*; None where there is none."""
+        number = bisect_right(self._starts, log_offset) - 1
+        return number if number >= 0 and log_offset < self._starts[number] + self._file_bytes else None
+
+    def file_start(self, log_offset: int) -> int | None:
+        """Where the file begins that holds *log_offset*; None where there is none."""
+        number = self.number_at(log_offset)
+        return None if number is None else self._starts[number]
+
+    def next_start(self, log_offset: int) -> int | None:
+        """Where the first file begins that starts at or behind *log_offset*."""
+        number = bisect_left(self._starts, log_offset)
+        return self._starts[number] if number < len(self._starts) else None
 
 
 def look_at(source: LogSource, log_offset: int, *, check_crc: bool = True) -> CheckResult:

@@ -27,6 +27,7 @@ from gantrymq.formats.check import CheckResult, Found
 from gantrymq.formats.file_names import file_name
 from gantrymq.formats.log_source import LogSource, check_at
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView
+from gantrymq.formats.zeros import last_nonzero
 
 __all__ = ["LogDamage", "LogWalk", "align", "scan"]
 
@@ -35,7 +36,6 @@ WINDOW_BYTES = 1024 * 1024
 _HEAD = struct.Struct(">iI")
 _LOG_OFFSET_AT = 28
 _MAGICS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
-_ZEROS = bytes(CHUNK_BYTES)
 
 
 class LogDamage(NamedTuple):
@@ -46,6 +46,11 @@ class LogDamage(NamedTuple):
     size: int  # bytes up to where the walk went on, or to the last byte that is not zero
     problem: str
     timestamp: int = 0  # ms, the store time of the record before it in this walk, 0 without one
+
+    @property
+    def end(self) -> int:
+        """Log offset behind it."""
+        return self.log_offset + self.size
 
 
 class LogWalk:
@@ -195,14 +200,19 @@ class LogWalk:
                     self.zeros_from = stop
 
     def _settle_zeros(self) -> Iterator[LogDamage]:
-        """Something follows zeros that looked like the log's end, so they are damage up to the end of their file."""
-        if self.zeros_from >= 0:
-            at, self.zeros_from = self.zeros_from, -1
+        """Something follows zeros that looked like the log's end, so they are damage up to the start of its file."""
+        at, self.zeros_from = self.zeros_from, -1
+        if at < 0:
+            return
+        stop = self._source.file_start(self.position)
+        stop = self.position if stop is None else stop
+        while at < stop:
             start = self._source.file_start(at)
             assert start is not None
             size = start + self._source.file_bytes - at
             text = f"zeros from log offset {at} to the end of {file_name(start)}, but the log goes on behind it"
             yield LogDamage("zeros", at, size, text, self.last_timestamp)
+            at += size
 
     # --- one place --------------------------------------------------------------------------------------------------
 
@@ -257,15 +267,12 @@ class LogWalk:
 
     def _last_used(self, at: int, file_end: int) -> int:
         """Behind the last byte of ``[at, file_end)`` that is not zero; *at* when all are."""
-        used, place = at, at
-        while (place := self._source.data_from(place)) < file_end:
-            length = min(CHUNK_BYTES, file_end - place)
-            data = self._source.read(place, length)
+
+        def read(place: int, length: int) -> bytes:
             self.read_bytes += length
-            if data != (_ZEROS if length == CHUNK_BYTES else _ZEROS[:length]):
-                used = place + len(data.rstrip(b"\0"))
-            place += length
-        return used
+            return self._source.read(place, length)
+
+        return last_nonzero(read, at, self._source.written(at, file_end))
 
     def _damage_end(self, at: int, file_end: int) -> int:
         """How far damage reaches that no sound record follows: what the record claims, or all that is not zero."""

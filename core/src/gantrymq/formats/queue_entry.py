@@ -34,15 +34,15 @@ class QueueEntry(NamedTuple):
     tags_code: int  # Java String.hashCode of the tag, 0 without one; deliver time for delayed messages
 
 
-def read_entry(buf: memoryview, index: int) -> QueueEntry | None:
+def read_entry(buf: bytes | bytearray | memoryview, index: int) -> QueueEntry | None:
     """Return entry *index* of one queue file, or None where nothing was written yet.
 
     Args:
-        buf: the bytes of one file, a multiple of 20 long.
-        index: entry number within this file, from 0 (not the queue offset).
+        buf: the bytes of one file, or of a part that starts with an entry.
+        index: entry number within *buf*, from 0 (not the queue offset).
 
     Raises:
-        IndexError: *index* is outside the file.
+        IndexError: *index* is outside *buf*.
     """
     if not 0 <= index < len(buf) // ENTRY_BYTES:
         raise IndexError(f"entry {index} of {len(buf) // ENTRY_BYTES}")

@@ -39,10 +39,8 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
                 raise FormatError(
                     f"JSON that is not strict may have {MAX_LOOSE_CHARS} characters, this text has {len(text)}"
                 ) from None
-            return _read_loose(text, raw_numbers)
-    if _mentions_ref(data):
-        return Resolver(value).resolve(value, ())
-    return value
+            return _resolved(*_read_loose(text, raw_numbers))
+    return _resolved(value, _mentions_ref(data))
 
 
 def loads_strict(data: bytes | str) -> Any:
@@ -110,9 +108,10 @@ def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
 
 # Bare integer keys are by far the commonest looseness (offset tables of any size), so text with no other is made strict
 # and read by orjson: the keys are quoted behind a mark that the text does not contain, and turned back afterwards. With
-# integers as values too, the object becomes pairs behind the mark: {0:5,1:6} is read as {"<mark>":[[0,5],[1,6]]}.
+# integers as values too, the object becomes one list behind the mark: {0:5,1:6} is read as {"<mark>":[0,5,1,6]}.
 _MARK: Final = "\ue000"
-_INTEGERS = re.compile(r"\{([ \t\r\n]*-?[0-9][-0-9:, \t\r\n]*)\}")
+_PAIR = r"[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+:[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+"
+_INTEGERS = re.compile(rf"\{{({_PAIR}(?:,{_PAIR})*+)\}}")
 _ONLY_INTEGERS: Final = {int}
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)", re.ASCII)
 _QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
@@ -134,17 +133,17 @@ def _quote_keys(part: str) -> str:
     """Quote the bare keys of text without strings. Budget: 3 us for an object of 8 integers."""
     pieces = _INTEGERS.split(part)  # every second one is the inside of an object of integers
     pieces[::2] = [_BARE_KEY.sub(_QUOTED_KEY, piece) if ":" in piece else piece for piece in pieces[::2]]
-    pieces[1::2] = [f'{{"{_MARK}":[[{inside.replace(",", "],[").replace(":", ",")}]]}}' for inside in pieces[1::2]]
+    pieces[1::2] = [f'{{"{_MARK}":[{inside.replace(":", ",")}]}}' for inside in pieces[1::2]]
     return "".join(pieces)
 
 
 def _restore(value: Any) -> Any:
     if isinstance(value, dict):
         if _MARK in value:
-            integers = dict(value[_MARK])  # ValueError: they are no pairs
-            if set(map(type, integers)) | set(map(type, integers.values())) != _ONLY_INTEGERS:
+            integers = value[_MARK]
+            if set(map(type, integers)) != _ONLY_INTEGERS:
                 raise ValueError("an integer of more than 64 bits")
-            return integers
+            return dict(zip(integers[::2], integers[1::2], strict=True))
         return {
             int(key[1:]) if key[:1] == _MARK else key: _restore(member) if isinstance(member, dict | list) else member
             for key, member in value.items()
@@ -152,13 +151,23 @@ def _restore(value: Any) -> Any:
     return [_restore(item) for item in value] if isinstance(value, list) else value
 
 
-def _read_loose(text: str, raw_numbers: bool) -> Any:
+def _resolved(value: Any, mentions_ref: bool) -> Any:
+    if not mentions_ref:
+        return value
+    try:
+        return Resolver(value).resolve(value, ())
+    except RecursionError:
+        raise FormatError("JSON with references is nested too deep to follow them") from None
+
+
+def _read_loose(text: str, raw_numbers: bool) -> tuple[Any, bool]:
+    """The value, and whether references may be in it."""
     reader = _Reader(text, raw_numbers)
     value = reader.value(reader.skip(0), 0)
     end = reader.skip(reader.end)
     if end != len(text):
         raise FormatError(f"JSON has trailing text at {end}: {text[end : end + 20]!r}")
-    return Resolver(value).resolve(value, ()) if "$ref" in text else value
+    return value, "$ref" in text
 
 
 class _Reader:

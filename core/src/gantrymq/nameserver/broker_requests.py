@@ -36,6 +36,7 @@ from gantrymq.remoting.headers.nameserver import (
     UnregisterBrokerRequest,
 )
 from gantrymq.world import World
+from gantrymq.world.clock import monotonic_ms
 
 MOST_AT_ONCE_BYTES: Final = 65_536  # of a body that is read on the loop: some 400 topics, 2 ms
 
@@ -144,7 +145,7 @@ class BrokerRequests:
         key = BrokerAddress(header.cluster_name, header.broker_addr)
         asked = _data_version(request)
         changed = asked is None or self._tables.version_differs(key, asked)
-        self._tables.refresh(key, self._clock.now_ms())
+        self._tables.refresh(key, monotonic_ms(self._clock))
         live = self._tables.live.get(key)
         body = None if live is None else dumps(live.version.to_json())
         return response_to(request, ext=QueryDataVersionResponse(changed=changed).to_ext(), body=body)
@@ -155,7 +156,7 @@ class BrokerRequests:
 
     def _heartbeat(self, request: Command, connection: object) -> Command:
         header = BrokerHeartbeatRequest.from_ext(request.ext)
-        self._tables.refresh(BrokerAddress(header.cluster_name, header.broker_addr), self._clock.now_ms())
+        self._tables.refresh(BrokerAddress(header.cluster_name, header.broker_addr), monotonic_ms(self._clock))
         return response_to(request)
 
 

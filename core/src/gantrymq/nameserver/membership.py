@@ -27,6 +27,7 @@ from gantrymq.nameserver.unregistration import (
     unregistration_of,
 )
 from gantrymq.world import Clock, Timer
+from gantrymq.world.clock import monotonic_ms
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class Membership:
         """Apply a registration. Raises as `gantrymq.nameserver.registration.register`."""
         self.drain()
         delete_missing = self._settings.flag("deleteTopicWithBrokerRegistration")
-        answer = register(self._tables, asked, self._clock.now_ms(), delete_missing=delete_missing)
+        answer = register(self._tables, asked, monotonic_ms(self._clock), delete_missing=delete_missing)
         if answer.change is not None:
             self._notify([answer.change])
         return answer
@@ -96,7 +97,7 @@ class Membership:
 
     def drop_silent(self) -> None:
         """Cut the connections of brokers that were silent too long, and take them out."""
-        for key in expired(self._tables, self._clock.now_ms()):
+        for key in expired(self._tables, monotonic_ms(self._clock)):
             live = self._tables.live[key]
             log.warning("broker at %s of cluster %s was silent for %d ms", key.address, key.cluster, live.timeout_ms)
             if isinstance(live.connection, Closable):

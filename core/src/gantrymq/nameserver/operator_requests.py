@@ -20,7 +20,7 @@ from gantrymq.remoting.headers.nameserver import (
     KvConfigRequest,
     PutKvConfigRequest,
 )
-from gantrymq.settings_file import parse_properties
+from gantrymq.settings_file import parse_properties, properties_text
 from gantrymq.world import World
 
 
@@ -78,4 +78,4 @@ class OperatorRequests:
         return response_to(request)
 
     def _show_settings(self, request: Command, connection: object) -> Command:
-        return response_to(request, body=runtime_config.properties_text(self._settings).encode())
+        return response_to(request, body=properties_text(self._settings.shown()).encode())

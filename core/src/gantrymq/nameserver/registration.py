@@ -74,7 +74,7 @@ class Registered(NamedTuple):
 
 
 def register(tables: RouteTables, asked: Registration, now_ms: int, *, delete_missing: bool = False) -> Registered:
-    """Apply a registration that arrived at *now_ms*.
+    """Apply a registration that arrived at *now_ms* of the monotonic clock.
 
     Args:
         delete_missing: topics of this broker that the registration does not name are dropped.

@@ -12,6 +12,7 @@ from typing import Final
 
 from gantrymq.config import Settings, Value
 from gantrymq.errors import NoPermission, RequestError
+from gantrymq.settings_file import properties_text
 from gantrymq.world import World
 from gantrymq.world.folders import make_durable_dirs
 
@@ -20,16 +21,10 @@ log = logging.getLogger(__name__)
 ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
 
 
-def properties_text(settings: Settings) -> str:
-    """Every key as a ``key=value`` line, sorted by key, but those of TLS, which RocketMQ does not show either."""
-    return "".join(f"{key}={_text(value)}\n" for key, value in settings.as_dict().items() if not key.startswith("tls."))
-
-
-def _file_text(settings: Settings) -> str:
-    """As `properties_text`, with TLS where an operator set it, passwords included."""
-    kept = {key: value for key, value in settings.as_dict(secrets=True).items() if settings.source(key) != "default"}
-    tls = "".join(f"{key}={_text(value)}\n" for key, value in kept.items() if key.startswith("tls."))
-    return properties_text(settings) + tls
+def _kept(settings: Settings) -> dict[str, Value]:
+    """As `Settings.shown`, with TLS where an operator set it, passwords included."""
+    given = {key: value for key, value in settings.as_dict(secrets=True).items() if settings.source(key) != "default"}
+    return settings.shown() | {key: value for key, value in given.items() if key.startswith("tls.")}
 
 
 async def update(world: World, settings: Settings, properties: dict[str, str]) -> None:
@@ -57,7 +52,7 @@ async def update(world: World, settings: Settings, properties: dict[str, str]) -
         changed.set(key, value, where)
     path = Path(settings.text("configStorePath"))
     try:
-        await world.workers.run(_save, world, path, _file_text(changed).encode())
+        await world.workers.run(_save, world, path, properties_text(_kept(changed)).encode())
     except OSError as error:
         raise RequestError(f"the change was not made: {path} cannot be written: {error}") from error
     for key, value in known.items():
@@ -71,7 +66,3 @@ def _save(world: World, path: Path, data: bytes) -> None:
     if files.stat(path) is not None:
         files.replace(path.with_name(path.name + ".bak"), files.read(path))
     files.replace(path, data)
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

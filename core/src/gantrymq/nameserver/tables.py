@@ -115,7 +115,7 @@ class BrokerAddress(NamedTuple):
 class LiveBroker:
     """When a broker process was last heard of, and over which connection."""
 
-    updated_ms: int  # wall time
+    updated_ms: int  # on the monotonic clock, as all times of these tables
     timeout_ms: int
     version: DataVersion
     connection: object | None  # compared by identity only

@@ -62,7 +62,7 @@ def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[Min
 
 
 def expired(tables: RouteTables, now_ms: int) -> list[BrokerAddress]:
-    """Return the brokers that have been silent for longer than they may at *now_ms*."""
+    """Return the brokers that have been silent for longer than they may at *now_ms* of the monotonic clock."""
     return [key for key, live in tables.live.items() if live.expired(now_ms)]
 
 

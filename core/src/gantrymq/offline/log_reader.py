@@ -6,8 +6,7 @@ what a file that is too short lacks.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
+from gantrymq.formats.log_source import FilePlaces
 from gantrymq.offline.layout import Series, StoreFile
 from gantrymq.world.files import File, Files
 
@@ -16,53 +15,26 @@ __all__ = ["LogReader"]
 PAGE_BYTES = 4096
 
 
-class LogReader:
+class LogReader(FilePlaces):
     """Bytes of one log. One file is open at a time; call `close` at the end."""
 
     def __init__(self, files: Files, log: Series) -> None:
         """Opens nothing yet."""
+        super().__init__([file.start for file in log.files], log.file_bytes)
         self.log = log
         self.unreadable: list[tuple[int, int, str]] = []  # log offset, bytes, why; each page once
         self._files = files
-        self._starts = [file.start for file in log.files]
         self._open: tuple[StoreFile, File] | None = None
         self._failed: set[int] = set()
 
     def file_at(self, log_offset: int) -> StoreFile | None:
         """The file that holds *log_offset*, None where there is none."""
-        index = bisect_right(self._starts, log_offset) - 1
-        if index < 0 or log_offset >= self._starts[index] + self.log.file_bytes:
-            return None
-        return self.log.files[index]
+        number = self.number_at(log_offset)
+        return None if number is None else self.log.files[number]
 
-    @property
-    def start(self) -> int:
-        """Log offset at which the first file begins, 0 without files."""
-        return self.log.start
-
-    @property
-    def end(self) -> int:
-        """Log offset at which the last file ends, 0 without files."""
-        return self.log.end
-
-    @property
-    def file_bytes(self) -> int:
-        """What each file should have."""
-        return self.log.file_bytes
-
-    def file_start(self, log_offset: int) -> int | None:
-        """Where the file begins that holds *log_offset*, None where there is none."""
-        file = self.file_at(log_offset)
-        return None if file is None else file.start
-
-    def next_start(self, log_offset: int) -> int | None:
-        """Where the first file begins that starts at or behind *log_offset*."""
-        index = bisect_right(self._starts, log_offset - 1)
-        return self._starts[index] if index < len(self._starts) else None
-
-    def data_from(self, log_offset: int) -> int:
-        """*log_offset*: a file is not asked for its holes."""
-        return log_offset
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        """All of it: a file is not asked for its holes."""
+        return [(start, end)]
 
     def read(self, log_offset: int, length: int) -> bytes:
         """Exactly *length* bytes from *log_offset*, which lie within one file as it should be."""

@@ -64,7 +64,7 @@ def mend_log(
     copies.adopt(target / file_name(file.start) for file in reader.log.files)
     done = []
     for damage in chain.from_iterable(_by_file(each, size) for each in damages):
-        start, end = damage.log_offset, damage.log_offset + damage.size
+        start, end = damage.log_offset, damage.end
         kept = _keep(files, reader, start, end, aside)
         note = f"; the bytes are kept in {aside.name}/{file_name(start)}" if kept else ""
         if damage.kind == "missing":
@@ -95,7 +95,7 @@ def mend_log(
 
 def _by_file(damage: LogDamage, file_bytes: int) -> Iterator[LogDamage]:
     """One damage for each file it reaches into; missing files stay one."""
-    start, end = damage.log_offset, damage.log_offset + damage.size
+    start, end = damage.log_offset, damage.end
     while damage.kind != "missing" and start - start % file_bytes + file_bytes < end:
         file_end = start - start % file_bytes + file_bytes
         yield damage._replace(log_offset=start, size=file_end - start)

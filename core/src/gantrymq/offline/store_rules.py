@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import TOPICS, TopicsFile, backup_of
+from gantrymq.formats.config import look_at_topics
+from gantrymq.formats.dropped_topics import DROPPED_TOPICS, read_dropped_topics
 from gantrymq.formats.index import ENTRY, IndexLayout, read_header
 from gantrymq.formats.index_hash import index_hash
 from gantrymq.formats.record import read_record
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from gantrymq.loose_json import loads
 from gantrymq.model.names import LMQ_PREFIX, SYSTEM_TOPICS
 from gantrymq.model.properties import TAGS
 from gantrymq.offline.layout import Layout
@@ -20,9 +19,8 @@ from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.targets import Rules
 from gantrymq.world.files import Files
 
-__all__ = ["has_tag_keys", "known_topics", "rules_of", "topics_of"]
+__all__ = ["has_tag_keys", "known_topics", "rules_of"]
 
-DROPPED_TOPICS = "droppedTopics.json"
 LIGHT_OFFSETS = "lmqConsumerOffset.json"
 SAMPLE = 256
 
@@ -33,10 +31,10 @@ def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEV
     Raises:
         ConfigError: *delay_levels* is malformed.
     """
-    topics = topics_of(files, layout)
+    topics = look_at_topics(files, layout.root)
     batch = {queue.topic for queue in layout.batch}
     if topics is not None:
-        batch |= {name for name, topic in topics.topics.items() if topic.attributes.get("queue.type") == "BatchCQ"}
+        batch |= {name for name, topic in topics.topics.items() if topic.has_batch_queues}
     light = any(queue.topic.startswith(LMQ_PREFIX) for queue in layout.queues)
     return Rules(
         delay_levels_ms=parse_delay_levels(delay_levels),
@@ -46,22 +44,9 @@ def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEV
     )
 
 
-def topics_of(files: Files, layout: Layout) -> TopicsFile | None:
-    """topics.json or else its backup; None when neither can be read."""
-    path = layout.root / "config" / TOPICS
-    for each in (path, backup_of(path)):
-        try:
-            value = loads(files.read(each))
-            if isinstance(value, dict):
-                return TopicsFile.from_json(value)
-        except (FormatError, OSError):
-            continue
-    return None
-
-
 def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:
     """Names of all topics there are; None when no file says so."""
-    topics = topics_of(files, layout)
+    topics = look_at_topics(files, layout.root)
     return None if topics is None else frozenset(topics.topics) | SYSTEM_TOPICS
 
 
@@ -92,6 +77,6 @@ def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, o
 def _dropped(files: Files, path: Path) -> dict[str, int]:
     """Log offsets below which records belong to a topic that was deleted; nothing where nobody noted any."""
     try:
-        return {str(topic): int(offset) for topic, offset in json.loads(files.read(path)).items()}
-    except (OSError, ValueError, OverflowError, TypeError, AttributeError):
+        return read_dropped_topics(files.read(path))
+    except (OSError, FormatError):
         return {}

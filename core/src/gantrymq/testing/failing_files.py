@@ -35,7 +35,7 @@ class FailingFiles:
         self.changes += 1
         return self._fail_at is None or number < self._fail_at or (self._done and number == self._fail_at)
 
-    def end(self, path: Path) -> None:
+    def end(self, path: Path | str) -> None:
         """Raise OSError (EIO) when the call just counted is to fail."""
         if self.failed:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
@@ -56,11 +56,11 @@ class FailingFiles:
         """The whole content."""
         return self._inner.read(path)
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         """Some bytes of a file."""
         return self._inner.peek(path, length, position)
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FailingFile:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> FailingFile:
         """With *create* a changing call; the file's own changes count too."""
         if create:
             if self.begin():
@@ -173,9 +173,9 @@ class FailingFile:
         """Works always, as does `drop_cache`: neither changes anything."""
         self._inner.prefetch(position, length)
 
-    def data_from(self, position: int) -> int:
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
         """Where something may have been written."""
-        return self._inner.data_from(position)
+        return self._inner.written(start, end)
 
     def drop_cache(self, position: int, length: int) -> None:
         """Let the system forget a range."""

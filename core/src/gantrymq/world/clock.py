@@ -33,3 +33,8 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the caller for *seconds*."""
+
+
+def monotonic_ms(clock: Clock) -> int:
+    """`Clock.monotonic` in whole milliseconds: what ages are measured on, as wall time may step."""
+    return int(clock.monotonic() * 1000)

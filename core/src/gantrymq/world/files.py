@@ -108,10 +108,11 @@ class File(Protocol):
     def prefetch(self, position: int, length: int) -> None:
         """Have the system read a range into its cache, in the background; does nothing where it cannot."""
 
-    def data_from(self, position: int) -> int:
-        """The first position from *position* on where something may have been written; before it are zeros.
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of ``[start, end)`` where something may have been written, in order; elsewhere are zeros.
 
-        The file's length when there is nothing; *position* itself where the platform cannot tell.
+        All of it where the platform cannot tell. A read makes its range count as written, and what the system reads
+        ahead of it: ask before reading.
         """
 
     def drop_cache(self, position: int, length: int) -> None:
@@ -148,7 +149,7 @@ class Files(Protocol):
     def make_dirs(self, path: Path) -> None:
         """Create the folder and its parents; fine if it exists."""
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
         """Open an existing file, or with *create* make it if absent.
 
         Raises:
@@ -161,8 +162,12 @@ class Files(Protocol):
     def read(self, path: Path) -> bytes:
         """The whole content. Raises FileNotFoundError."""
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
-        """Up to *length* bytes of a file from *position*, opened for this one read; None where there is no file."""
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
+        """Up to *length* bytes of a file from *position*, opened for this one read; None where there is no file.
+
+        Zeros at their end that nobody wrote may be left off. A path may be text here: making a `Path` takes longer
+        than such a read.
+        """
 
     def replace(self, path: Path, data: bytes) -> None:
         """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder.

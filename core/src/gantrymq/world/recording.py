@@ -77,10 +77,10 @@ class RecordingFiles:
         self._inner.make_dirs(path)
         self.note("make_dirs", path)
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> RecordingFile:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> RecordingFile:
         """Noted as ``open``; the file and its mappings note their calls too."""
         opened = self._inner.open(path, create=create, read_only=read_only)
-        self.note("open", path)
+        self.note("open", Path(path))
         return RecordingFile(opened, self)
 
     def read(self, path: Path) -> bytes:
@@ -89,11 +89,11 @@ class RecordingFiles:
         self.note("read", path, 0, len(data))
         return data
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         """Noted as ``pread`` where there is a file."""
         data = self._inner.peek(path, length, position)
         if data is not None:
-            self.note("pread", path, position, len(data))
+            self.note("pread", Path(path), position, len(data))
         return data
 
     def replace(self, path: Path, data: bytes) -> None:
@@ -208,9 +208,9 @@ class RecordingFile:
         self._inner.prefetch(position, length)
         self._record.note("prefetch", self.path, position, length)
 
-    def data_from(self, position: int) -> int:
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
         """Not noted."""
-        return self._inner.data_from(position)
+        return self._inner.written(start, end)
 
     def drop_cache(self, position: int, length: int) -> None:
         """Noted as ``drop_cache``."""

@@ -49,7 +49,8 @@ class Layer:
 
         self.calls.make("make_dirs", path, do)
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> _File:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> _File:
+        path = Path(path)
         new = create and self.inner.stat(path) is None
 
         def do() -> _File:
@@ -67,12 +68,12 @@ class Layer:
 
         return self.calls.make("read", path, do)
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         def do() -> bytes | None:
             data = self.inner.peek(path, length, position)
             return wrong(data, rng, self.calls) if data and (rng := self.calls.flips()) else data
 
-        return self.calls.make("pread", path, do, position=position, length=length)
+        return self.calls.make("pread", Path(path), do, position=position, length=length)
 
     def replace(self, path: Path, data: bytes) -> None:
         def do() -> None:
@@ -231,8 +232,8 @@ class _File:
 
         self._calls.make("prefetch", self._node.path, do, position=position, length=length)
 
-    def data_from(self, position: int) -> int:
-        return self._inner.data_from(position)
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        return self._inner.written(start, end)
 
     def drop_cache(self, position: int, length: int) -> None:
         def do() -> None:

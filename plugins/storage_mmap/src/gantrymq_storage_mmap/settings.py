@@ -8,13 +8,10 @@ Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gantrymq.config import Setting, Value
-from gantrymq.errors import ConfigError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from gantrymq_storage_mmap.retention.settings import RETENTION
+from gantrymq_storage_mmap.retention.settings import RETENTION, problem_of
 
 __all__ = ["SCHEMA"]
 
@@ -31,14 +28,6 @@ def _file_store(value: Value) -> str | None:
     return "the RocksDB store is not built in this version; use storeType=default (files)"
 
 
-def _delay_levels(value: Value) -> str | None:
-    try:
-        parse_delay_levels(str(value))
-    except ConfigError as problem:
-        return str(problem)
-    return None
-
-
 def _whole_batch_entries(value: Value) -> str | None:
     if isinstance(value, int) and value % BATCH_ENTRY_BYTES:
         fitting = value - value % BATCH_ENTRY_BYTES
@@ -46,15 +35,21 @@ def _whole_batch_entries(value: Value) -> str | None:
     return None
 
 
-def _only_off(part: str) -> Callable[[Value], str | None]:
-    def check(value: Value) -> str | None:
-        return f"{part} not built in this version; leave the key at false" if value is True else None
-
-    return check
-
-
 def _not_built(key: str, part: str) -> Setting:
-    return Setting(key, "flag", False, f"Not built in this version: {part}.", not_built=_only_off(f"{part} is"))
+    def check(value: Value) -> str | None:
+        return f"{part} is not built in this version; leave the key at false" if value is True else None
+
+    return Setting(key, "flag", False, f"Not built in this version: {part}.", not_built=check)
+
+
+def _number(
+    key: str, default: int, text: str, *, at_least: int, at_most: int | None = None, runtime: bool = False
+) -> Setting:
+    return Setting(key, "number", default, text, at_least=at_least, at_most=at_most, runtime=runtime)
+
+
+def _flag(key: str, default: bool, text: str) -> Setting:
+    return Setting(key, "flag", default, text)
 
 
 SCHEMA: tuple[Setting, ...] = (
@@ -65,17 +60,11 @@ SCHEMA: tuple[Setting, ...] = (
         "Folder of the commit log; empty means commitlog in the store's root.",
         not_built=_one_folder,
     ),
-    Setting(
-        "mappedFileSizeCommitLog",
-        "number",
-        1024**3,
-        "Size of one commit log file, bytes.",
-        at_least=4096,
-        at_most=2**31 - 1,
+    _number(
+        "mappedFileSizeCommitLog", 1024**3, "Size of one commit log file, bytes.", at_least=4096, at_most=2**31 - 1
     ),
-    Setting(
+    _number(
         "mappedFileSizeConsumeQueue",
-        "number",
         6_000_000,
         "Size of one queue file, bytes; rounded up to a multiple of 20.",
         at_least=20,
@@ -90,141 +79,99 @@ SCHEMA: tuple[Setting, ...] = (
         at_most=2**31 - 46,
         not_built=_whole_batch_entries,
     ),
-    Setting(
-        "enableConsumeQueueExt", "flag", False, "Write a unit in ext files (consumequeue_ext) for each queued message."
+    _flag("enableConsumeQueueExt", False, "Write a unit in ext files (consumequeue_ext) for each queued message."),
+    _number(
+        "mappedFileSizeConsumeQueueExt", 50_331_648, "Size of one ext file, bytes.", at_least=24, at_most=2**31 - 1
     ),
-    Setting(
-        "mappedFileSizeConsumeQueueExt",
-        "number",
-        50_331_648,
-        "Size of one ext file, bytes.",
-        at_least=24,
-        at_most=2**31 - 1,
-    ),
-    Setting(
+    _flag(
         "enableLmq",
-        "flag",
         False,
         "Serve light queues (%LMQ% topics); their consumers' offsets are kept in lmqConsumerOffset.json.",
     ),
-    Setting(
+    _flag(
         "enableMultiDispatch",
-        "flag",
         False,
         "List a message in the light queues that its INNER_MULTI_DISPATCH names; needs enableLmq.",
     ),
-    Setting("maxLmqConsumeQueueNum", "number", 20_000, "Light queues there may be.", at_least=0),
-    Setting(
-        "flushIntervalCommitLog",
-        "number",
-        500,
-        "Pause between background flushes of the log, ms.",
-        at_least=1,
-        runtime=True,
+    _number("maxLmqConsumeQueueNum", 20_000, "Light queues there may be.", at_least=0),
+    _number(
+        "flushIntervalCommitLog", 500, "Pause between background flushes of the log, ms.", at_least=1, runtime=True
     ),
-    Setting(
+    _number(
         "flushCommitLogLeastPages",
-        "number",
         4,
         "A background flush waits for so many dirty pages of 4 KiB.",
         at_least=0,
         runtime=True,
     ),
-    Setting(
+    _number(
         "flushCommitLogThoroughInterval",
-        "number",
         10_000,
         "A background flush no longer waits for pages after this time, ms.",
         at_least=1,
         runtime=True,
     ),
-    Setting(
-        "flushIntervalConsumeQueue",
-        "number",
-        1000,
-        "Pause between writes of queue entries that waited, ms.",
-        at_least=1,
-    ),
-    Setting(
+    _number("flushIntervalConsumeQueue", 1000, "Pause between writes of queue entries that waited, ms.", at_least=1),
+    _number(
         "flushConsumeQueueThoroughInterval",
-        "number",
         60_000,
         "Every dirty queue is flushed, and the checkpoint written, this often, ms.",
         at_least=1,
     ),
-    Setting(
-        "maxFilterMessageSize", "number", 16_000, "Queue bytes that one pull may examine (20 a message).", at_least=20
-    ),
-    Setting(
-        "maxTransferBytesOnMessageInMemory", "number", 262_144, "Most bytes of one pull of recent messages.", at_least=1
-    ),
-    Setting(
-        "maxTransferCountOnMessageInMemory", "number", 32, "Most messages of one pull of recent messages.", at_least=1
-    ),
-    Setting("maxTransferBytesOnMessageInDisk", "number", 65_536, "Most bytes of one pull of old messages.", at_least=1),
-    Setting("maxTransferCountOnMessageInDisk", "number", 8, "Most messages of one pull of old messages.", at_least=1),
-    Setting(
+    _number("maxFilterMessageSize", 16_000, "Queue bytes that one pull may examine (20 a message).", at_least=20),
+    _number("maxTransferBytesOnMessageInMemory", 262_144, "Most bytes of one pull of recent messages.", at_least=1),
+    _number("maxTransferCountOnMessageInMemory", 32, "Most messages of one pull of recent messages.", at_least=1),
+    _number("maxTransferBytesOnMessageInDisk", 65_536, "Most bytes of one pull of old messages.", at_least=1),
+    _number("maxTransferCountOnMessageInDisk", 8, "Most messages of one pull of old messages.", at_least=1),
+    _number(
         "accessMessageInMemoryMaxRatio",
-        "number",
         40,
         "Messages within this share of the machine's memory, in percent, count as recent.",
         at_least=0,
         at_most=100,
     ),
-    Setting("checkCRCOnRecover", "flag", True, "Verify the body's CRC of every record that recovery reads."),
+    _flag("checkCRCOnRecover", True, "Verify the body's CRC of every record that recovery reads."),
     Setting(
         "messageDelayLevel",
         "text",
         DEFAULT_DELAY_LEVELS,
         "Durations of the delay levels, from 1.",
-        not_built=_delay_levels,
+        not_built=problem_of(parse_delay_levels),
     ),
-    Setting("messageIndexEnable", "flag", True, "Index messages by their keys; false leaves the index as it is."),
-    Setting(
+    _flag("messageIndexEnable", True, "Index messages by their keys; false leaves the index as it is."),
+    _flag(
         "messageIndexSafe",
-        "flag",
         False,
         "Without effect: after any stop the index is caught up from where it ends, as RocketMQ does with true.",
     ),
-    Setting(
+    _number(
         "maxHashSlotNum",
-        "number",
         5_000_000,
         "Hash slots of an index file; other files than the settings make are set aside and built again.",
         at_least=1,
         at_most=400_000_000,
     ),
-    Setting(
-        "maxIndexNum", "number", 20_000_000, "Keys of an index file and one more.", at_least=2, at_most=100_000_000
-    ),
-    Setting("maxMsgsNumBatch", "number", 64, "Most messages of one query by key.", at_least=1),
-    Setting(
+    _number("maxIndexNum", 20_000_000, "Keys of an index file and one more.", at_least=2, at_most=100_000_000),
+    _number("maxMsgsNumBatch", 64, "Most messages of one query by key.", at_least=1),
+    _number(
         "hotReadWindow",
-        "number",
         256 * 1024**2,
         "Bytes at the log's end that are read at once, older ones in a thread (GantryMQ's own).",
         at_least=0,
     ),
-    Setting(
+    _flag(
         "warmMapedFileEnable",
-        "flag",
         False,
         "Fill the next log file with zeros beforehand and lock it in memory: its first syncs are cheaper.",
     ),
-    Setting(
+    _number(
         "flushLeastPagesWhenWarmMapedFile",
-        "number",
         4096,
         "A file that is being warmed is synced after each so many pages of 4 KiB.",
         at_least=1,
     ),
-    Setting(
-        "dataReadAheadEnable",
-        "flag",
-        True,
-        "Have the next records of a consumer that catches up read beforehand.",
-    ),
-    Setting("maxOpenQueueFiles", "number", 2048, "Queue files that are kept open (GantryMQ's own).", at_least=1),
+    _flag("dataReadAheadEnable", True, "Have the next records of a consumer that catches up read beforehand."),
+    _number("maxOpenQueueFiles", 2048, "Queue files that are kept open (GantryMQ's own).", at_least=1),
     Setting("storeType", "text", "default", "Kind of store; only default (files) is built.", not_built=_file_store),
     *RETENTION,
     _not_built("transientStorePoolEnable", "the pool of off-heap write buffers"),

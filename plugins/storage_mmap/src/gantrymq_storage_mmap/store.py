@@ -35,37 +35,39 @@ from gantrymq.world.folders import make_durable_dirs
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
 from gantrymq_storage_mmap.index.file import IndexPlace
-from gantrymq_storage_mmap.index.folder import LoadedIndex, load_index
+from gantrymq_storage_mmap.index.files import IndexFiles
+from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
 from gantrymq_storage_mmap.index.query import IndexReader
 from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.append import Appender
-from gantrymq_storage_mmap.log.append_placed import PlacedAppender, refused
+from gantrymq_storage_mmap.log.append_placed import refused
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.log.file import LogFile, load_log_files
 from gantrymq_storage_mmap.log.flush import LogFlusher
-from gantrymq_storage_mmap.log.folder import load_log_files
 from gantrymq_storage_mmap.log.preallocation import Preallocation
-from gantrymq_storage_mmap.log.read import entries_between, next_record, read_at
+from gantrymq_storage_mmap.log.source import entries_between, next_record
 from gantrymq_storage_mmap.log.writes import LogWrites
-from gantrymq_storage_mmap.options import read_options
+from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
-from gantrymq_storage_mmap.queues.dropping import Dropping
+from gantrymq_storage_mmap.queues.dropping import ASIDE, Dropping
 from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.writer import TailWriter
 from gantrymq_storage_mmap.reading.batch_get import BatchReader
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
+from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
 from gantrymq_storage_mmap.reading.get import Reader
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
+from gantrymq_storage_mmap.reading.read_check import Damaged
 from gantrymq_storage_mmap.reading.time_search import batch_offset_at, offset_at
 from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
-from gantrymq_storage_mmap.retention.log_cleaning import LogCleaner
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.retention.retention import Retention
+from gantrymq_storage_mmap.retention.rules import Refusal
 from gantrymq_storage_mmap.retention.settings import check_quota, read_rules
 
 __all__ = ["MmapStore"]
@@ -98,51 +100,43 @@ class MmapStore:
         self._context = context
         world = context.world
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
-        self._process_id = world.process_id
-        self._tell, self._tell_progress = context.log, context.progress
+        self._tell = context.log
         self._settings = context.settings
-        self._options = read_options(context.root, context.settings)
+        self._options = Options(context.root, context.settings)
         self._root = context.root
+        self._unreadable = f"the store {self._root} cannot be read"
         check_quota(read_rules(context.settings))
         self._locks: list[Lock] = []  # of the store's folder, and of the log's
-        self._refusal: str | None = _NOT_RUNNING
+        self._running = False
         self._max_body = (-1, 0)  # as of a revision of the settings
         self._wire([])
 
     def _wire(self, loaded: list[LogFile]) -> None:
         """Build the parts over the log files *loaded*."""
-        options, world, files, workers, clock = (
-            self._options,
-            self._context.world,
-            self._files,
-            self._workers,
-            self._clock,
-        )
+        options, world = self._options, self._context.world
+        files, workers, clock = self._files, self._workers, self._clock
         ahead = Preallocation(
             files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
         )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
         self._queues = QueueTable(files, options)
         self._dropped = DroppedTopics(files, self._root)
-        self._dropping = Dropping(files, workers, self._root, self._queues, self._dropped, self._tell)
+        self._dropping = Dropping(files, workers, self._root / ASIDE, self._queues, self._dropped, self._tell)
         self._publisher = Publisher(self._queues.tails)
         self._tail_writer = TailWriter(self._queues.tails, clock, options.queue_flush_interval_ms)
         self._writes = LogWrites()
-        parts = (self._log, self._queues, self._publisher, self._writes, clock.now_ms, self._max_body_bytes)
-        self._appender = Appender(*parts, PlacedAppender(*parts, options))
+        self._appender = Appender(
+            self._log, self._queues, self._publisher, self._writes, clock.now_ms, self._max_body_bytes, options
+        )
         self._flusher = LogFlusher(self._log, workers, clock, self._settings)
-        cold = BoundedWorkers(workers, COLD_READS)
-        self._ahead = ReadAhead(self._log, cold, options, clock.monotonic)
-        self._reader = Reader(self._log, cold, options, self._ahead, self._tell)
-        self._batch_reader = BatchReader(self._log, cold, options, self._reader.damaged)
+        self._cold = cold = BoundedWorkers(workers, COLD_READS)
+        self._damaged = Damaged(self._tell)
+        read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
+        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, ColdBlocks(self._log))
+        self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
+        held = IndexFiles(files, workers, clock, self._root / "index", options.index_layout, self._tell)
         self._index = IndexWriter(
-            (files, workers, clock),
-            self._root,
-            options.index_layout,
-            self._log,
-            self._tell,
-            self._hasten,
-            enabled=options.index_enabled,
+            held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
         )
         self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
         self._checkpointer = Checkpointer(
@@ -150,20 +144,23 @@ class MmapStore:
         )
         self._wire_retention()
 
-    def _hasten(self) -> None:
-        self._checkpointer.hasten()
-
     def _wire_retention(self) -> None:
         world, settings, tell = self._context.world, self._settings, self._tell
         log, queues = self._log, self._queues
-        folders = (self._root, self._options.log_folder)
-        self._watch = DiskWatch(world, settings, folders, log, queues, self._writes, self._index.taken_bytes, tell)
-        log_cleaner = LogCleaner(
-            self._files, self._workers, log, queues, self._durable_offset, self._checkpointer, self._clock
-        )
+        root, log_folder, index = self._root, self._options.log_folder, self._index.held
+        self._watch = DiskWatch(world, settings, root, log_folder, log, queues, self._writes, index.taken_bytes, tell)
         queue_cleaner = QueueCleaner(world, log, queues, self._dropping, self._context.reserve_ms)
         self._retention = Retention(
-            world, settings, log, self._watch, log_cleaner, queue_cleaner, tell, index=self._index
+            world,
+            settings,
+            log,
+            queues,
+            self._durable_offset,
+            self._checkpointer,
+            self._watch,
+            queue_cleaner,
+            index,
+            tell,
         )
 
     def _durable_offset(self) -> int:
@@ -198,7 +195,7 @@ class MmapStore:
             raise
         report = found.report
         self._flusher.start(report.log_end, self._log.last_timestamp)
-        self._refusal = None
+        self._running = True
         self._checkpointer.start(found.durable_offset, found.checkpoint, found.saved, clean=report.clean)
         self._tail_writer.start()
         self._index.start(found.index, self._publisher.published_offset)
@@ -208,7 +205,7 @@ class MmapStore:
                 f"flushDiskType=ASYNC_FLUSH: if the power failed, messages acknowledged in the "
                 f"{self._flusher.window_ms} ms before may be gone; SYNC_FLUSH keeps every one"
             )
-        self._dropping.start()
+        self._dropping.begin()
         return report
 
     async def stop(self) -> None:
@@ -216,9 +213,9 @@ class MmapStore:
 
         When the disk fails on the way, ``abort`` stays and the next start recovers; that is told, not raised.
         """
-        if not self._locks or self._refusal == _NOT_RUNNING:
+        if not self._running:
             return
-        self._refusal = _NOT_RUNNING
+        self._running = False
         try:
             await self._retention.stop()
             await self._flusher.stop()
@@ -245,8 +242,7 @@ class MmapStore:
 
     def _busy(self) -> bool:
         """Whether a thread is at work."""
-        reading = self._reader.reading or self._batch_reader.reading or self._ahead.busy
-        return bool(reading or self._log.ahead.busy or self._dropping.busy)
+        return bool(self._cold.readers or self._cold.busy or self._log.ahead.busy or self._dropping.busy)
 
     def _leave_clean(self) -> None:
         """Runs in a thread."""
@@ -294,13 +290,15 @@ class MmapStore:
         self._dropping.load()
         self._checkpointer.watch()
         recovery = Recovery(
-            (files, self._clock),
+            files,
+            self._clock,
             self._log,
             self._queues,
             self._dropped,
             options,
             self._checkpointer.make_durable_now,
-            (self._tell, self._tell_progress),
+            self._tell,
+            self._context.progress,
         )
         if stat is not None and len(data) != CHECKPOINT_BYTES:
             recovery.note(
@@ -312,7 +310,7 @@ class MmapStore:
         loader = QueueLoader(files, root, self._queues, self._dropped, self._dropping.move_aside)
         loader.load(saved)
         if clean:
-            files.replace(root / "abort", str(self._process_id).encode("ascii"))
+            files.replace(root / "abort", str(self._context.world.process_id).encode("ascii"))
         report = recovery.run(clean, checkpoint, saved, loader.newest)
         self._dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
@@ -329,16 +327,17 @@ class MmapStore:
 
     def _load_index(self, saved: SavedPoint | None, trusted_ms: int | None) -> LoadedIndex:
         log = self._log
-        index = load_index(
+        index = IndexLoader(
             self._files,
-            self._root,
+            self._root / "index",
             self._options.index_layout,
-            (log.min_offset, log.end),
+            log.min_offset,
+            log.end,
             saved.index if saved is not None else None,
             trusted_ms,
             self._tell,
-        )
-        self._index.hold(index)
+        ).load()
+        self._index.held.hold(index)
         place = next_record(log, index.place.log_offset)
         if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
             index = attrs.evolve(index, place=IndexPlace(place))
@@ -355,7 +354,7 @@ class MmapStore:
 
     def _close_files(self) -> None:
         self._log.close()
-        self._index.close()
+        self._index.held.close()
         self._checkpointer.close()
         self._queues.close()
 
@@ -391,26 +390,21 @@ class MmapStore:
 
     def refusal(self) -> str | None:
         """Why writes are refused, None while they are taken."""
-        full = self._watch.refusal()
-        if full is not None and self._refusal is None and self._flusher.failure is None:
-            return full.sentence
-        return self._refusal or self._writes.refusal or self._flusher.failure or self._queues.tails.refusal
+        refused = self._refused()
+        return refused.sentence if refused is not None else None
 
-    def _refusal_cause(self) -> str:
-        """A short name for what `refusal` says; empty while writes are taken."""
-        for cause, found in (("not_running", self._refusal), ("sync_failed", self._flusher.failure)):
-            if found is not None:
-                return cause
-        full = self._watch.refusal()
-        if full is not None:
-            return full.cause
-        for cause, found in (
-            ("log_write_failed", self._writes.refusal),
-            ("queue_write_failed", self._queues.tails.refusal),
-        ):
-            if found is not None:
-                return cause
-        return ""
+    def _refused(self) -> Refusal | None:
+        if not self._running:
+            return Refusal("not_running", _NOT_RUNNING)
+        if (failure := self._flusher.failure) is not None:
+            return Refusal("sync_failed", failure)
+        if (full := self._watch.refusal()) is not None:
+            return full
+        if (failure := self._writes.refusal) is not None:
+            return Refusal("log_write_failed", failure)
+        if (failure := self._queues.tails.refusal) is not None:
+            return Refusal("queue_write_failed", failure)
+        return None
 
     # --- read -------------------------------------------------------------------------------------------------------
 
@@ -424,14 +418,12 @@ class MmapStore:
                 return self._batch_reader.get(found, queue_offset, limit, match)
             return self._reader.get(found, queue_offset, limit, match)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise StoreError(f"{self._unreadable}: {error}") from error
 
     def read(self, log_offset: int) -> RecordView | None:
         """The record at *log_offset*, published or not; None where no record starts. May wait for the disk."""
-        try:
-            return read_at(self._log, log_offset)
-        except OSError as error:
-            raise self._unreadable(error) from error
+        with self._cold.reading(self._unreadable):
+            return read_cold(self._log, log_offset, FromDisk())
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
         """Every published record of ``[start, end)``, in log order; see `entries_between`."""
@@ -450,15 +442,10 @@ class MmapStore:
     def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
         """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
         found = self._queues.get(queue)
-        try:
+        with self._cold.reading(self._unreadable):
             if isinstance(found, BatchQueue):
                 return batch_offset_at(found, time_ms, edge)
             return offset_at(self._log, found, time_ms, edge) if found is not None else 0
-        except OSError as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: OSError) -> StoreError:
-        return StoreError(f"the store {self._root} cannot be read: {error}")
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
@@ -471,24 +458,14 @@ class MmapStore:
         if log_offset >= self._log.hot_offset:
             return self.read(log_offset)
         try:
-            return read_cold(self._log, log_offset, FromMemory())
+            with self._cold.reading(self._unreadable):
+                return read_cold(self._log, log_offset, FromMemory())
         except NotInMemory:
             return self._view_cold(log_offset)
-        except OSError as error:
-            raise self._unreadable(error) from error
 
     async def _view_cold(self, log_offset: int) -> RecordView | None:
-        self._reader.reading += 1  # the store waits for it when it stops
-        try:
+        with self._cold.reading(self._unreadable):
             return await self._workers.run(read_cold, self._log, log_offset, FromDisk())
-        except OSError as error:
-            raise self._unreadable(error) from error
-        finally:
-            self._reader.reading -= 1
-
-    def delete_index_before(self, log_offset: int) -> int:
-        """Remove index files that know nothing at or behind *log_offset*; see `IndexWriter.delete_before`."""
-        return self._index.delete_before(log_offset)
 
     def drop(self, topic: str) -> Awaitable[None]:
         """Forget the queues of *topic*, whose records stay in the log; see `Dropping.drop`.
@@ -507,8 +484,8 @@ class MmapStore:
         Raises:
             StoreError: the store is not running, or the disk failed.
         """
-        if self._refusal is not None:
-            raise StoreError(self._refusal)
+        if not self._running:
+            raise StoreError(_NOT_RUNNING)
         try:
             return await self._retention.clean(what)
         except OSError as error:
@@ -516,13 +493,13 @@ class MmapStore:
 
     def state(self) -> StoreState:
         """Watermarks and refusals; details under RocketMQ's names."""
-        log, cause = self._log, self._refusal_cause()
+        log, (cause, refusal) = self._log, self._refused() or ("", None)
         return StoreState(
             min_log_offset=log.min_offset,
             max_log_offset=log.end,
             flushed_offset=self._flusher.flushed_offset,
             published_offset=self._publisher.published_offset,
-            refusal=self.refusal(),
+            refusal=refusal,
             refusal_cause=cause,
             syncs=self._flusher.syncs,
             sync_s=self._flusher.sync_s,
@@ -530,7 +507,7 @@ class MmapStore:
                 "commitLogMinOffset": str(log.min_offset),
                 "commitLogMaxOffset": str(log.end),
                 "dispatchBehindBytes": str(log.end - self._publisher.published_offset),
-                **({"damagedRecordsRefused": str(refused)} if (refused := self._reader.damaged.refused) else {}),
+                **({"damagedRecordsRefused": str(refused)} if (refused := self._damaged.refused) else {}),
                 **({"storeRefusalCause": cause} if cause else {}),
             },
         )

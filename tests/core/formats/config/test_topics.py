@@ -1,9 +1,12 @@
+import json
+
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import TopicsFile, pretty
+from gantrymq.formats.config import TopicsFile, look_at_topics, pretty
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
+from gantrymq.world.real import RealFiles
 
 
 def test_a_topic_is_read_and_written_with_javas_names():
@@ -80,3 +83,35 @@ def test_an_empty_file_is_an_empty_table():
 def test_a_member_of_the_wrong_type_is_named(members, says):
     with pytest.raises(FormatError, match=says):
         TopicsFile.from_json(members)
+
+
+TABLE = {"B": {"topicName": "B", "attributes": {"queue.type": "BatchCQ"}}, "S": {"topicName": "S"}}
+TEXT = json.dumps({"topicConfigTable": TABLE})
+
+
+def looked_at(root, text, backup=None):
+    folder = root / "config"
+    folder.mkdir()
+    for name, content in (("topics.json", text), ("topics.json.bak", backup)):
+        if content is not None:
+            (folder / name).write_text(content)
+    before = sorted(path.name for path in folder.iterdir())
+    found = look_at_topics(RealFiles(), root)
+    assert sorted(path.name for path in folder.iterdir()) == before
+    return found and {name: topic.has_batch_queues for name, topic in found.topics.items()}
+
+
+def test_a_look_says_which_topics_have_batch_queues(tmp_path):
+    assert looked_at(tmp_path, TEXT) == {"B": True, "S": False}
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "{", "7", "[]", '{"topicConfigTable": 7}', '{"topicConfigTable": {"B": 7}}', "\0"]
+)
+def test_a_look_leaves_a_file_that_cannot_be_read_alone_and_takes_its_backup(tmp_path, text):
+    assert looked_at(tmp_path, text, TEXT) == {"B": True, "S": False}
+
+
+def test_without_a_file_a_look_finds_nothing(tmp_path):
+    assert look_at_topics(RealFiles(), tmp_path) is None
+    assert looked_at(tmp_path, "{", "[") is None

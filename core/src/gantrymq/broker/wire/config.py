@@ -20,7 +20,8 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
-from gantrymq.settings_file import parse_properties
+from gantrymq.settings_file import parse_properties, properties_text
+from gantrymq.settings_known import is_rocketmq_key, refusal
 from gantrymq.world import Clock
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,10 @@ class ConfigRequests:
         return {RequestCode.UPDATE_BROKER_CONFIG: self.update, RequestCode.GET_BROKER_CONFIG: self.show}
 
     def update(self, asked: Command, connection: Connection) -> Command:
-        """25: change settings that may change while the broker runs; all are checked before the first is set."""
+        """25: change settings that may change while the broker runs; all are checked before the first is set.
+
+        A key of RocketMQ's that nothing here reads is taken, as a Java broker takes it, and the log says so.
+        """
         where = request_name(asked.code)
         try:
             given = {line.key: line.value for line in parse_properties(asked.payload.decode(), where)}
@@ -56,14 +60,15 @@ class ConfigRequests:
         refused = sorted(black & given.keys())
         if refused:
             raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
-        for key, value in given.items():
-            self._check(key, value, where)
-        for key, value in given.items():
+        used = {key: value for key, value in given.items() if self._checked(key, value, where)}
+        if unused := ", ".join(sorted(given.keys() - used.keys())):
+            log.warning("%s of %s: %s of RocketMQ have no effect here", where, connection.address, unused)
+        for key, value in used.items():
             self._settings.set(key, value, f"{where} of {connection.address}")
             log.warning("%s set %s=%s until this broker stops; to keep it, put it in broker.conf", where, key, value)
-        if given:
+        if used:
             self._version.next(self._clock.now_ms())
-        if "brokerPermission" in given:
+        if "brokerPermission" in used:
             self._permission_changed()
         return ok(asked)
 
@@ -71,22 +76,23 @@ class ConfigRequests:
         """26: the settings of this broker but those of TLS, by name, as properties; what was empty as it came out."""
         identity = self._identity
         values: dict[str, Value] = {
-            **{key: value for key, value in self._settings.as_dict().items() if not key.startswith("tls.")},
+            **self._settings.shown(),
             "brokerIP1": identity.host,
             "brokerName": identity.broker_name,
             "listenPort": identity.port,
         }
-        text = "".join(f"{key}={_text(value)}\n" for key, value in values.items())
-        return ok(asked, {"version": dumps(self._version.to_json()).decode()}, text.encode())
+        return ok(asked, {"version": dumps(self._version.to_json()).decode()}, properties_text(values).encode())
 
-    def _check(self, key: str, value: str, where: str) -> None:
+    def _checked(self, key: str, value: str, where: str) -> bool:
+        """Whether *key* has an effect here. Raises ConfigError when it cannot be set, or not to this."""
         setting = self._settings.schema.get(key)
         if setting is None:
+            if (problem := refusal(key, value)) is not None:
+                raise ConfigError(f"{where}: {key}={value}: {problem}")
+            if is_rocketmq_key(key):
+                return False
             raise ConfigError(f"{key} is no setting of this broker; gantrymq config lists those there are")
         if not setting.runtime:
             raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
         setting.parse(value, where)
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return True

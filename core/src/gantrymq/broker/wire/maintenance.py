@@ -65,13 +65,17 @@ class MaintenanceRequests:
     async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
         """316: forget the queues of topics that do not exist; the broker's own stay."""
         dropped: list[Awaitable[None]] = []
+        count = 0
         for number, topic in enumerate(dict.fromkeys(queue.topic for queue in self._store.queues()), start=1):
             if self._topics.get(topic) is None and not names.is_system_topic(topic):
                 dropped.append(self._store.drop(topic))
+                count += 1
             if number % DROPS_STEP == 0:
+                await asyncio.gather(*dropped)  # none is dropped while a thread syncs, as with `Deletions`
+                dropped.clear()
                 await asyncio.sleep(0)
         await asyncio.gather(*dropped)
-        return self._cleaned(asked, connection, f"removed the queues of {len(dropped)} topics that do not exist")
+        return self._cleaned(asked, connection, f"removed the queues of {count} topics that do not exist")
 
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
         """329: delete log files by age now; the answer comes before they are gone, as Java's does."""

@@ -13,7 +13,7 @@ from gantrymq.formats.config.groups import GROUPS, GroupsFile
 from gantrymq.formats.config.manager_file import backup_of, broken_of, load, save
 from gantrymq.formats.config.offset_texts import OffsetTexts
 from gantrymq.formats.config.pretty import pretty
-from gantrymq.formats.config.topics import TOPICS, TopicsFile
+from gantrymq.formats.config.topics import TOPICS, TopicsFile, look_at_topics
 
 __all__ = [
     "CONSUMER_OFFSETS",
@@ -27,6 +27,7 @@ __all__ = [
     "backup_of",
     "broken_of",
     "load",
+    "look_at_topics",
     "pretty",
     "save",
 ]

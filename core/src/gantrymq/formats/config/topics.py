@@ -9,15 +9,19 @@ broker/.../topic/TopicConfigManager.java.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from gantrymq.errors import FormatError
+from gantrymq.formats.config.manager_file import backup_of
 from gantrymq.formats.config.members import as_object, data_version, in_order, table, unknown
 from gantrymq.formats.config.pretty import Laid, pretty, pretty_member
+from gantrymq.loose_json import loads
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
+from gantrymq.world.files import Files
 
 TOPICS = "topics.json"
 
@@ -78,3 +82,17 @@ class TopicsFile:
 
     def _members(self, topics: Any) -> dict[str, Any]:
         return in_order({"dataVersion": self.version.to_json(), "topicConfigTable": topics}, self.kept)
+
+
+def look_at_topics(files: Files, root: Path) -> TopicsFile | None:
+    """``config/topics.json`` below the store's folder *root*, or else its backup; None when neither can be read.
+
+    Nothing is renamed or told: a broker, which loads the file itself, says what is wrong with it.
+    """
+    path = root / "config" / TOPICS
+    for place in (path, backup_of(path)):
+        try:
+            return TopicsFile.from_json(loads(files.read(place)))
+        except (FormatError, OSError, ValueError, TypeError, AttributeError):
+            continue
+    return None

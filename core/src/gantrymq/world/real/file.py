@@ -70,7 +70,7 @@ class RealMapping:
 class RealFile:
     """A descriptor and the path it was opened under."""
 
-    def __init__(self, path: Path, descriptor: int, *, read_only: bool) -> None:
+    def __init__(self, path: Path | str, descriptor: int, *, read_only: bool) -> None:
         """Take ownership of *descriptor*."""
         self._path = path
         self._fd = descriptor
@@ -80,7 +80,7 @@ class RealFile:
     @property
     def path(self) -> Path:
         """Where it was opened; a later rename is not followed."""
-        return self._path
+        return Path(self._path)
 
     def size(self) -> int:
         """Length in bytes."""
@@ -128,16 +128,9 @@ class RealFile:
                 step = min(PREFETCH_BYTES, position + length - start)
                 os.posix_fadvise(descriptor, start, step, os.POSIX_FADV_WILLNEED)
 
-    def data_from(self, position: int) -> int:
-        """The first position from *position* on where something may have been written."""
-        if not hasattr(os, "SEEK_DATA"):
-            return position
-        try:
-            return os.lseek(self._descriptor(), position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                return position
-            return max(position, self.size())
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of ``[start, end)`` where something may have been written."""
+        return written(self._descriptor(), start, end)
 
     def drop_cache(self, position: int, length: int) -> None:
         """Let the system forget whole pages of a range, where it can."""
@@ -230,3 +223,19 @@ if sys.platform == "win32":
 else:
     pread = os.pread
     _pwrite = os.pwrite
+
+
+def written(descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
+    """See `Files.written`."""
+    found: list[tuple[int, int]] = []
+    stop = start
+    if not hasattr(os, "SEEK_DATA"):
+        return [(start, end)]
+    try:
+        while (place := os.lseek(descriptor, stop, os.SEEK_DATA)) < end:
+            stop = min(os.lseek(descriptor, place, os.SEEK_HOLE), end)
+            found.append((place, stop))
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # which says that there is nothing more
+            return [(start, end)]
+    return found

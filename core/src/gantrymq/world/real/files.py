@@ -13,9 +13,10 @@ from pathlib import Path
 
 from gantrymq.world.files import DiskUse, FileStat
 from gantrymq.world.real import lock as locks
-from gantrymq.world.real.file import RealFile, pread, sync_descriptor
+from gantrymq.world.real.file import RealFile, pread, sync_descriptor, written
 from gantrymq.world.real.volume import RealVolume, watch_volume
 
+PAGE_BYTES = 4096
 BINARY = getattr(os, "O_BINARY", 0)  # Windows translates line ends without it
 
 
@@ -44,15 +45,18 @@ class RealFiles:
         """Create the folder and its parents; fine if it exists."""
         os.makedirs(path, exist_ok=True)
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> RealFile:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> RealFile:
         """Open an existing file, or with *create* make it if absent."""
-        if locks.held(path) is not None:
-            raise OSError(errno.EBUSY, "locked by this process; closing it again would lose the lock", str(path))
         flags = (os.O_RDONLY if read_only else os.O_RDWR) | (os.O_CREAT if create else 0) | BINARY
         descriptor = os.open(path, flags, 0o666)
-        if mode_bits.S_ISDIR(os.fstat(descriptor).st_mode):  # POSIX opens folders for reading
+        status = os.fstat(descriptor)
+        if mode_bits.S_ISDIR(status.st_mode):  # POSIX opens folders for reading
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        lock = locks.held_of(status)  # looked for now, and not by the path before, which would cost as much again
+        if lock is not None:
+            lock.keep(descriptor)
+            raise OSError(errno.EBUSY, "locked by this process; closing it again would lose the lock", str(path))
         return RealFile(path, descriptor, read_only=read_only)
 
     def read(self, path: Path) -> bytes:
@@ -60,13 +64,19 @@ class RealFiles:
         held = locks.held(path)
         return path.read_bytes() if held is None else held.content()
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
-        """Up to *length* bytes of a file from *position*; None where there is no file. Budget: 8 us."""
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
+        """Up to *length* bytes of a file from *position*; None where there is no file. Budget: 8 us.
+
+        Of a long range only what was written is read: most of a queue's file is a hole.
+        """
         try:
             descriptor = os.open(path, os.O_RDONLY | BINARY)
         except (FileNotFoundError, NotADirectoryError):
             return None
         try:
+            if length > PAGE_BYTES:
+                ranges = written(descriptor, position, position + length)
+                length = ranges[-1][1] - position if ranges else 0
             return pread(descriptor, length, position)
         finally:
             os.close(descriptor)

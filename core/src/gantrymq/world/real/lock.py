@@ -34,14 +34,20 @@ class RealLock:
     def __init__(self, key: tuple[int, int], descriptor: int) -> None:
         self._key = key
         self._fd = descriptor
+        self._others: list[int] = []
+
+    def keep(self, descriptor: int) -> None:
+        """Take another descriptor of the file: closed before the lock is given up, it would take the lock with it."""
+        self._others.append(descriptor)
 
     def release(self) -> None:
         """Give the lock up; the file stays."""
         with _guard:
             if self._fd >= 0:
                 _unlock(self._fd)
-                os.close(self._fd)
-                self._fd = -1
+                for descriptor in (self._fd, *self._others):
+                    os.close(descriptor)
+                self._fd, self._others = -1, []
                 del _held[self._key]
 
     def content(self) -> bytes:
@@ -116,6 +122,11 @@ def held(path: Path) -> RealLock | None:
         return _find(path)
 
 
+def held_of(status: os.stat_result) -> RealLock | None:
+    """The same, by what ``os.fstat`` says of an open file. Budget: 0.2 us."""
+    return _held.get((status.st_dev, status.st_ino))
+
+
 def held_elsewhere(path: Path) -> bool:
     """Whether another process holds a lock on *path*; asked without taking one. False where that cannot be told.
 
@@ -142,7 +153,7 @@ def _find(path: Path) -> RealLock | None:
         status = os.stat(path)
     except OSError:
         return None
-    return _held.get((status.st_dev, status.st_ino))
+    return held_of(status)
 
 
 if sys.platform == "win32":

@@ -115,9 +115,9 @@ class SimulatedFile:
         """Nothing but a look whether the file is open: there is no cache here."""
         self._content()
 
-    def data_from(self, position: int) -> int:
-        """*position*: memory does not tell."""
-        return position
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
+        """All of it: memory does not tell."""
+        return [(start, end)]
 
     def drop_cache(self, position: int, length: int) -> None:
         """As `prefetch`."""

@@ -114,8 +114,9 @@ class SimulatedFiles:
                 self._note("file.make_dir", folder)
                 self._dirs[folder] = self._now_ms()
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> SimulatedFile:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> SimulatedFile:
         """Open an existing file, or with *create* make it if absent."""
+        path = Path(path)
         content = self._content(path, create=create)
         if content.locked:
             raise OSError(errno.EBUSY, "locked; a real process would lose its lock by closing the file", str(path))
@@ -126,9 +127,9 @@ class SimulatedFiles:
         content = self._content(path, create=False)
         return content.read(0, content.size)
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         """Up to *length* bytes of a file from *position*; None where there is no file."""
-        content = self._files.get(_absolute(path))
+        content = self._files.get(_absolute(Path(path)))
         return None if content is None else content.read(position, max(0, min(length, content.size - position)))
 
     def replace(self, path: Path, data: bytes) -> None:

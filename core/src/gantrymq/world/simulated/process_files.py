@@ -46,7 +46,7 @@ class ProcessFiles:
         self._check(changes=True)
         self._inner.make_dirs(path)
 
-    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File:
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
         """As `Files.open`."""
         self._check(changes=create)
         return _File(self._inner.open(path, create=create, read_only=read_only), self._check, self.held)
@@ -56,7 +56,7 @@ class ProcessFiles:
         self._check(changes=False)
         return self._inner.read(path)
 
-    def peek(self, path: Path, length: int, position: int) -> bytes | None:
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         """As `Files.peek`."""
         self._check(changes=False)
         return self._inner.peek(path, length, position)
@@ -166,9 +166,9 @@ class _File:
         self._check(changes=False)
         self._inner.prefetch(position, length)
 
-    def data_from(self, position: int) -> int:
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
         self._check(changes=False)
-        return self._inner.data_from(position)
+        return self._inner.written(start, end)
 
     def drop_cache(self, position: int, length: int) -> None:
         self._check(changes=False)

@@ -30,6 +30,7 @@ from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import File, Files, Timer, Volume, World
+from gantrymq.world.turns import Turns
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, SavedQueues, write_point
 from gantrymq_storage_mmap.index.mark import IndexMark
 from gantrymq_storage_mmap.index.writer import IndexWriter
@@ -46,6 +47,7 @@ __all__ = ["Checkpointer"]
 TURN_ROWS: Final = 64  # written without a pause: 1 ms, or 3 ms when each file has to be opened
 TURN_ENDS: Final = 4000  # looked at without a pause
 LOG_BYTES: Final = 256 * 1024**2  # of log behind the checkpoint that hasten the next: recovery has to read them
+FIRST_S: Final = 10.0  # from a start after a crash, or without a checkpoint, to the first
 LEAST_S: Final = 10.0  # between two checkpoints, however much the log grows
 
 
@@ -117,8 +119,10 @@ class Checkpointer:
         if not clean:
             for table in self._queues.file_tables:
                 table.many = True
-        if not clean or durable_offset < self._publisher.published_offset or self._queues.tails.unsynced:
-            self.hasten()
+        published = self._publisher.published_offset
+        if not clean or durable_offset < published or (saved is None and published):
+            # Soon, as the next start would have as much to do; not now, as this one has.
+            self._begun_at -= max(0.0, self._options.queue_flush_thorough_ms / 1000 - FIRST_S)
 
     def hasten(self) -> None:
         """Take one as soon as that can be: somebody waits for `durable_offset`."""
@@ -208,7 +212,7 @@ class Checkpointer:
         await self._flusher.flushed(offset)
         log_timestamp = self._flusher.flushed_timestamp
         await self._write(marks)
-        index = self._index.begin_checkpoint()
+        index = self._index.held.begin_checkpoint()
         if idle and not (marks or index.parts or self._changed(offset)):
             return
         checkpoint = self.checkpoint._replace(
@@ -222,10 +226,10 @@ class Checkpointer:
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
         self._newest, self._index_note, self._log_min = newest, index.note, point.log_min
-        for number, (row, end) in enumerate(marks.items(), 1):
+        turns = Turns(self._clock, TURN_ENDS)
+        for row, end in marks.items():
             tails.synced(row, end)
-            if not number % TURN_ENDS:
-                await self._clock.sleep(0)
+            await turns.item_done()
 
     def _changed(self, offset: int) -> bool:
         """Whether there is anything else: records in no queue, files of a killed process, a log that begins later."""
@@ -233,12 +237,11 @@ class Checkpointer:
         return many or offset != self.durable_offset or self._log.min_offset != self._log_min
 
     async def _write(self, rows: Collection[FileRow]) -> None:
-        failed = False
-        for number, row in enumerate(rows, 1):
+        failed, turns = False, Turns(self._clock, TURN_ROWS)
+        for row in rows:
             if row.unwritten and not row.dropped:
                 failed = not self._queues.tails.write(row) or failed
-            if not number % TURN_ROWS:
-                await self._clock.sleep(0)
+            await turns.item_done()
         if failed:
             raise StoreError(self._queues.tails.refusal or "a queue cannot be written")
 
@@ -328,14 +331,14 @@ class Checkpointer:
         queues: SavedQueues = {}
         batch_queues: SavedQueues = {}
         ext: SavedQueues = {}
-        for number, queue in enumerate(list(self._queues.by_name.values()), 1):
+        turns = Turns(self._clock, TURN_ENDS)
+        for queue in list(self._queues.by_name.values()):
             if not queue.dropped and (end := end_of(queue)):
                 ids = queues.setdefault(queue.topic, {})
                 ids[str(queue.queue_id)] = (min(queue.min_offset, end // ENTRY_BYTES), end // ENTRY_BYTES)
                 if queue.ext is not None:
                     ext.setdefault(queue.topic, {})[str(queue.queue_id)] = end_of(queue.ext)
-            if not number % TURN_ENDS:
-                await self._clock.sleep(0)
+            await turns.item_done()
         for batch in self._queues.batch.values():
             if end := end_of(batch):
                 batch_queues.setdefault(batch.topic, {})[str(batch.queue_id)] = (batch.first, end // BATCH_ENTRY_BYTES)

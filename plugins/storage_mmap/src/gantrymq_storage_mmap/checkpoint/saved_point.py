@@ -7,6 +7,9 @@
      "ext": {"<topic>": {"<queue id>": <end>}},
      "crc": <CRC-32 of all before `, "crc"`>}
 
+It is one JSON document, with each topic in a line of its own: it is read and written line by line, as one large text
+would keep the interpreter from the event loop for as long as it takes.
+
 Every record before *offset* is durable, and so is every queue entry, ext unit and index entry of one. After a crash the
 log is read from there. Queues that are not touched by what is read there end where this file says, and need not be
 searched; so queue offsets are not given out again either when a queue's files are lost.
@@ -65,7 +68,7 @@ def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> Saved
         text, _, crc = files.read(path).rpartition(_CRC)
         if int(crc.removesuffix(b"}")) != crc32(text):
             raise ValueError("its check sum does not match")
-        found = json.loads(text + b"}")
+        found = _parsed(text)
         log_timestamp, queue_timestamp = found["times"]
         return SavedPoint(
             found["offset"],
@@ -84,8 +87,21 @@ def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> Saved
         return None
 
 
+def _parsed(text: bytes) -> dict[str, Any]:
+    """The document, but for its check sum."""
+    head, *lines = text.split(b"\n")
+    found: dict[str, Any] = json.loads(head.removesuffix(b",") + b"}")
+    table: SavedQueues = {}
+    for line in lines:
+        if line.endswith(b": {"):
+            table = found.setdefault(json.loads(line[:-3]), {})
+        elif not line.startswith(b"}"):
+            table.update(json.loads(b"{%s}" % line.removesuffix(b",")))
+    return found
+
+
 def write_point(files: Files, root: Path, point: SavedPoint) -> None:
-    """Write the file. Runs in a thread; topic by topic, as one large text would hold up the event loop's thread.
+    """Write the file. Runs in a thread.
 
     Raises:
         OSError: it cannot be written.
@@ -98,12 +114,9 @@ def write_point(files: Files, root: Path, point: SavedPoint) -> None:
         "fileBytes": point.file_bytes,
         "index": point.index,
     }
-    tables = {"queues": point.queues, "batchQueues": point.batch_queues, "ext": point.ext}
     parts = [json.dumps(head, ensure_ascii=False)[:-1]]
-    for name, topics in tables.items():
-        rows = ",\n".join(
-            f"{json.dumps(topic, ensure_ascii=False)}: {json.dumps(ids)}" for topic, ids in topics.items()
-        )
-        parts.append(f', "{name}": {{{rows}}}')
-    text = "".join(parts).encode("utf-8")
+    for name, topics in (("queues", point.queues), ("batchQueues", point.batch_queues), ("ext", point.ext)):
+        rows = (f"{json.dumps(topic, ensure_ascii=False)}: {json.dumps(ids)}" for topic, ids in topics.items())
+        parts.append("\n".join((f'"{name}": {{', ",\n".join(rows), "}")))
+    text = ",\n".join(parts).encode("utf-8")
     files.replace(root / FILE_NAME, text + _CRC + b"%d}" % crc32(text))

@@ -11,10 +11,12 @@ Source: apache/rocketmq store/.../index/IndexService.java (buildIndex, getAndCre
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import attrs
 
 from gantrymq.formats.index import IndexHeader, IndexLayout, index_file_name
 from gantrymq.formats.index_hash import hash_entries
@@ -22,8 +24,7 @@ from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Files, Workers
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
 from gantrymq_storage_mmap.index.folder import LoadedIndex
-from gantrymq_storage_mmap.index.mark import FileMark, IndexMark
-from gantrymq_storage_mmap.index.note import make_note
+from gantrymq_storage_mmap.index.mark import FileMark, IndexMark, make_note
 
 __all__ = ["IndexFiles", "Keys"]
 
@@ -37,24 +38,24 @@ class Keys(NamedTuple):
     start: int  # those before it are in the index
 
 
+@attrs.define(eq=False)
 class IndexFiles:
-    """Oldest first. All methods belong to the event loop."""
+    """Oldest first. All methods belong to the event loop. Nothing is there before `hold`."""
 
-    def __init__(
-        self, world: tuple[Files, Workers, Clock], root: Path, layout: IndexLayout, tell: Callable[[str], object]
-    ) -> None:
-        """*root*: the store's folder; *layout*: of every file. Nothing is there before `hold`."""
-        self._files, self._workers, self._clock = world
-        self._root, self._layout, self._tell = root, layout, tell
-        self._folder = root / "index"
-        self.all: list[IndexFile] = []
-        self.place = IndexPlace(0)  # behind the newest key
-        self.busy = 0  # threads that remove files
-        self.readers = 0  # threads that read files
-        self.filled = False  # a file was, since somebody asked
-        self._newest_name = ""
-        self._new_names: list[Path] = []  # folders with names that are not durable
-        self._removing: list[IndexFile] = []
+    _files: Files
+    _workers: Workers
+    _clock: Clock
+    _folder: Path  # the index's, in that of the store
+    _layout: IndexLayout  # of every file
+    _tell: Callable[[str], object]
+    all: list[IndexFile] = attrs.field(factory=list, init=False)
+    place: IndexPlace = attrs.field(default=IndexPlace(0), init=False)  # behind the newest key
+    busy: int = attrs.field(default=0, init=False)  # threads that remove files
+    readers: int = attrs.field(default=0, init=False)  # threads that read files
+    filled: bool = attrs.field(default=False, init=False)  # a file was, since somebody asked
+    _newest_name: str = attrs.field(default="", init=False)
+    _new_names: list[Path] = attrs.field(factory=list, init=False)  # folders with names that are not durable
+    _removing: list[IndexFile] = attrs.field(factory=list, init=False)
 
     def hold(self, loaded: LoadedIndex) -> None:
         """Own what was *loaded*."""
@@ -74,11 +75,14 @@ class IndexFiles:
     # --- keys -------------------------------------------------------------------------------------------------------
 
     def keys_of(self, messages: Sequence[DispatchEntry]) -> Keys:
-        """All keys of *messages*, and which of them are not in yet."""
+        """All keys of *messages*, and which of them are not in yet.
+
+        A Java broker of 5.5 may have made more of the message at `place` than we do: it indexes the tag as well.
+        """
         hashes, offsets, timestamps = hash_entries(messages)
-        start = bisect_left(offsets, self.place.log_offset)
-        if start < len(offsets) and offsets[start] == self.place.log_offset:
-            start += self.place.keys
+        place = self.place
+        start = bisect_left(offsets, place.log_offset)
+        start = min(start + place.keys, bisect_right(offsets, place.log_offset))
         return Keys(hashes, offsets, timestamps, start)
 
     def take(self, keys: Keys) -> None:
@@ -114,7 +118,7 @@ class IndexFiles:
             return newest
         if self._files.stat(self._folder) is None:
             self._files.make_dirs(self._folder)
-            self._names_changed(self._root)
+            self._names_changed(self._folder.parent)
         now = self._clock.now_ms()
         name = index_file_name(now, self._clock.utc_offset_ms(now))
         if name <= self._newest_name:  # also of files that are gone: a checkpoint may still name them
@@ -132,8 +136,15 @@ class IndexFiles:
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def begin_checkpoint(self) -> IndexMark:
-        """A picture of what is not durable; see `IndexWriter.begin_checkpoint`."""
-        parts = [FileMark.of(file) for file in self.all if not file.durable]
+        """What is not durable, as it is now; entries may be added while a thread writes and syncs it.
+
+        Budget: 10 ms when every slot of a file of Java's default size has changed. One at a time.
+        """
+        parts = [
+            FileMark(file, file.header, file.table.take_dirty() if file.table is not None else [])
+            for file in self.all
+            if not file.durable
+        ]
         full = max((part.header.end_timestamp for part in parts if part.file.full), default=0)
         folders, self._new_names = tuple(self._new_names), []
         return IndexMark(make_note(self.place, self.newest), full, folders, parts)
@@ -162,10 +173,18 @@ class IndexFiles:
             self._remove(gone)
         return len(gone)
 
-    # --- old files --------------------------------------------------------------------------------------------------
+    # --- room -------------------------------------------------------------------------------------------------------
+
+    def taken_bytes(self) -> int:
+        """What the files take of the disk, at most."""
+        return sum(file.taken_bytes for file in self.all)
 
     def delete_before(self, log_offset: int) -> int:
-        """Remove files that know nothing at or behind *log_offset*; see `IndexWriter.delete_before`."""
+        """Remove files that know no message at or behind *log_offset*, in a thread; never the newest one.
+
+        Returns:
+            How many are no longer part of the index.
+        """
         count = 0
         while count < len(self.all) - 1 and self.all[count].durable:
             if self.all[count].header.end_offset >= log_offset:

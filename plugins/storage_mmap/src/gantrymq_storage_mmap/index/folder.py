@@ -1,6 +1,6 @@
 """The folder of the index: which of its files are used, and from where on the log has to be read again.
 
-The checkpoint's note (`index.note`) says how far the index was durable: the file it names is cut there, newer ones are
+The checkpoint's note (`index.mark`) says how far the index was durable: the file it names is cut there, newer ones are
 removed, and older ones are full. Without a note that is believed (a Java broker stopped here) and after a crash, only
 full files count that ended before RocketMQ's checkpoint says; RocketMQ removes what ended later.
 
@@ -21,10 +21,10 @@ import attrs
 from gantrymq.formats.index import IndexHeader, IndexLayout, is_index_file_name
 from gantrymq.world import Files
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
-from gantrymq_storage_mmap.index.note import IndexNote, read_note
+from gantrymq_storage_mmap.index.mark import IndexNote, read_note
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
 
-__all__ = ["LoadedIndex", "load_index"]
+__all__ = ["IndexLoader", "LoadedIndex"]
 
 
 @attrs.frozen
@@ -37,64 +37,40 @@ class LoadedIndex:
     newest_name: str  # a new file has to be named behind it, whether or not it is still there
 
 
-def load_index(
-    files: Files,
-    root: Path,
-    layout: IndexLayout,
-    log: tuple[int, int],
-    note: object,
-    trusted_ms: int | None,
-    tell: Callable[[str], object],
-) -> LoadedIndex:
-    """Open the index files below *root*. Blocks.
+@attrs.define(eq=False)
+class IndexLoader:
+    """One pass over the folder, which may be missing. Blocks; what raises is OSError."""
 
-    Args:
-        layout: what the settings give.
-        log: the log's first offset and its end.
-        note: what the last checkpoint says of the index, None where that is not believed.
-        trusted_ms: after a crash RocketMQ's checkpoint's time of the index; None after a clean stop.
-        tell: is told of each file that is not used.
+    _files: Files
+    _folder: Path
+    _layout: IndexLayout  # what the settings give
+    _log_min: int  # the log's first offset
+    _log_end: int
+    # what the last checkpoint says of the index, None where that is not believed
+    _note: IndexNote | None = attrs.field(converter=read_note)
+    # after a crash RocketMQ's checkpoint's time of the index; None after a clean stop
+    _after_crash_ms: int | None
+    _tell: Callable[[str], object]  # is told of each file that is not used
+    _found: list[IndexFile] = attrs.field(factory=list, init=False)
+    _newest_name: str = attrs.field(default="", init=False)
 
-    Raises:
-        OSError: the disk failed.
-    """
-    loading = _Loading(files, root / "index", layout, log[1], read_note(note), trusted_ms, tell)
-    try:
-        loading.run()
-        found = loading.found
-        full = [file for file in found if file.full]
-        if full:
-            full[-1].end = _end(found[: len(full)])
-        return LoadedIndex(
-            found, _place(loading, log), full[-1].header.end_timestamp if full else 0, loading.newest_name
-        )
-    except BaseException:
-        for file in loading.found:
-            file.close()
-        raise
-
-
-class _Loading:
-    """One pass over the folder."""
-
-    def __init__(
-        self,
-        files: Files,
-        folder: Path,
-        layout: IndexLayout,
-        log_end: int,
-        note: IndexNote | None,
-        trusted_ms: int | None,
-        tell: Callable[[str], object],
-    ) -> None:
-        self._files, self._folder, self._layout, self._log_end, self._tell = files, folder, layout, log_end, tell
-        self._crashed, self._trusted_ms = trusted_ms is not None, trusted_ms if note is None else None
-        self.note = note
-        self.found: list[IndexFile] = []
-        self.newest_name = note.file if note is not None else ""
-
-    def run(self) -> None:
+    def load(self) -> LoadedIndex:
         """Open what is right, remove the rest."""
+        try:
+            self._look_through()
+            full = [file for file in self._found if file.full]
+            if full:
+                full[-1].end = _end(self._found[: len(full)])
+            return LoadedIndex(
+                self._found, self._place(), full[-1].header.end_timestamp if full else 0, self._newest_name
+            )
+        except BaseException:
+            for file in self._found:
+                file.close()
+            raise
+
+    def _look_through(self) -> None:
+        self._newest_name = self._note.file if self._note is not None else ""
         unused, problem = [], ""  # files that go, beginning with the one that has the problem
         newer = []  # the checkpoint does not know them
         for name in self._files.list(self._folder):
@@ -103,8 +79,8 @@ class _Loading:
             if not is_index_file_name(name) or stat is None or stat.is_dir:
                 self._tell(f"{path} is no index file and is left alone; those are named by 17 digits")
                 continue
-            self.newest_name = max(self.newest_name, name)
-            if self.note is not None and name > self.note.file:
+            self._newest_name = max(self._newest_name, name)
+            if self._note is not None and name > self._note.file:
                 newer.append(path)
                 continue
             problem = problem or self._open(path, stat.size)
@@ -120,7 +96,7 @@ class _Loading:
 
     def _open(self, path: Path, size: int) -> str:
         """Take a file; or why it cannot be used."""
-        layout, note = self._layout, self.note
+        layout, note = self._layout, self._note
         if size != layout.file_bytes:
             return (
                 f"has {size} bytes where maxHashSlotNum={layout.slots} and maxIndexNum={layout.entries} "
@@ -130,44 +106,48 @@ class _Loading:
         try:
             noted = note is not None and note.file == path.name
             header = note.header if note is not None and noted else file.header
-            problem = _problem(
-                header, self.found[-1].header if self.found else None, layout, self._log_end, self._trusted_ms
-            )
+            problem = self._problem(header)
             if note is not None and not problem:
                 problem = _unlike(file, note)
             if noted and not problem:
                 file.cut(header)
-                file.unsure = not file.full and (self._crashed or (note is not None and note.unsure))
+                file.unsure = not file.full and (self._after_crash_ms is not None or (note is not None and note.unsure))
         except BaseException:
             file.close()
             raise
         if problem:
             file.close()
         else:
-            self.found.append(file)
+            self._found.append(file)
         return problem
 
+    def _problem(self, header: IndexHeader) -> str:
+        """Why a file cannot be used; empty when it can."""
+        entries, trusted_ms = self._layout.entries, self._after_crash_ms
+        before = self._found[-1].header if self._found else None
+        if self._note is None and trusted_ms is not None and header.index_count > 1:
+            # The checkpoint's time may be that of the file before, when both end in the same millisecond.
+            ambiguous = before is not None and before.end_timestamp == header.end_timestamp
+            if header.end_timestamp > trusted_ms or header.index_count < entries or ambiguous:
+                return "was being written when the broker ended"
+        if header.index_count > entries:
+            return f"says it holds {header.index_count - 1} entries where {entries - 1} fit"
+        if header.index_count > 1 and header.end_offset >= self._log_end:
+            return f"knows a message at {header.end_offset}, where the log ends at {self._log_end}"
+        if header.begin_offset > header.end_offset or header.begin_timestamp > header.end_timestamp:
+            return "begins behind its own end"
+        if before is not None and before.index_count < entries:
+            return "follows a file that is not full"
+        if before is not None and header.begin_offset < before.end_offset:
+            return f"begins at {header.begin_offset}, before the end of the file before it, {before.end_offset}"
+        return ""
 
-def _problem(
-    header: IndexHeader, before: IndexHeader | None, layout: IndexLayout, log_end: int, trusted_ms: int | None
-) -> str:
-    """Why a file cannot be used; empty when it can."""
-    if trusted_ms is not None and header.index_count > 1:
-        # The checkpoint's time may be that of the file before, when both end in the same millisecond.
-        ambiguous = before is not None and before.end_timestamp == header.end_timestamp
-        if header.end_timestamp > trusted_ms or header.index_count < layout.entries or ambiguous:
-            return "was being written when the broker ended"
-    if header.index_count > layout.entries:
-        return f"says it holds {header.index_count - 1} entries where {layout.entries - 1} fit"
-    if header.index_count > 1 and header.end_offset >= log_end:
-        return f"knows a message at {header.end_offset}, where the log ends at {log_end}"
-    if header.begin_offset > header.end_offset or header.begin_timestamp > header.end_timestamp:
-        return "begins behind its own end"
-    if before is not None and before.index_count < layout.entries:
-        return "follows a file that is not full"
-    if before is not None and header.begin_offset < before.end_offset:
-        return f"begins at {header.begin_offset}, before the end of the file before it, {before.end_offset}"
-    return ""
+    def _place(self) -> IndexPlace:
+        """From where on the log has to be read."""
+        note, newest = self._note, self._found[-1].path.name if self._found else ""
+        noted = note is not None and note.file == newest and note.place.log_offset <= self._log_end
+        place = note.place if note is not None and noted else _end(self._found)
+        return place if place.log_offset >= self._log_min else IndexPlace(self._log_min)
 
 
 def _unlike(file: IndexFile, note: IndexNote) -> str:
@@ -179,16 +159,6 @@ def _unlike(file: IndexFile, note: IndexNote) -> str:
     if at == end <= note.place.log_offset:
         return ""
     return f"ends at {at} where the checkpoint says {min(end, note.place.log_offset)}"
-
-
-def _place(loading: _Loading, log: tuple[int, int]) -> IndexPlace:
-    """From where on the log has to be read."""
-    found, note = loading.found, loading.note
-    if note is not None and note.file == (found[-1].path.name if found else "") and note.place.log_offset <= log[1]:
-        place = note.place
-    else:
-        place = _end(found)
-    return place if place.log_offset >= log[0] else IndexPlace(log[0])
 
 
 def _end(found: list[IndexFile]) -> IndexPlace:

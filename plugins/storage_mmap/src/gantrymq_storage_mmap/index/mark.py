@@ -4,6 +4,14 @@
 
 Slots are written from such pictures and nowhere else. So the slots on disk are those of the last durable entries, and
 one that a broken off checkpoint wrote shows by naming an entry that those did not have yet (`IndexFile.load`).
+
+And the note that it leaves: how far the log is indexed, and how much of the newest file that is.
+
+    {"offset": <log offset>, "keys": <count>, "file": "<name>", "header": [<its six numbers>], "unsure": false}
+
+Everything before *offset* is indexed, and so many keys of the message that starts there. *file* is empty where there is
+none. Whatever the disk has beyond, entries or files, was not durable then and does not count. *unsure*: the slots of
+the file may be further than its header.
 """
 
 from __future__ import annotations
@@ -13,42 +21,30 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from gantrymq.formats.index import IndexHeader
+from gantrymq.formats.index import IndexHeader, is_index_file_name
 from gantrymq.formats.index_table import SlotRun
 from gantrymq.world import File
-from gantrymq_storage_mmap.index.file import IndexFile
+from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
 
-__all__ = ["FileMark", "IndexMark"]
+__all__ = ["FileMark", "IndexMark", "IndexNote", "make_note", "read_note"]
 
 _WRITE_SLOTS = 16 * 1024  # 64 KiB in one write
+_BOUNDS = (2**63, 2**63, 2**63, 2**63, 2**31, 2**31)  # of a header's numbers
 
 
 class FileMark(NamedTuple):
-    """One file as it was."""
+    """One file as it was; what it writes from then on belongs to the next picture."""
 
     file: IndexFile
     header: IndexHeader
     runs: list[SlotRun]  # slots that the disk does not have
-
-    @classmethod
-    def of(cls, file: IndexFile) -> FileMark:
-        """The file as it is now; what it writes from now on belongs to the next picture."""
-        table = file.table
-        return cls(file, file.header, table.take_dirty() if table is not None else [])
-
-    def write(self) -> None:
-        """Write the slots; header and entries are written as they come. Runs in a thread. Raises OSError."""
-        layout, file = self.file.layout, self.file.file
-        for run in self.runs:
-            for start in range(0, run.length, _WRITE_SLOTS):
-                file.pwrite(run.file_bytes(start, _WRITE_SLOTS), layout.slot_at(run.first + start))
 
 
 @attrs.define
 class IndexMark:
     """All files that were not durable."""
 
-    note: dict[str, Any]  # JSON: the place, and the newest file with its header; see `index.note`
+    note: dict[str, Any]  # JSON: the place, and the newest file with its header; see `make_note`
     full_timestamp: int  # ms, end of the newest full file that becomes durable; 0 without one
     folders: tuple[Path, ...]  # whose names have to be synced as well, in this order
     parts: list[FileMark]
@@ -60,7 +56,50 @@ class IndexMark:
         return [part.file.file for part in self.parts]
 
     def write(self) -> None:
-        """Write what the files lack. Runs in a thread, while entries are added. Raises OSError."""
-        for part in self.parts:
-            part.write()
+        """Write the slots; header and entries are written as they come. Runs in a thread. Raises OSError."""
+        for file, _, runs in self.parts:
+            for run in runs:
+                for start in range(0, run.length, _WRITE_SLOTS):
+                    file.file.pwrite(run.file_bytes(start, _WRITE_SLOTS), file.layout.slot_at(run.first + start))
         self.written = True
+
+
+class IndexNote(NamedTuple):
+    """A note that can be understood."""
+
+    place: IndexPlace
+    file: str
+    header: IndexHeader
+    unsure: bool
+
+
+def make_note(place: IndexPlace, newest: IndexFile | None) -> dict[str, Any]:
+    """The note for *place* and the newest file, as they are now."""
+    return {
+        "offset": place.log_offset,
+        "keys": place.keys,
+        "file": newest.path.name if newest is not None else "",
+        "header": list(newest.header) if newest is not None else [],
+        "unsure": newest is not None and newest.unsure,
+    }
+
+
+def read_note(note: Any) -> IndexNote | None:
+    """Understand a note; None where it is none, whatever it is instead."""
+    try:
+        place, name, numbers = (note["offset"], note["keys"]), note["file"], tuple(note["header"])
+    except (TypeError, KeyError):
+        return None
+    if not all(_number(number, 2**63) for number in place):
+        return None
+    if name == "" and not numbers:
+        return IndexNote(IndexPlace(*place), "", IndexHeader(), False)
+    sound = len(numbers) == len(_BOUNDS) and all(map(_number, numbers, _BOUNDS))
+    if not sound or not isinstance(name, str) or not is_index_file_name(name):
+        return None
+    header = IndexHeader._make(numbers)
+    return IndexNote(IndexPlace(*place), name, header, bool(note.get("unsure"))) if header.index_count > 0 else None
+
+
+def _number(value: object, behind: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < behind

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+import attrs
+
 from gantrymq.errors import StoreError
 from gantrymq.formats.index import IndexHeader, overlaps, walk
 from gantrymq.formats.index_hash import index_hash, index_keys
@@ -22,7 +24,7 @@ from gantrymq_storage_mmap.index.file import IndexFile
 from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, Source, read_cold
+from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
 
 __all__ = ["IndexReader"]
 
@@ -56,15 +58,14 @@ class _Found(NamedTuple):
     gone: int  # entries whose record is not in the log
 
 
+@attrs.frozen(eq=False)
 class IndexReader:
     """Answers queries from the files of a writer."""
 
-    def __init__(self, log: CommitLog, workers: BoundedWorkers, writer: IndexWriter, most: int) -> None:
-        """*most*: messages of one answer (``maxMsgsNumBatch``)."""
-        self._log = log
-        self._workers = workers
-        self._writer = writer
-        self._most = most
+    _log: CommitLog
+    _workers: BoundedWorkers
+    _writer: IndexWriter
+    _most: int  # messages of one answer (``maxMsgsNumBatch``)
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
@@ -88,7 +89,7 @@ class IndexReader:
         """At once where all is in memory."""
         begin_ms, end_ms = asked.window_ms
         searched: list[_Searched] = []
-        for file in reversed(self._writer.files):
+        for file in reversed(self._writer.held.all):
             header = file.header
             if overlaps(header, begin_ms, end_ms) and header.index_count > 1:
                 searched.append(_Searched(file, header, file.newest(asked.key_hash)))
@@ -105,22 +106,22 @@ class IndexReader:
         return self._result(asked, searched, found, complete=complete)
 
     async def _from_disk(self, searched: list[_Searched], asked: _Asked, *, complete: bool) -> QueryResult:
-        self._writer.reading(1)
+        self._writer.held.reading(1)
         try:
             found = await self._workers.run(self._search, FromDisk(), searched, asked)
         except OSError as error:
             raise _unreadable(error) from error
         finally:
-            self._writer.reading(-1)
+            self._writer.held.reading(-1)
         return self._result(asked, searched, found, complete=complete)
 
     def _result(self, asked: _Asked, searched: list[_Searched], found: _Found, *, complete: bool) -> QueryResult:
-        files = self._writer.files
+        files = self._writer.held.all
         last = files[-1].header if files else IndexHeader()
         problem = "" if found.records else self._why(asked.topic, asked.key, searched, found, complete)
         return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem)
 
-    def _search(self, source: Source, searched: list[_Searched], asked: _Asked) -> _Found:
+    def _search(self, source: FromDisk, searched: list[_Searched], asked: _Asked) -> _Found:
         """Runs in a thread where *source* may block."""
         topic, key, key_hash, window_ms, wanted = asked
         records: list[bytes] = []
@@ -148,7 +149,7 @@ class IndexReader:
     def _why(self, topic: str, key: str, searched: list[_Searched], found: _Found, complete: bool) -> str:
         """Why nothing was found."""
         writer = self._writer
-        files = writer.files
+        files = writer.held.all
         about = f"no message of topic {topic} with key {key} was found"
         if found.others:
             return f"{about}: {found.others} with the same hash have another key"
@@ -157,7 +158,7 @@ class IndexReader:
         if not writer.enabled:
             return f"{about}: messages are not indexed, messageIndexEnable is false"
         if writer.failure:
-            return f"{about}: {writer.failure}; it ends at log offset {writer.place.log_offset}"
+            return f"{about}: {writer.failure}; it ends at log offset {writer.held.place.log_offset}"
         if not complete:
             return f"{about}, but the index lags {writer.lag} bytes behind the log and is being caught up; ask again"
         if not files:
@@ -174,7 +175,7 @@ def _unreadable(error: OSError) -> StoreError:
     return StoreError(f"the index cannot be read: {error}")
 
 
-def _offsets(source: Source, searched: list[_Searched], key_hash: int, window_ms: tuple[int, int]) -> Iterator[int]:
+def _offsets(source: FromDisk, searched: list[_Searched], key_hash: int, window_ms: tuple[int, int]) -> Iterator[int]:
     """Log offsets under *key_hash*, newest first."""
     read = source.index
     for file, header, newest in searched:

@@ -10,23 +10,18 @@ MessageExtEncoder.java.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from zlib import crc32
 
 from gantrymq import speedups
 from gantrymq.formats.blank import BLANK_BYTES
-from gantrymq.formats.check import properties_problem
 from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
-from gantrymq_storage_mmap.log.append_placed import PlacedAppender, refused
-from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.append_placed import NO_INNER_BATCH, PlacedAppender, refused
 from gantrymq_storage_mmap.log.file import LogFile
-from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.queues.publisher import Publisher
-from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import Target
 
 __all__ = ["Appender"]
@@ -47,30 +42,8 @@ encode_records = (
 )  # does what the loop of `Appender._append` does for messages that fit the file and have nothing unusual
 
 
-class Appender:
+class Appender(PlacedAppender):
     """Writes records and hands their entries to the publisher."""
-
-    def __init__(
-        self,
-        log: CommitLog,
-        queues: QueueTable,
-        publisher: Publisher,
-        writes: LogWrites,
-        now_ms: Callable[[], int],
-        max_body_bytes: Callable[[], int],
-        placed: PlacedAppender,
-    ) -> None:
-        """*max_body_bytes* gives ``maxMessageSize`` as it is now; it is asked once a batch.
-
-        *placed* takes the messages that have a `Placing`.
-        """
-        self._writes = writes
-        self._placed = placed
-        self._log = log
-        self._queues = queues
-        self._publisher = publisher
-        self._now_ms = now_ms
-        self._max_body = max_body_bytes
 
     def append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
         """Store *messages* in order, one result each. Budget: 4 us for a message of 1 KB in a batch, compiled 1.5.
@@ -86,7 +59,7 @@ class Appender:
             end = done + 1
             while end < len(messages) and messages[end].joined and messages[end].placing is not None:
                 end += 1
-            results += self._placed.append(messages[done:end])
+            results += self.append_placed(messages[done:end])
             if self._writes.refusal is None:
                 results += self._append(messages[end:])
         return results
@@ -142,7 +115,7 @@ class Appender:
                 or 0 in properties
                 or sys_flag & INNER_BATCH
             ):
-                problem = self._illegal(message, queue)
+                problem = queue if isinstance(queue, str) else self.illegal(message, INNER_BATCH, NO_INNER_BATCH)
                 if problem is not None or isinstance(queue, str):
                     results.append(refused(PutStatus.MESSAGE_ILLEGAL, problem or str(queue)))
                     continue
@@ -161,7 +134,7 @@ class Appender:
                 obstacle = None
                 if offset + needed > limit:
                     if needed + BLANK_BYTES > log.file_bytes:
-                        obstacle = refused(PutStatus.MESSAGE_ILLEGAL, self._too_long(needed))
+                        obstacle = self.too_long(needed)
                     elif parts and (failure := self._write(file, segment, batch, offset, now)) is not None:
                         return _failed(results, batch.first_result, len(messages), failure)
                     else:
@@ -247,18 +220,6 @@ class Appender:
         batch.begin(batch.first_result)
         return None
 
-    def _illegal(self, message: StoreMessage, queue: ConsumeQueue | str) -> str | None:
-        """Why *message* cannot be stored; None when it can."""
-        if isinstance(queue, str):
-            return queue
-        if len(message.body) > self._max_body():
-            return f"the body has {len(message.body)} bytes, maxMessageSize is {self._max_body()}"
-        if len(message.properties) > MAX_PROPERTIES_BYTES:
-            return f"the properties have {len(message.properties)} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
-        if message.sys_flag & INNER_BATCH:
-            return "an inner batch belongs into a topic with queue.type=BatchCQ"
-        return properties_problem(message.properties)
-
     def _record_bytes(self, message: StoreMessage) -> int:
         """Size of the record that *message* becomes; an upper bound for one that will be refused."""
         queue = self._queues.make(message.topic, message.queue_id)
@@ -266,12 +227,6 @@ class Appender:
             return 0
         head = HEADS[host_bits(message.born_host, message.store_host) >> 4].size
         return head + len(message.body) + len(queue.named) + PROPERTIES_LENGTH.size + len(message.properties)
-
-    def _too_long(self, needed: int) -> str:
-        return (
-            f"{needed} bytes have to lie in one commit log file, which holds {self._log.file_bytes - BLANK_BYTES} "
-            f"(mappedFileSizeCommitLog={self._log.file_bytes})"
-        )
 
 
 class _Batch:

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import attrs
+
 from gantrymq.errors import FormatError
 from gantrymq.formats.batch_entry import pack_batch_entry
 from gantrymq.formats.blank import BLANK_BYTES
@@ -37,13 +39,14 @@ from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import Target
 
-__all__ = ["PlacedAppender"]
+__all__ = ["NO_INNER_BATCH", "PlacedAppender", "refused"]
 
+NO_INNER_BATCH = "an inner batch belongs into a topic with queue.type=BatchCQ"
 MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the entry
 
 
 class _Placed(NamedTuple):
-    """One message with the queues it goes to; their next offsets have moved past it."""
+    """One message with the queues it goes to."""
 
     message: StoreMessage
     properties: bytes  # with the offsets written in
@@ -70,105 +73,88 @@ class _Placed(NamedTuple):
             prepared_offset=message.prepared_offset,
         )
 
+    def take(self, messages: int) -> None:
+        """Move the next offsets of its queues past it."""
+        self.queue.next_offset = self.queue_offset + messages
+        for queue, queue_offset in self.light:
+            queue.next_offset = queue_offset + 1
+
     def undo(self) -> None:
-        """Give the queue offsets back; the newest message first."""
+        """Give the queue offsets back."""
         self.queue.next_offset = self.queue_offset
         for queue, queue_offset in self.light:
             queue.next_offset = queue_offset
 
 
+@attrs.define(eq=False)
 class PlacedAppender:
-    """Appends what `Appender` leaves to it."""
+    """The half of `Appender` that appends such records, and what both halves ask."""
 
-    def __init__(
-        self,
-        log: CommitLog,
-        queues: QueueTable,
-        publisher: Publisher,
-        writes: LogWrites,
-        now_ms: Callable[[], int],
-        max_body_bytes: Callable[[], int],
-        options: Options,
-    ) -> None:
-        """*max_body_bytes* gives ``maxMessageSize`` as it is now."""
-        self._writes = writes
-        self._log = log
-        self._queues = queues
-        self._publisher = publisher
-        self._now_ms = now_ms
-        self._max_body = max_body_bytes
-        self._options = options
+    _log: CommitLog
+    _queues: QueueTable
+    _publisher: Publisher
+    _writes: LogWrites
+    _now_ms: Callable[[], int]
+    _max_body: Callable[[], int]  # ``maxMessageSize`` as it is now; it is asked once a batch
+    _options: Options
 
-    def append(self, group: Sequence[StoreMessage]) -> list[PutResult]:
+    def append_placed(self, group: Sequence[StoreMessage]) -> list[PutResult]:
         """Store a message and those joined to it, which lie in one file; one result each. Budget: 40 us a message."""
+        now = max(self._now_ms(), self._log.last_timestamp)
+        places: list[_Placed | PutResult] = []
         placed: list[_Placed] = []
+        stored: list[PutResult] | PutResult = []
         try:
-            return self._append(group, placed)
+            for message in group:
+                place = self._place(message, now)
+                places.append(place)
+                if isinstance(place, _Placed):
+                    placed.append(place)
+            if placed:
+                stored = self._write_group(placed, now)
         except BaseException:
             if self._writes.refusal is None:  # nothing of it was written
-                for place in reversed(placed):
-                    place.undo()
+                _undo(placed)
             raise
-
-    def _append(self, group: Sequence[StoreMessage], placed: list[_Placed]) -> list[PutResult]:
-        log = self._log
-        now = max(self._now_ms(), log.last_timestamp)
-        results: list[PutResult | None] = []
-        for message in group:
-            place = self._place(message, now)
-            if isinstance(place, str):
-                results.append(refused(PutStatus.MESSAGE_ILLEGAL, place))
-            elif isinstance(place, PutResult):
-                results.append(place)
-            else:
-                results.append(None)
-                placed.append(place)
-        stored = self._write(placed, now) if placed else []
         if isinstance(stored, PutResult):
-            for place in reversed(placed):
-                place.undo()
+            _undo(placed)
             stored = [stored] * len(placed)
         found = iter(stored)
-        return [result if result is not None else next(found) for result in results]
+        return [next(found) if isinstance(place, _Placed) else place for place in places]
 
     # --- places -----------------------------------------------------------------------------------------------------
 
-    def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult | str:
-        """Take the queue offsets of *message*; a sentence, or a result, when it cannot be stored."""
-        problem = self._illegal(message)
-        if problem is not None:
-            return problem
+    def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult:
+        """Take the queue offsets of *message*; its result when it cannot be stored."""
         placing = message.placing
         assert placing is not None
-        place: _Placed | PutResult | str = (
-            self._in_batch_queue(message, placing.batch)
-            if placing.batch
-            else self._in_light_queues(message, placing.light)
-        )
-        if not isinstance(place, _Placed):
-            return place
-        try:
-            if len(place.properties) > MAX_PROPERTIES_BYTES:
-                raise FormatError(
-                    f"the properties have {len(place.properties)} bytes with the queue offsets in them, the longest "
-                    f"allowed is {MAX_PROPERTIES_BYTES}"
-                )
-            place.encode(0, now)
-        except FormatError as error:
-            place.undo()
-            return str(error)
-        except BaseException:
-            place.undo()
-            raise
-        return place
+        barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
+        place: _Placed | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
+        if place is None and placing.batch:
+            place = self._in_batch_queue(message, placing.batch)
+        elif place is None:
+            place = self._in_light_queues(message, placing.light)
+        if isinstance(place, _Placed):
+            try:
+                if len(place.properties) > MAX_PROPERTIES_BYTES:
+                    raise FormatError(
+                        f"the properties have {len(place.properties)} bytes with the queue offsets in them, the "
+                        f"longest allowed is {MAX_PROPERTIES_BYTES}"
+                    )
+                place.encode(0, now)
+                place.take(placing.batch or 1)
+            except FormatError as error:
+                place = str(error)
+        return refused(PutStatus.MESSAGE_ILLEGAL, place) if isinstance(place, str) else place
 
-    def _illegal(self, message: StoreMessage) -> str | None:
+    def illegal(self, message: StoreMessage, barred: int, why: str) -> str | None:
+        """Why *message* cannot be stored, which is *why* where it has the flag *barred*; None when it can."""
         if len(message.body) > (longest := self._max_body()):
             return f"the body has {len(message.body)} bytes, maxMessageSize is {longest}"
         if len(message.properties) > MAX_PROPERTIES_BYTES:
             return f"the properties have {len(message.properties)} bytes, the longest allowed is {MAX_PROPERTIES_BYTES}"
-        if message.sys_flag & TRANSACTION_PREPARED:
-            return "a half message is in no queue, so neither in a batch queue nor in light queues"
+        if message.sys_flag & barred:
+            return why
         return properties_problem(message.properties)
 
     def _in_batch_queue(self, message: StoreMessage, messages: int) -> _Placed | str:
@@ -183,7 +169,6 @@ class PlacedAppender:
             own = props.decode(properties)
             own[props.INNER_BASE] = str(queue_offset)
             properties = ordered_text(own)
-        queue.next_offset = queue_offset + messages
         return _Placed(message, properties, queue_offset, queue, ())
 
     def _in_light_queues(self, message: StoreMessage, names: tuple[str, ...]) -> _Placed | PutResult | str:
@@ -191,7 +176,7 @@ class PlacedAppender:
         if isinstance(queue, str):
             return queue
         if message.sys_flag & INNER_BATCH:
-            return "an inner batch belongs into a topic with queue.type=BatchCQ"
+            return NO_INNER_BATCH
         if not self._options.light_queues:
             return "light queues are off; set enableLmq=true and enableMultiDispatch=true to have messages listed there"
         missing = {name for name in names if (name, LIGHT_QUEUE_ID) not in self._queues.by_name}
@@ -208,26 +193,18 @@ class PlacedAppender:
             if isinstance(light, str):
                 return f"{props.INNER_MULTI_DISPATCH} names {name!r}, which is no light queue: {light}"
             text.append(str(offsets.setdefault(light, light.next_offset)))
-        queue_offset = queue.next_offset
-        queue.next_offset = queue_offset + 1
-        for light, offset in offsets.items():
-            light.next_offset = offset + 1
         own = props.decode(message.properties)
         own[props.INNER_MULTI_QUEUE_OFFSET] = SEPARATOR.join(text)
-        return _Placed(message, ordered_text(own), queue_offset, queue, tuple(offsets.items()))
+        return _Placed(message, ordered_text(own), queue.next_offset, queue, tuple(offsets.items()))
 
     # --- records ----------------------------------------------------------------------------------------------------
 
-    def _write(self, placed: list[_Placed], now: int) -> list[PutResult] | PutResult:
+    def _write_group(self, placed: list[_Placed], now: int) -> list[PutResult] | PutResult:
         """Write the records into one file; one result when that was not possible, and nothing changed."""
         log, file = self._log, self._log.current
         size = sum(len(place.encode(0, now)) for place in placed)
         if size + BLANK_BYTES > log.file_bytes:
-            return refused(
-                PutStatus.MESSAGE_ILLEGAL,
-                f"{size} bytes have to lie in one commit log file, which holds {log.file_bytes - BLANK_BYTES} "
-                f"(mappedFileSizeCommitLog={log.file_bytes})",
-            )
+            return self.too_long(size)
         if file is None or log.end + size > file.end - BLANK_BYTES:
             try:
                 file = log.roll(log.end)
@@ -250,6 +227,14 @@ class PlacedAppender:
             log.advance(offset, now)
         return results
 
+    def too_long(self, needed: int) -> PutResult:
+        """The result of messages that have to lie together and fit no file."""
+        return refused(
+            PutStatus.MESSAGE_ILLEGAL,
+            f"{needed} bytes have to lie in one commit log file, which holds {self._log.file_bytes - BLANK_BYTES} "
+            f"(mappedFileSizeCommitLog={self._log.file_bytes})",
+        )
+
     def _hand_on(self, place: _Placed, log_offset: int, size: int, now: int) -> None:
         """Let the record's entries wait for its gates."""
         message = place.message
@@ -267,18 +252,21 @@ class PlacedAppender:
         )
         if isinstance(place.queue, BatchQueue):
             assert message.placing is not None
-            packed = pack_batch_entry(
-                log_offset, size, message.tags_code, now, place.queue_offset, message.placing.batch
-            )
-            self._publisher.add([entry], [place.queue], [packed])
-            return
+            code, messages = message.tags_code, message.placing.batch
+            packed = pack_batch_entry(log_offset, size, code, now, place.queue_offset, messages)
+        else:
+            packed = ENTRY.pack(log_offset, size, message.tags_code)
         entries: list[DispatchEntry] = [entry]
         targets: list[Target] = [place.queue]
         for light, queue_offset in place.light:
             entries.append(entry._replace(topic=light.topic, queue_id=light.queue_id, queue_offset=queue_offset))
             targets.append(light)
-        plain = [ENTRY.pack(log_offset, size, message.tags_code)] * len(entries)
-        self._publisher.add(entries, targets, plain)
+        self._publisher.add(entries, targets, [packed] * len(entries))
+
+
+def _undo(placed: Sequence[_Placed]) -> None:
+    for place in reversed(placed):
+        place.undo()
 
 
 def refused(status: PutStatus, problem: str) -> PutResult:

@@ -9,7 +9,7 @@ lies behind it was written or read by this process a moment ago.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from gantrymq.errors import StoreError
@@ -63,9 +63,7 @@ class CommitLog:
             self.files.pop().close()
             self._starts.pop()
         self.current = self.find(end)
-        for file in self.files:
-            if file.end <= self.hot_offset:
-                file.unlock()
+        self._unlock_cold()
 
     def find(self, log_offset: int) -> LogFile | None:
         """The file that holds byte *log_offset*, None outside the log's files. For any thread."""
@@ -78,13 +76,8 @@ class CommitLog:
 
     def between(self, start: int, end: int) -> list[LogFile]:
         """The files that hold bytes of ``[start, end)``, oldest first."""
-        found: list[LogFile] = []
-        for file in reversed(self.files):
-            if file.end <= start:
-                break
-            if file.start < end:
-                found.append(file)
-        return found[::-1]
+        first = max(bisect_right(self._starts, start) - 1, 0)
+        return [file for file in self.files[first : bisect_left(self._starts, end)] if file.end > start]
 
     def roll(self, offset: int) -> LogFile:
         """Close the current file with a blank at *offset*, and go on with the next file, which is returned.
@@ -101,10 +94,13 @@ class CommitLog:
         self._starts.append(start)
         self.end = start
         self.current = new
+        self._unlock_cold()
+        return new
+
+    def _unlock_cold(self) -> None:
         for file in self.files:
             if file.end <= self.hot_offset:
                 file.unlock()
-        return new
 
     def advance(self, end: int, timestamp: int) -> None:
         """Move the end to *end*, behind a record stored at *timestamp*; the next file is made once half is used."""

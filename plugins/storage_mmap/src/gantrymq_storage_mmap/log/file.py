@@ -1,21 +1,30 @@
-"""One commit log file: a descriptor, and its place in the log.
+"""The commit log's files: a descriptor each, and a place in the log; and the folder in which they are.
 
-It is read through the descriptor, never through a mapping: a disk that fails under a mapping ends the process, where
+They are read through the descriptor, never through a mapping: a disk that fails under a mapping ends the process, where
 ``pread`` says what happened.
 
-Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java.
+Nothing but log files of one size, one behind the other, may be in the folder; RocketMQ refuses anything else too. An
+empty last file, and one of full length that holds only zeros, are what an interrupted allocation leaves and are taken
+as such.
+
+Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java, MappedFileQueue.java (doLoad, checkSelf).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
+from gantrymq.errors import StoreDamaged, StoreLayoutError
 from gantrymq.formats.file_names import file_name, file_start
-from gantrymq.world import File, Mapping
+from gantrymq.world import File, Files, Mapping
 
-__all__ = ["LogFile", "file_name", "file_start"]
+__all__ = ["LogFile", "create_log_file", "load_log_files"]
+
+T = TypeVar("T")
 
 
 class LogFile:
@@ -23,9 +32,9 @@ class LogFile:
 
     __slots__ = ("_closed", "_guard", "_locked", "_readers", "end", "file", "path", "start")
 
-    def __init__(self, path: Path, start: int, size: int, file: File) -> None:
+    def __init__(self, start: int, size: int, file: File) -> None:
         """Take ownership of *file*, which is *size* bytes long."""
-        self.path = path
+        self.path = file.path
         self.start = start
         self.end = start + size
         self.file = file
@@ -49,9 +58,6 @@ class LogFile:
     def write(self, start: int, data: bytes) -> None:
         """Copy *data* to byte *start* of the log.
 
-        A write through a mapping faults on each new page: measured beside a running sync, 70 KB took 100 to 200 us
-        and at worst 20 to 37 ms that way, and 60 us, at worst 0.3 ms, this way.
-
         Raises:
             OSError: the disk refused it.
         """
@@ -62,14 +68,7 @@ class LogFile:
 
         For any thread: the file is not closed under its feet, and one that is closed already reads as nothing.
         """
-        with self._guard:
-            if self._closed:
-                return b""
-            self._readers += 1
-        try:
-            return self.file.pread(end - start, start - self.start)
-        finally:
-            self._read_done()
+        return self._while_open(self.file.pread, end - start, start - self.start) or b""
 
     def pread_cached(self, start: int, end: int) -> bytes | None:
         """Bytes ``[start, end)`` of the log, if they are in memory; never waits for the disk."""
@@ -77,24 +76,24 @@ class LogFile:
 
     def prefetch(self, start: int, end: int) -> None:
         """Have bytes ``[start, end)`` of the log read into the page cache, in the background."""
-        self._advise(self.file.prefetch, start, end)
+        self._while_open(self.file.prefetch, start - self.start, end - start)
 
     def drop_cache(self, start: int, end: int) -> None:
         """Let the page cache forget bytes ``[start, end)`` of the log."""
-        self._advise(self.file.drop_cache, start, end)
+        self._while_open(self.file.drop_cache, start - self.start, end - start)
 
-    def _advise(self, call: Callable[[int, int], None], start: int, end: int) -> None:
-        """For any thread, as `pread`; a closed file needs no advice."""
+    def _while_open(self, call: Callable[[int, int], T], first: int, second: int) -> T | None:
+        """What *call* gives, None once the file is closed; it stays open meanwhile."""
         with self._guard:
             if self._closed:
-                return
+                return None
             self._readers += 1
         try:
-            call(start - self.start, end - start)
+            return call(first, second)
         finally:
-            self._read_done()
+            self._call_done()
 
-    def _read_done(self) -> None:
+    def _call_done(self) -> None:
         with self._guard:
             self._readers -= 1
             last = self._closed and not self._readers
@@ -109,3 +108,80 @@ class LogFile:
             idle = not self._readers
         if idle:
             self.file.close()
+
+
+def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]:
+    """Open every log file of *folder*, oldest first.
+
+    Args:
+        folder: may be missing, which is an empty log.
+        file_bytes: the configured size of every file.
+
+    Raises:
+        StoreLayoutError: a stray file, or files of another size; names the key and the size that fits.
+        StoreDamaged: a file between the others is missing.
+    """
+    found: list[tuple[Path, int]] = []
+    names = files.list(folder)
+    for name in names:
+        path = folder / name
+        stat = files.stat(path)
+        if stat is None or stat.is_dir:
+            continue
+        start = file_start(name)
+        if start is None:
+            raise StoreLayoutError(f"{path} does not belong into a commit log folder; move the file away")
+        if stat.size == 0 and name == names[-1]:
+            files.remove(path)
+            continue
+        if stat.size != file_bytes or start % file_bytes:
+            size = stat.size if stat.size != file_bytes else _likely_size(names, stat.size)
+            raise StoreLayoutError(
+                f"{path} has {stat.size} bytes, but mappedFileSizeCommitLog is {file_bytes}: "
+                f"set mappedFileSizeCommitLog={size} for this store"
+            )
+        if found and start != found[-1][1] + file_bytes:
+            missing = file_name(found[-1][1] + file_bytes)
+            raise StoreDamaged(
+                f"{folder}: {missing} is missing between {file_name(found[-1][1])} and {name}; put it back, or, when "
+                f"it is lost, have its messages given up: truncate -s {file_bytes} {folder / missing}"
+            )
+        found.append((path, start))
+    opened: list[LogFile] = []
+    try:
+        for path, start in found:
+            opened.append(LogFile(start, file_bytes, files.open(path)))
+    except OSError:
+        for log_file in opened:
+            log_file.close()
+        raise
+    return opened
+
+
+def create_log_file(files: Files, folder: Path, start: int, file_bytes: int) -> LogFile:
+    """Make the log file at *start*, its blocks reserved and its name durable, or take over one that is there.
+
+    The length is set before the blocks are reserved, so that a file of a wrong length is never left behind, and it is
+    durable before the file is used. May block; two threads doing it for the same file do no harm.
+
+    Raises:
+        OSError: no room, or the folder cannot be written.
+    """
+    path = folder / file_name(start)
+    file = files.open(path, create=True)
+    try:
+        if file.size() != file_bytes:
+            file.truncate(file_bytes)
+        file.allocate(file_bytes)
+        file.datasync()  # the length too: a file of length 0 between others would not be taken for part of a log
+        files.sync_dir(folder)
+    except BaseException:
+        file.close()
+        raise
+    return LogFile(start, file_bytes, file)
+
+
+def _likely_size(names: list[str], size: int) -> int:
+    starts = [start for start in map(file_start, names) if start is not None]
+    steps = {after - before for before, after in pairwise(starts)}
+    return steps.pop() if len(steps) == 1 else size

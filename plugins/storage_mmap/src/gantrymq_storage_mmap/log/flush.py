@@ -113,11 +113,8 @@ class LogFlusher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while self._syncing or (self.failure is None and self.flushed_offset < self._log.end):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((self._log.end, waiter))
-            self.kick()
-            await waiter
+        while self.failure is None and self.flushed_offset < self._log.end:
+            await self.flushed(self._log.end)
         if self.failure is not None:
             raise StoreError(self.failure)
 

@@ -1,49 +1,42 @@
-"""The log's files for whoever walks over them (`gantrymq.formats.log_entries`), read through descriptors."""
+"""The log's files for whoever walks over them (`gantrymq.formats.log_entries`), read through descriptors.
+
+And all records that follow one, for those who follow the log.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 
+from gantrymq.formats.check import Found
+from gantrymq.formats.log_entries import LogEntries
+from gantrymq.formats.log_source import FilePlaces, look_at
+from gantrymq.formats.log_walk import LogDamage, align
+from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["CommitLogSource"]
+__all__ = ["CommitLogSource", "entries_between", "next_record"]
 
 
-class CommitLogSource:
+class CommitLogSource(FilePlaces):
     """`gantrymq.formats.log_source.LogSource` of the files as they are when it is made."""
 
     def __init__(self, log: CommitLog) -> None:
-        """Made on the event loop."""
-        self.file_bytes = log.file_bytes
+        """Made on the event loop; the methods are for any thread."""
         self._files = list(log.files)
-        self._starts = [file.start for file in self._files]
+        super().__init__([file.start for file in self._files], log.file_bytes)
 
-    @property
-    def start(self) -> int:
-        """Log offset at which the first file begins; 0 without one."""
-        return self._starts[0] if self._starts else 0
+    def _holding(self, log_offset: int) -> LogFile | None:
+        number = self.number_at(log_offset)
+        return None if number is None else self._files[number]
 
-    @property
-    def end(self) -> int:
-        """Log offset at which the last file ends; 0 without one."""
-        return self._files[-1].end if self._files else 0
-
-    def file_start(self, log_offset: int) -> int | None:
-        """Where the file begins that holds *log_offset*; None where there is none."""
-        index = bisect_right(self._starts, log_offset) - 1
-        return self._starts[index] if index >= 0 and log_offset < self._files[index].end else None
-
-    def next_start(self, log_offset: int) -> int | None:
-        """Where the first file begins that starts at or behind *log_offset*."""
-        index = bisect_left(self._starts, log_offset)
-        return self._starts[index] if index < len(self._starts) else None
-
-    def data_from(self, log_offset: int) -> int:
+    def written(self, start: int, end: int) -> list[tuple[int, int]]:
         """See `LogSource`."""
-        file = self._files[bisect_right(self._starts, log_offset) - 1]
-        return min(file.start + file.file.data_from(log_offset - file.start), file.end)
+        file = self._holding(start)
+        assert file is not None
+        return [(file.start + a, file.start + b) for a, b in file.file.written(start - file.start, end - file.start)]
 
     def read(self, log_offset: int, length: int) -> bytes:
         """Exactly *length* bytes of one file.
@@ -51,8 +44,48 @@ class CommitLogSource:
         Raises:
             OSError: the disk failed, or the file was deleted meanwhile.
         """
-        file = self._files[bisect_right(self._starts, log_offset) - 1]
+        file = self._holding(log_offset)
+        assert file is not None
         data = file.pread(log_offset, log_offset + length)
         if len(data) < length:
             raise OSError(errno.EIO, f"{os.strerror(errno.EIO)}: {length} bytes at {log_offset}", str(file.path))
         return data
+
+
+def next_record(log: CommitLog, log_offset: int) -> int:
+    """*log_offset* where a record or a blank stands there, else where the next record does, or the log's end.
+
+    For those who noted a place before a crash: recovery may have put a filler over it.
+    """
+    if not log.min_offset <= log_offset < log.end:
+        return log_offset
+    source = CommitLogSource(log)
+    if look_at(source, log_offset, check_crc=False).found in (Found.RECORD, Found.BLANK):
+        return log_offset
+    return min(align(source, log_offset), log.end)
+
+
+def entries_between(log: CommitLog, start: int, end: int, delay_levels_ms: Sequence[int]) -> Iterator[DispatchEntry]:
+    """Every record of ``[start, end)`` as dispatchers see it. Budget: 1 us a record, 5 us where nothing is compiled.
+
+    Args:
+        log: its files as they are when the first entry is asked for; those that are deleted meanwhile are passed over.
+        start: where a record starts, or started before recovery; below the log's minimum counts as the minimum.
+        end: where a record ends.
+        delay_levels_ms: durations by delay level, for the tags codes of delayed messages.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    position = max(start, log.min_offset)
+    while position < end:
+        walk = LogEntries(CommitLogSource(log), position, end, delay_levels_ms=delay_levels_ms, check_crc=False)
+        try:
+            for found in walk:
+                if not isinstance(found, LogDamage):
+                    yield from found
+            return
+        except OSError:
+            if walk.position >= log.min_offset:
+                raise
+        position = log.min_offset

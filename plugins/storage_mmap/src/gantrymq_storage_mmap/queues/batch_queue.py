@@ -18,7 +18,7 @@ from collections.abc import Callable
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq.formats.record import topic_part
 from gantrymq.interfaces import DispatchEntry
-from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.files import QueueFiles
 
 __all__ = ["BatchQueue", "Read"]
@@ -84,7 +84,7 @@ class BatchQueue(FileRow):
             if position >= kept_from:
                 return tail[position - kept_from :][:length]
             in_files = min(length, kept_from - position)
-            return self.read_detached(position, in_files, tail[: length - in_files])
+            return self.look(position, in_files, tail[: length - in_files])
 
         return read
 
@@ -113,15 +113,12 @@ class BatchQueue(FileRow):
 
         *missing*: what an entry counts as that was never written, or is lost.
         """
-        low, high = self.first, self.number_end
-        while low < high:
-            middle = (low + high) // 2
-            entry = self.entry(middle, read)
-            if missing if entry is None else holds(entry):
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
+
+        def before(number: int) -> bool:
+            entry = self.entry(number, read)
+            return missing if entry is None else holds(entry)
+
+        return first_not(before, self.first, self.number_end) - 1
 
     def goes_on(self, queue_offset: int, number: int) -> None:
         """Remember that the entry of *queue_offset* is *number*: a reader will ask for it next."""

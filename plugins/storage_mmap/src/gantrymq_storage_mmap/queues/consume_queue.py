@@ -12,19 +12,19 @@ Source: apache/rocketmq store/.../ConsumeQueue.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.errors import FormatError
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK
+from gantrymq.formats.ext_unit import ExtUnit
+from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 from gantrymq.formats.record import topic_part
 from gantrymq.interfaces import DispatchEntry
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.model.names import DLQ_PREFIX, MAX_RETRY_TOPIC_CHARS, MAX_TOPIC_CHARS, RETRY_PREFIX
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
-from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.files import QueueFiles
 
-__all__ = ["ConsumeQueue", "entry_of", "topic_problem"]
-
-MAX_TOPIC_BYTES = 127
-MAX_RETRY_TOPIC_BYTES = 255
+__all__ = ["ConsumeQueue", "entry_of", "first_in_log", "topic_problem"]
 
 
 class ConsumeQueue(FileRow):
@@ -60,7 +60,7 @@ class ConsumeQueue(FileRow):
 
     @property
     def written_offset(self) -> int:
-        """Queue offset behind the last entry that is in a file."""
+        """Queue offset behind the last entry that is in a file; in a thread, while entries are added, maybe too low."""
         return self.written // ENTRY_BYTES
 
     @property
@@ -74,7 +74,8 @@ class ConsumeQueue(FileRow):
             return False
         if self.lists_units:
             assert self.ext is not None
-            packed = ENTRY.pack(entry.log_offset, entry.size, self.ext.add(entry.tags_code, entry.store_timestamp))
+            unit = ExtUnit(entry.tags_code, entry.store_timestamp)
+            packed = ENTRY.pack(entry.log_offset, entry.size, self.ext.add(unit))
         self.append(packed)
         return True
 
@@ -95,17 +96,49 @@ class ConsumeQueue(FileRow):
         """Up to *count* packed entries from *queue_offset* on; see `FileRow.read`."""
         return self.read(queue_offset * ENTRY_BYTES, count * ENTRY_BYTES)
 
-    def entry(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """Log offset, size and tags code of one entry; None where nothing was written."""
+    def in_file(self, queue_offset: int) -> int:
+        """How many entries there are from one on to the end of its file."""
+        return (self.files.file_bytes - queue_offset * ENTRY_BYTES % self.files.file_bytes) // ENTRY_BYTES
+
+    def entry(self, queue_offset: int) -> QueueEntry | None:
+        """One entry; None where nothing was written."""
         return entry_of(self.read(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
 
+    def entry_in_files(self, queue_offset: int) -> QueueEntry | None:
+        """As `entry`, in the files. For any thread."""
+        return entry_of(self.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
 
-def entry_of(data: bytes) -> tuple[int, int, int] | None:
-    """Log offset, size and tags code of the packed entry that *data* starts with; None where nothing was written."""
-    if len(data) < ENTRY_BYTES:
-        return None
-    log_offset, size, tags_code = ENTRY.unpack_from(data)
-    return (log_offset, size, tags_code) if log_offset >= 0 and size > 0 else None
+    def first_from(self, low: int, log_min: int) -> int:
+        """Queue offset of the first entry from *low* on that is at or behind *log_min*; see `first_in_log`."""
+        return first_in_log(self.entry, low, self.max_offset, log_min)[0]
+
+
+def entry_of(data: bytes) -> QueueEntry | None:
+    """The packed entry that *data* starts with; None where nothing was written."""
+    return read_entry(data, 0) if len(data) >= ENTRY_BYTES else None
+
+
+def first_in_log(entry: Callable[[int], QueueEntry | None], low: int, high: int, log_min: int) -> tuple[int, int]:
+    """Queue offset of the first *entry* of ``[low, high)`` at or behind *log_min*, and its log offset; or high and -1.
+
+    What was never written lies before: its file was deleted. The two ends are looked at first: they are the answer for
+    nearly every queue.
+    """
+    oldest = -1
+
+    def gone(queue_offset: int) -> bool:
+        nonlocal oldest
+        found = entry(queue_offset)
+        if found is None or found[0] < log_min or is_pre_blank(found[0], found[1]):
+            return True
+        oldest = found[0]
+        return False
+
+    if low < high and gone(low):
+        low = high if gone(high - 1) else first_not(gone, low + 1, high - 1)
+        if low < high:
+            gone(low)
+    return low, oldest
 
 
 def topic_problem(topic: str, queue_id: int) -> str | None:
@@ -114,7 +147,7 @@ def topic_problem(topic: str, queue_id: int) -> str | None:
         length = len(topic.encode("utf-8"))
     except UnicodeEncodeError:
         return f"the topic {topic!r} cannot be written as UTF-8"
-    limit = MAX_RETRY_TOPIC_BYTES if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_BYTES
+    limit = MAX_RETRY_TOPIC_CHARS if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_CHARS
     if not 1 <= length <= limit:
         return f"the topic has {length} bytes, 1 to {limit} are allowed"
     if "/" in topic or "\\" in topic or "\0" in topic or topic in (".", ".."):

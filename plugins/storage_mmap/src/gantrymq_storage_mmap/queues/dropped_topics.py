@@ -1,22 +1,18 @@
 """Which records belong to topics that were deleted: they stay in the log, and recovery must not queue them again.
 
-    <store>/droppedTopics.json     {"<topic>": <log offset>, ...}
-
-Records of the topic before that log offset are of a deleted one; behind it the name was used anew. RocketMQ keeps no
-such note (it ignores the file) and brings queues of deleted topics back after a crash.
+They are noted in ``<store>/droppedTopics.json``, see `gantrymq.formats.dropped_topics`. RocketMQ keeps no such note (it
+ignores the file) and brings queues of deleted topics back after a crash.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from gantrymq.errors import StoreDamaged
+from gantrymq.errors import FormatError, StoreDamaged
+from gantrymq.formats.dropped_topics import DROPPED_TOPICS, pack_dropped_topics, read_dropped_topics
 from gantrymq.world import Files
 
 __all__ = ["DroppedTopics"]
-
-FILE_NAME = "droppedTopics.json"
 
 
 class DroppedTopics:
@@ -25,7 +21,7 @@ class DroppedTopics:
     def __init__(self, files: Files, root: Path) -> None:
         """Nothing is read before `load`."""
         self._files = files
-        self._path = root / FILE_NAME
+        self._path = root / DROPPED_TOPICS
         self._before: dict[str, int] = {}
 
     def load(self, log_min: int) -> None:
@@ -37,11 +33,10 @@ class DroppedTopics:
         if self._files.stat(self._path) is None:
             return
         try:
-            found = {str(topic): int(offset) for topic, offset in json.loads(self._files.read(self._path)).items()}
-        except (ValueError, OverflowError, TypeError, AttributeError) as problem:
+            found = read_dropped_topics(self._files.read(self._path))
+        except FormatError as problem:
             raise StoreDamaged(
-                f"{self._path} is not a JSON object of log offsets by topic ({problem}); remove it, and the queues of "
-                "deleted topics may come back"
+                f"{self._path} is {problem}; remove it, and the queues of deleted topics may come back"
             ) from problem
         self._before = {topic: offset for topic, offset in found.items() if offset > log_min}
 
@@ -51,7 +46,7 @@ class DroppedTopics:
 
     def text(self) -> bytes:
         """What the file is to hold."""
-        return json.dumps(self._before, ensure_ascii=False, indent=0).encode("utf-8")
+        return pack_dropped_topics(self._before)
 
     def save(self, text: bytes) -> None:
         """Replace the file by *text*, made on the event loop; for a thread. Raises OSError."""

@@ -2,7 +2,7 @@
 
 Moving is a rename, so that a topic of the same name can begin anew right away. Until the note is durable a crash brings
 the topic's queues back from the log, as if it had not been deleted; whoever was told waits for the note. Deletions that
-come while one note is being saved share the next.
+come while the thread is at work share the next note.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
+
+import attrs
 
 from gantrymq.errors import StoreError
 from gantrymq.world import Files, Workers
@@ -23,42 +25,33 @@ __all__ = ["ASIDE", "Dropping"]
 ASIDE: Final = "dropped"  # beside consumequeue: what was moved aside and is not removed yet
 
 
+@attrs.define(eq=False)
 class Dropping:
     """Drops queues of one table. All methods belong to the event loop."""
 
-    def __init__(
-        self,
-        files: Files,
-        workers: Workers,
-        root: Path,
-        queues: QueueTable,
-        dropped: DroppedTopics,
-        tell: Callable[[str], object],
-    ) -> None:
-        """*tell* is told, in one sentence, of folders that cannot be removed."""
-        self._files = files
-        self._workers = workers
-        self._aside = root / ASIDE
-        self._queues = queues
-        self._dropped = dropped
-        self._tell = tell
-        self._numbers = 0  # folders moved aside since the start
-        self._waiters: list[asyncio.Future[None]] = []
-        self.busy = 0  # threads at work
-        self._saving = False
-        self._removing = False
-        self._gone: list[Path] = []  # moved aside, to be removed
-        self._left: dict[Path, None] = {}  # folders out of which they were moved, to be synced before that
+    _files: Files
+    _workers: Workers
+    _aside: Path  # folder for what is moved aside
+    _queues: QueueTable
+    _dropped: DroppedTopics
+    _tell: Callable[[str], object]  # is told, in one sentence, of folders that cannot be removed
+    _numbers: int = attrs.field(default=0, init=False)  # folders moved aside since the start
+    _waiters: list[asyncio.Future[None]] = attrs.field(factory=list, init=False)
+    _working: bool = attrs.field(default=False, init=False)
+    _gone: list[Path] = attrs.field(factory=list, init=False)  # moved aside, to be removed
+    # folders out of which they were moved, to be synced before that
+    _left: dict[Path, None] = attrs.field(factory=dict, init=False)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a thread is at work, or soon will be."""
+        return self._working or bool(self._waiters)
 
     def load(self) -> None:
         """Look what was moved aside before an earlier stop, and not removed."""
         names = self._files.list(self._aside)
         self._gone = [self._aside / name for name in names]
         self._numbers = max((int(n) for name in names if (n := name.rpartition(".")[2]).isdecimal()), default=0)
-
-    def start(self) -> None:
-        """Remove what is aside."""
-        self._remove()
 
     def drop(self, topic: str, log_end: int) -> Awaitable[None]:
         """Forget the queues of *topic*; done when a crash cannot bring them back.
@@ -71,7 +64,8 @@ class Dropping:
             OSError: a folder cannot be moved.
             StoreError (when awaited): the note cannot be saved.
         """
-        saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        saved: asyncio.Future[None] = loop.create_future()
         if topic not in self._queues.by_topic:
             self._queues.forget(topic)
             saved.set_result(None)
@@ -80,7 +74,7 @@ class Dropping:
         self._queues.forget(topic)
         self._dropped.note(topic, log_end)
         self._waiters.append(saved)
-        self._save()
+        loop.call_soon(self.begin)  # with those that are dropped in this step, whose moves would wait for the sync
         return saved
 
     def remove(self, queue: ConsumeQueue) -> None:
@@ -91,7 +85,7 @@ class Dropping:
                 folder = row.folder.parent
                 if not self._files.list(folder):
                     self._files.remove_dir(folder)
-        self._remove()
+        self.begin()
 
     def move_aside(self, name: str) -> None:
         """Move the folders of a topic, or of one queue of it ("topic/id"), out of the way. Raises OSError."""
@@ -99,29 +93,30 @@ class Dropping:
             self._move_aside(table.folder / name, name.replace("/", "."))
 
     def _move_aside(self, folder: Path, name: str) -> bool:
-        if self._files.stat(folder) is None:
-            return False
         if not self._numbers:
             self._files.make_dirs(self._aside)
+        target = self._aside / f"{name}.{self._numbers + 1}"
+        try:
+            self._files.rename(folder, target)
+        except FileNotFoundError:
+            return False
         self._numbers += 1
-        target = self._aside / f"{name}.{self._numbers}"
-        self._files.rename(folder, target)
         self._gone.append(target)
         self._left[folder.parent] = None
         return True
 
     # --- threads ----------------------------------------------------------------------------------------------------
 
-    def _save(self) -> None:
-        if self._saving or not self._waiters:
+    def begin(self) -> None:
+        """Have a thread do everything that waits; one at a time."""
+        if self._working or not (self._waiters or self._gone):
             return
-        self._saving = True
-        self.busy += 1
+        self._working = True
         waiters, self._waiters = self._waiters, []
+        gone, self._gone, left, self._left = self._gone, [], list(self._left), {}
 
-        def done(_: None, error: BaseException | None) -> None:
-            self._saving = False
-            self.busy -= 1
+        def done(problem: OSError | None, error: BaseException | None) -> None:
+            self._working = False
             for waiter in waiters:
                 if not waiter.done():
                     if error is None:
@@ -130,37 +125,39 @@ class Dropping:
                         waiter.set_exception(StoreError(f"the deletion of a topic cannot be noted: {error}"))
                         waiter.exception()  # told here; nobody has to wait
             if error is not None:
+                self._gone, self._left = gone + self._gone, dict.fromkeys(left) | self._left
                 self._tell(f"deleted topics cannot be noted, a crash would bring their queues back: {error}")
-            self._save()
-            self._remove()
+            elif problem is not None:
+                self._tell(f"the queues of deleted topics in {self._aside} could not be removed: {problem}")
+            self.begin()
 
-        self._workers.submit(self._dropped.save, self._dropped.text(), done=done)
+        self._workers.submit(self._work, self._dropped.text() if waiters else None, left, gone, done=done)
 
-    def _remove(self) -> None:
-        if self._removing or not self._gone:
-            return
-        self._removing = True
-        self.busy += 1
-        gone, self._gone, left, self._left = self._gone, [], list(self._left), {}
+    def _work(self, note: bytes | None, left: Sequence[Path], gone: Sequence[Path]) -> OSError | None:
+        """Runs in a thread: save the note, then remove what was moved aside, once that is durable.
 
-        def done(_: None, error: BaseException | None) -> None:
-            self._removing = False
-            self.busy -= 1
-            if error is not None:
-                self._tell(f"the queues of deleted topics in {self._aside} could not be removed: {error}")
-            self._remove()
+        The moves of the next ones wait meanwhile (`Deletions` of the broker), as each would wait for these syncs.
 
-        self._workers.submit(_remove_trees, self._files, [self._aside, *left], gone, done=done)
+        Returns:
+            Why folders could not be removed; the next start tries again.
 
-
-def _remove_trees(files: Files, changed: Sequence[Path], folders: Sequence[Path]) -> None:
-    """Remove *folders*, once the moves that brought them here, in *changed*, are durable. Runs in a thread."""
-    for folder in changed:
-        if files.stat(folder) is not None:
-            files.sync_dir(folder)
-    for folder in folders:
-        _remove_tree(files, folder)
-    files.sync_dir(changed[0])
+        Raises:
+            OSError: the note cannot be saved.
+        """
+        if note is not None:
+            self._dropped.save(note)
+        if not gone:
+            return None
+        try:
+            for folder in dict.fromkeys((self._aside, *left)):
+                if self._files.stat(folder) is not None:
+                    self._files.sync_dir(folder)
+            for folder in gone:
+                _remove_tree(self._files, folder)
+            self._files.sync_dir(self._aside)
+        except OSError as problem:
+            return problem
+        return None
 
 
 def _remove_tree(files: Files, folder: Path) -> None:

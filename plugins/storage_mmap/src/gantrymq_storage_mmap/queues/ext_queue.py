@@ -21,7 +21,6 @@ from gantrymq.formats.ext_unit import (
     pack_ext_unit,
     read_ext_unit,
 )
-from gantrymq.formats.file_names import file_start
 from gantrymq.formats.queue_entry import ENTRY, is_ext_address
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
@@ -39,26 +38,23 @@ class ExtQueue(FileRow):
         super().__init__(files, topic, queue_id)
         self.writes = writes
 
-    def add(self, tags_code: int, store_timestamp: int) -> int:
-        """Append the unit of a message, in the next file where this one has no room; returns its address."""
-        return self._add(pack_ext_unit(ExtUnit(tags_code, store_timestamp)))
+    def add(self, unit: ExtUnit) -> int:
+        """Append *unit*, in the next file where this one has no room; returns its address."""
+        left = self.files.file_bytes - self.end % self.files.file_bytes
+        if unit.size > left - TAIL_BYTES:
+            self.append(END_OF_UNITS.ljust(left, b"\0"))
+        address = ext_address(self.end)
+        self.append(pack_ext_unit(unit))
+        return address
 
     def add_again(self, tags_code: int, store_timestamp: int) -> int:
-        """As `add`, with the bits of the unit that the files hold there, if it is the same message's."""
+        """As `add` of a message's unit, with the bits of the one that the files hold there, if it is the same's."""
         left = self.files.file_bytes - self.end % self.files.file_bytes
         for position in (self.end, self.end + left):
             found = _unit_at(self.look(position, MAX_UNIT_BYTES), 0)
             if found is not None and found[:2] == (tags_code, store_timestamp):
-                return self._add(pack_ext_unit(found))
-        return self.add(tags_code, store_timestamp)
-
-    def _add(self, unit: bytes) -> int:
-        left = self.files.file_bytes - self.end % self.files.file_bytes
-        if len(unit) > left - TAIL_BYTES:
-            self.append(END_OF_UNITS.ljust(left, b"\0"))
-        address = ext_address(self.end)
-        self.append(unit)
-        return address
+                return self.add(found)
+        return self.add(ExtUnit(tags_code, store_timestamp))
 
     def units(self, entries: bytes, *, detached: bool = False) -> dict[int, ExtUnit]:
         """The units that packed queue *entries* name, by address; what cannot be read is left out.
@@ -67,27 +63,21 @@ class ExtQueue(FileRow):
             entries: neighbours of one queue, so that their units are neighbours too.
             detached: for a thread of its own: looks into the files for this one call.
         """
-        addresses = [code for _, _, code in ENTRY.iter_unpack(entries) if is_ext_address(code)]
         found: dict[int, ExtUnit] = {}
-        file_bytes = self.files.file_bytes
         by_file: dict[int, list[int]] = {}
-        for address in addresses:
-            position = ext_position(address)
-            by_file.setdefault(position - position % file_bytes, []).append(position)
-        for start, positions in by_file.items():
-            first, last = min(positions), max(positions)
-            count = min(last + MAX_UNIT_BYTES, start + file_bytes) - first
-            data = self.read_detached(first, *self.split(first, count)) if detached else self.read(first, count)
+        for _, _, code in ENTRY.iter_unpack(entries):
+            if is_ext_address(code):
+                position = ext_position(code)
+                by_file.setdefault(position // self.files.file_bytes, []).append(position)
+        for positions in by_file.values():
+            first = min(positions)
+            count = max(positions) + MAX_UNIT_BYTES - first
+            data = self.look(first, *self.split(first, count)) if detached else self.read(first, count)
             for position in positions:
                 unit = _unit_at(data, position - first)
                 if unit is not None:
                     found[ext_address(position)] = unit
         return found
-
-    def unit(self, position: int) -> ExtUnit | None:
-        """The unit at *position*; None where none can be read."""
-        left = self.files.file_bytes - position % self.files.file_bytes
-        return _unit_at(self.read(position, min(MAX_UNIT_BYTES, left)), 0)
 
     def end_behind(self, tags_code: int) -> int:
         """Behind the unit of the newest entry, which holds *tags_code*; behind all units where it names none.
@@ -96,10 +86,9 @@ class ExtQueue(FileRow):
         """
         if not is_ext_address(tags_code):
             return self.end_of_units()
-        unit = self.unit(ext_position(tags_code))
-        if unit is None:
-            return max(self.end_of_units(), ext_position(tags_code) + MIN_UNIT_BYTES)
-        return ext_position(tags_code) + unit.size
+        position = ext_position(tags_code)
+        unit = _unit_at(self.read(position, MAX_UNIT_BYTES), 0)
+        return position + unit.size if unit is not None else max(self.end_of_units(), position + MIN_UNIT_BYTES)
 
     def end_of_units(self) -> int:
         """Position behind the last unit that is in the files, whether an entry names it or not."""
@@ -112,10 +101,6 @@ class ExtQueue(FileRow):
             except FormatError:
                 break
         return end
-
-    def starts(self) -> list[int]:
-        """Positions of the files that are there."""
-        return sorted(start for name in self.files.files.list(self.folder) if (start := file_start(name)) is not None)
 
 
 def _unit_at(data: bytes, position: int) -> ExtUnit | None:

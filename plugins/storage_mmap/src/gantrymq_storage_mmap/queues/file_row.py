@@ -13,16 +13,17 @@ Files are sparse. The file at byte p holds the bytes from p on, and its name is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.formats.file_names import file_name
+from gantrymq.formats.file_names import file_name, file_start
 from gantrymq_storage_mmap.queues.files import QueueFiles
 
-__all__ = ["FileRow"]
+__all__ = ["FileRow", "first_not"]
 
 
 class FileRow:
-    """Bytes by position. All methods belong to the event loop, but for `read_detached`."""
+    """Bytes by position. All methods belong to the event loop, but for `look` and what says so."""
 
     __slots__ = ("dropped", "end", "files", "queue_id", "tail", "topic", "unwritten")
 
@@ -42,8 +43,21 @@ class FileRow:
         return self.files.folder / self.topic / str(self.queue_id)
 
     def path(self, start: int) -> Path:
-        """The file at byte *start*. Budget: 4 us, half of what joining folder and name costs."""
-        return self.files.folder.joinpath(self.topic, str(self.queue_id), file_name(start))
+        """The file at byte *start*. Budget: 4 us."""
+        return Path(self.path_text(start))
+
+    def path_text(self, start: int) -> str:
+        """The same in 0.5 us."""
+        return f"{self.files.prefix}/{self.topic}/{self.queue_id}/{file_name(start)}"
+
+    def starts(self) -> list[int]:
+        """Positions of the files that are there, in order. For any thread."""
+        return sorted(start for name in self.files.files.list(self.folder) if (start := file_start(name)) is not None)
+
+    def delete_file(self, start: int) -> None:
+        """Delete the file at byte *start* for good. For any thread; who calls had `files` forget it before."""
+        self.files.files.remove(self.path(start))
+        self.files.files.sync_dir(self.folder)
 
     @property
     def kept_from(self) -> int:
@@ -136,13 +150,6 @@ class FileRow:
         data = b"" if file is None else file.pread(min(length, self.files.file_bytes - at), at)
         return self._joined(data, length, tail)
 
-    def look(self, position: int, length: int) -> bytes:
-        """As `read`, whatever the tail holds, and without a descriptor that stays open: recovery looks once.
-
-        For any thread. Budget: 12 us for bytes in the page cache.
-        """
-        return self.read_detached(position, length)
-
     def read_cached(self, position: int, length: int) -> bytes | None:
         """As `read`, if the bytes are in memory; None where the disk would have to be waited for."""
         length, tail = self.split(position, length)
@@ -153,16 +160,33 @@ class FileRow:
         data = b"" if file is None else file.pread_cached(min(length, self.files.file_bytes - at), at)
         return None if data is None else self._joined(data, length, tail)
 
-    def read_detached(self, position: int, length: int, tail: bytes = b"") -> bytes:
-        """As `read`, for a thread of its own; *length* and *tail* are from `split`. Looks into the file once."""
+    def look(self, position: int, length: int, tail: bytes = b"") -> bytes:
+        """As `read`, for any thread: *length* and *tail* are from `split`; without a tail, what the files hold.
+
+        The file is opened for this one look. Budget: 12 us for bytes in the page cache.
+        """
         if not length:
             return tail
         at = position % self.files.file_bytes
         wanted = min(length, self.files.file_bytes - at)
-        data = self.files.files.peek(self.path(position - at), wanted, at)
+        data = self.files.files.peek(self.path_text(position - at), wanted, at)
         return self._joined(data or b"", length, tail)
 
     @staticmethod
     def _joined(data: bytes, length: int, tail: bytes) -> bytes:
         """Bytes of a file, and the tail where they reach up to it."""
         return data + tail if tail and len(data) == length else data
+
+
+def first_not(before: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number of ``[low, high)`` that is not *before*, as none behind it is; *high* when all are.
+
+    The one search over entries: they lie in the order of the log, and so of store time.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        if before(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low

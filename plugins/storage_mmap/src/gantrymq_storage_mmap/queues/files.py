@@ -43,6 +43,7 @@ class QueueFiles:
         """
         self.files = files
         self.folder = folder
+        self.prefix = str(folder)
         self.file_bytes = file_bytes
         self.many = False  # more files were written since the last sync than are pinned
         self._new_folders: dict[Path, None] = {}  # whose names are not durable yet, parents before children
@@ -61,7 +62,7 @@ class QueueFiles:
         file = self._pinned.get(key) or self._syncing.get(key)
         if file is None:
             try:
-                file = self._opened(row.path(start), create=False)
+                file = self._opened(row.path_text(start), create=False)
             except FileNotFoundError:
                 return None
         self._keep(key, file)
@@ -84,14 +85,13 @@ class QueueFiles:
 
     def _made(self, row: FileRow, start: int) -> File:
         folder = row.folder
-        path = row.path(start)
         self.files.make_dirs(folder)
-        file = self._opened(path, create=True)
+        file = self._opened(row.path_text(start), create=True)
         try:
             file.truncate(self.file_bytes)
         except BaseException:
             file.close()
-            self.files.remove(path)
+            self.files.remove(row.path(start))
             raise
         self._new_folders.update(dict.fromkeys((folder.parent.parent, folder.parent, folder)))
         self._keep((row, start), file)
@@ -167,7 +167,7 @@ class QueueFiles:
 
     # --- opening ----------------------------------------------------------------------------------------------------
 
-    def _opened(self, path: Path, *, create: bool) -> File:
+    def _opened(self, path: str, *, create: bool) -> File:
         """Open *path*; when the process has no descriptor left, give half of ours back first and keep fewer in future.
 
         Raises:

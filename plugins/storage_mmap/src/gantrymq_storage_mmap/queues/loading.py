@@ -8,42 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+
+import attrs
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq.formats.config import look_at_topics
 from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.formats.zeros import without_zeros
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
+from gantrymq_storage_mmap.queues.file_row import first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.queues.topic_types import topic_types
 
 __all__ = ["QueueLoader"]
 
 
-class _Place(NamedTuple):
-    """Where a record lies."""
-
-    log_offset: int
-    size: int
+LOOK_ENTRIES = 256  # of a file, before its hole: a page holds fewer
 
 
+@attrs.define(eq=False)
 class QueueLoader:
     """Fills a table of queues. Blocks; runs in a thread while nothing else uses the store."""
 
-    def __init__(
-        self, files: Files, root: Path, queues: QueueTable, dropped: DroppedTopics, move_aside: Callable[[str], object]
-    ) -> None:
-        """*move_aside* takes the name of a topic whose folders are left over from a deletion."""
-        self._files = files
-        self._root = root
-        self._queues = queues
-        self._dropped = dropped
-        self._move_aside = move_aside
-        self.newest = _Place(-1, 0)  # what the newest entry of all names; known after a search only
+    _files: Files
+    _root: Path
+    _queues: QueueTable
+    _dropped: DroppedTopics
+    _move_aside: Callable[[str], object]  # takes the name of a topic whose folders are left over from a deletion
+    # log offset and size of what the newest entry of all names; known after a search only
+    newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)
 
     def load(self, saved: SavedPoint | None) -> None:
         """Find the queues and the end of each.
@@ -51,7 +48,11 @@ class QueueLoader:
         Raises:
             StoreLayoutError: files of another size, or a RocksDB folder; says which and what fits.
         """
-        types = topic_types(self._files, self._root)
+        # No record says which topics have batch queues (one message sent by itself looks like any other), but the
+        # broker's topics.json does, as to a Java broker's store; where it says nothing, a topic's folder tells, or a
+        # record with an inner batch. Source: store/.../queue/ConsumeQueueStore.java (queueTypeShouldBe).
+        stored = look_at_topics(self._files, self._root)
+        types = {name: topic.has_batch_queues for name, topic in stored.topics.items()} if stored is not None else {}
         queues = self._queues
         queues.batch_topics = {name for name, batch in types.items() if batch}
         topics = self._files.list(queues.queue_files.folder)
@@ -104,14 +105,14 @@ class QueueLoader:
     # --- by a search ------------------------------------------------------------------------------------------------
 
     def _search(self, topics: list[str], batch_topics: list[str]) -> None:
-        for topic in topics:
-            for queue_id in self._files.list(self._queues.queue_files.folder / topic):
-                if queue_id.isdecimal():
-                    self._search_queue(topic, int(queue_id))
-        for topic in batch_topics:
-            for queue_id in self._files.list(self._queues.batch_files.folder / topic):
-                if queue_id.isdecimal():
-                    self._search_batch(topic, int(queue_id))
+        for found, folder, search in (
+            (topics, self._queues.queue_files.folder, self._search_queue),
+            (batch_topics, self._queues.batch_files.folder, self._search_batch),
+        ):
+            for topic in found:
+                for queue_id in self._files.list(folder / topic):
+                    if queue_id.isdecimal():
+                        search(topic, int(queue_id))
 
     def _search_queue(self, topic: str, queue_id: int) -> None:
         queue = self._queues.make(topic, queue_id)
@@ -121,13 +122,7 @@ class QueueLoader:
         if not starts:
             return
         queue.empty = False
-        per_file = queue.files.file_bytes // ENTRY_BYTES
-        low = end = starts[0] // ENTRY_BYTES
-        for start in reversed(starts):
-            first = start // ENTRY_BYTES
-            if written := _count_written(queue, first, per_file):
-                end = first + written
-                break
+        low, end = starts[0] // ENTRY_BYTES, _written_end(queue, starts, ENTRY_BYTES)
         last = queue.entry(end - 1) if end > low else None
         if last is not None and last[0] < self._dropped.before(topic):  # its move was cut short
             self._queues.forget_queue(queue)
@@ -136,7 +131,7 @@ class QueueLoader:
         queue.begin_at(end)
         queue.min_offset = low
         if last is not None:
-            self.newest = max(self.newest, _Place(*last[:2]))
+            self.newest = max(self.newest, last[:2])
             if queue.ext is not None:
                 queue.ext.cut(queue.ext.end_behind(last[2]))
 
@@ -147,34 +142,33 @@ class QueueLoader:
         starts = self._queues.file_starts(queue, "mapperFileSizeBatchConsumeQueue")
         if not starts:
             return
-        per_file = queue.files.file_bytes // BATCH_ENTRY_BYTES
-        first = end = starts[0] // BATCH_ENTRY_BYTES
-        for start in reversed(starts):
-            number = start // BATCH_ENTRY_BYTES
-            if written := _count_written(queue, number, per_file):
-                end = number + written
-                break
+        first, end = starts[0] // BATCH_ENTRY_BYTES, _written_end(queue, starts, BATCH_ENTRY_BYTES)
         queue.settle(first, end)
         last = queue.entry(end - 1) if end > first else None
         if last is not None:
-            self.newest = max(self.newest, _Place(last.log_offset, last.size))
+            self.newest = max(self.newest, last[:2])
 
 
 def _knows(saved: SavedPoint, topic: str) -> bool:
     return topic in saved.queues or topic in saved.batch_queues
 
 
-def _count_written(queue: ConsumeQueue | BatchQueue, first: int, per_file: int) -> int:
-    """How many entries of one file were written, by bisection: written ones come first, then zeros."""
-    return _first(0, per_file, lambda n: queue.entry(first + n) is None)
+def _written_end(queue: ConsumeQueue | BatchQueue, starts: list[int], unit: int) -> int:
+    """Number behind the last entry, of *unit* bytes, that was written into the files at *starts*."""
+    for start in reversed(starts):
+        if written := _count_written(queue, start // unit, unit):
+            return start // unit + written
+    return starts[0] // unit
 
 
-def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first number of ``[low, high)`` that *holds*, as all behind it do; *high* when none does."""
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+def _count_written(queue: ConsumeQueue | BatchQueue, first: int, unit: int) -> int:
+    """How many entries of one file were written: written ones come first, then zeros, most of them a hole."""
+    per_file = queue.files.file_bytes // unit
+    file = queue.files.existing(queue, first * unit)
+    ranges = file.written(0, per_file * unit) if file is not None else []
+    if file is None or not ranges:
+        return 0
+    end = min(-(-ranges[-1][1] // unit), per_file)
+    low = max(0, end - LOOK_ENTRIES)
+    data = without_zeros(file.pread((end - low) * unit, low * unit))
+    return low - (-len(data) // unit) if data else first_not(lambda n: queue.entry(first + n) is not None, 0, low)

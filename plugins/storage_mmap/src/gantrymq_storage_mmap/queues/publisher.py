@@ -39,14 +39,14 @@ class Publisher:
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
         """Make every record visible that ends at or before *up_to*. Budget: 0.3 us a record."""
-        count = self._count(up_to)
-        if not count:
-            return ()
         entries = self._entries
-        if count == len(entries):
+        if entries and _end(entries[-1]) <= up_to:
             self._tails.add(entries, self._targets, self._packed)
             self._entries, self._targets, self._packed = [], [], []
         else:
+            count = bisect_right(entries, up_to, key=_end)
+            if not count:
+                return ()
             entries = entries[:count]
             self._tails.add(entries, self._targets[:count], self._packed[:count])
             del self._entries[:count], self._targets[:count], self._packed[:count]
@@ -55,13 +55,6 @@ class Publisher:
         self.published_timestamp = last.store_timestamp
         self.newest = (last.log_offset, last.size)
         return entries
-
-    def _count(self, up_to: int) -> int:
-        """How many waiting records end at or before *up_to*."""
-        entries = self._entries
-        if not entries or _end(entries[-1]) <= up_to:
-            return len(entries)
-        return bisect_right(entries, up_to, key=_end)
 
 
 def _end(entry: DispatchEntry) -> int:

@@ -39,13 +39,8 @@ class QueueTails:
         self.unsynced: dict[FileRow, None] = {}  # rows with a tail
         self._ticks = 0
         self._waiting: dict[FileRow, int] = {}  # longest first; the tick in which the oldest unwritten byte came
-        self._waiting_bytes = 0
+        self.waiting_bytes = 0  # in no file, of all rows
         self._failed: dict[FileRow, OSError] = {}  # rows whose last write failed
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that are in no file, of all rows."""
-        return self._waiting_bytes
 
     @property
     def refusal(self) -> str | None:
@@ -81,13 +76,19 @@ class QueueTails:
         self._waiting[row] = self._ticks
         self.unsynced[row] = None
 
+    def appended(self, row: FileRow, length: int) -> None:
+        """So many bytes were appended to *row*."""
+        if row not in self._waiting:
+            self.begin(row)
+        self.grown(length)
+
     def grown(self, length: int) -> None:
         """So many bytes were appended to rows; where too many wait, those that have waited longest are written."""
-        self._waiting_bytes += length
+        self.waiting_bytes += length
         self.kept_bytes += length
-        if self._waiting_bytes > MOST_WAITING_BYTES:
+        if self.waiting_bytes > MOST_WAITING_BYTES:
             for row in list(self._waiting):
-                if self._waiting_bytes <= MOST_WAITING_BYTES:
+                if self.waiting_bytes <= MOST_WAITING_BYTES:
                     break
                 if row not in self._failed:
                     self.write(row)
@@ -138,7 +139,7 @@ class QueueTails:
             self._failed[row] = error
             return False
         self._failed.pop(row, None)
-        self._waiting_bytes -= unwritten
+        self.waiting_bytes -= unwritten
         self._waiting.pop(row, None)
         return True
 
@@ -166,7 +167,7 @@ class QueueTails:
     def rewrite(self) -> None:
         """A sync failed: whatever is not known to be durable is written again."""
         for row in self.unsynced:
-            self._waiting_bytes += len(row.tail) - row.unwritten
+            self.waiting_bytes += len(row.tail) - row.unwritten
             row.rewrite()
             if row not in self._waiting:
                 self._waiting[row] = self._ticks
@@ -174,7 +175,7 @@ class QueueTails:
     def forget(self, row: FileRow) -> None:
         """Drop what waits of a row that is deleted, or begins anew."""
         if row in self.unsynced:
-            self._waiting_bytes -= row.unwritten
+            self.waiting_bytes -= row.unwritten
             self.kept_bytes -= len(row.tail)
             for table in (self.unsynced, self._waiting, self._failed):
                 table.pop(row, None)

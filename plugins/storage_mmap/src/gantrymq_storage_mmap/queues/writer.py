@@ -7,31 +7,33 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from gantrymq.world import Clock, Timer
+from gantrymq.world.turns import LONGEST_S
 from gantrymq_storage_mmap.queues.tails import QueueTails
 
 __all__ = ["AGE_TICKS", "TailWriter"]
 
 AGE_TICKS: Final = 5  # an entry is in its file some 5 s after it became visible
-SLICE_ROWS: Final = 64  # written without a pause: 1 ms, or 3 ms when each file has to be opened
+SLICE_ROWS: Final = 64  # written without a pause, if they do not take longer than `LONGEST_S`
 PAUSE_S: Final = 0.01  # between slices
 
 
+@attrs.define(eq=False)
 class TailWriter:
-    """The background writing of tails. All methods belong to the event loop."""
+    """The background writing of tails. All methods belong to the event loop; nothing runs before `start`."""
 
-    def __init__(self, tails: QueueTails, clock: Clock, interval_ms: int) -> None:
-        """Nothing runs before `start`; *interval_ms*: between ticks (``flushIntervalConsumeQueue``)."""
-        self._tails = tails
-        self._clock = clock
-        self._interval_s = interval_ms / 1000
-        self._timer: Timer | None = None
-        self._slice_timer: Timer | None = None  # set while rows are being written slice by slice
-        self._due = -1  # ticks up to this one are to be written
+    _tails: QueueTails
+    _clock: Clock
+    _interval_ms: int  # between ticks (``flushIntervalConsumeQueue``)
+    _timer: Timer | None = None
+    _slice_timer: Timer | None = None  # set while rows are being written slice by slice
+    _due: int = -1  # ticks up to this one are to be written
 
     def start(self) -> None:
         """Begin."""
-        self._timer = self._clock.call_later(self._interval_s, self._tick)
+        self._timer = self._clock.call_later(self._interval_ms / 1000, self._tick)
 
     def halt(self) -> None:
         """End it and leave everything as it is."""
@@ -49,8 +51,10 @@ class TailWriter:
 
     def _write_slice(self) -> None:
         self._slice_timer = None
-        rows = self._tails.due(self._due, SLICE_ROWS)
-        for row in rows:
-            self._tails.write(row)
-        if len(rows) == SLICE_ROWS:
+        rows, until = self._tails.due(self._due, SLICE_ROWS), self._clock.monotonic() + LONGEST_S
+        written = 0
+        while written < len(rows) and self._clock.monotonic() <= until:
+            self._tails.write(rows[written])
+            written += 1
+        if written < len(rows) or written == SLICE_ROWS:
             self._slice_timer = self._clock.call_later(PAUSE_S, self._write_slice)

@@ -14,44 +14,36 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
 
-from gantrymq.errors import FormatError, StoreError
+import attrs
+
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
-from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.reading.read_check import Damaged, sound_pieces
-from gantrymq_storage_mmap.reading.selection import Selection
+from gantrymq_storage_mmap.reading.read_check import Damaged, read_each
+from gantrymq_storage_mmap.reading.selection import Selection, outside
 
 __all__ = ["BatchReader"]
 
 
+@attrs.frozen(eq=False)
 class BatchReader:
     """Serves gets from batch queues."""
 
-    def __init__(self, log: CommitLog, workers: BoundedWorkers, options: Options, damaged: Damaged) -> None:
-        """*damaged* counts and tells the records that were refused."""
-        self._damaged = damaged
-        self._log = log
-        self._workers = workers
-        self._options = options
-        self.reading = 0  # cold reads that are under way
+    _log: CommitLog
+    _workers: BoundedWorkers
+    _options: Options
+    _damaged: Damaged  # counts and tells the records that were refused
 
     def get(
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
         """Read *queue* from *queue_offset*; an awaitable when entries or records may be on disk only."""
         low, high = queue.min_offset, queue.max_offset
-        if high == 0:
-            return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
-        if queue_offset < low:
-            return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
-        if queue_offset == high:
-            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
-        if queue_offset > high:
-            return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+        if not low <= queue_offset < high:
+            return outside(queue_offset, low, high)
         if match is not None and match.accepts_all:
             match = None
         if queue_offset < queue.warm_offset:
@@ -108,63 +100,35 @@ class BatchReader:
     async def _cold(
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
-        """`_get_cold`, counted while it runs, its errors those of a store."""
-        self.reading += 1
-        try:
-            return await self._get_cold(queue, queue_offset, limit, match)
-        except OSError as error:
-            raise StoreError(
-                f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}: {error}"
-            ) from error
-        finally:
-            self.reading -= 1
-
-    async def _get_cold(
-        self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
-    ) -> GetResult:
         """The same through threads: entries are read there, then records; filters run on the event loop."""
-        number, data = await self._workers.run(
-            _find_detached, queue, queue.detached(), queue_offset, self._wanted(limit)
-        )
-        entries = _entries(data)
-        if not entries:
-            return self._no_entries(queue, number)
-        selection = Selection(self._log, self._options, queue_offset, limit)
-        buffers: list[bytes | memoryview] = []
-        for entry in self._candidates(selection, entries, limit, match):
-            found, problem = await self._workers.run(self._read_checked, queue.topic.encode(), entry)
-            if problem is not None:
-                self._damaged.refuse(entry.log_offset, problem)
-                selection.missed()
-            elif _settle(selection, entry, found, match):
-                buffers.append(found)
-        return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
-
-    def _read_checked(self, topic: bytes, entry: BatchQueueEntry) -> tuple[bytes, str | None]:
-        """A record through a descriptor, or why it is refused. Runs in a thread; what is gone reads as nothing."""
-        start, file = entry.log_offset, self._log.find(entry.log_offset)
-        if file is None:
-            return b"", None
-        data = file.pread(start, start + entry.size)
-        wanted = {start: (entry.size, entry.base_offset, entry.base_offset)}
-        damaged = sound_pieces(start, data, wanted, topic)[1]
-        return data, damaged[0][2] if damaged else None
+        workers, topic = self._workers, queue.topic.encode()
+        with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
+            number, data = await workers.run(_find_detached, queue, queue.detached(), queue_offset, self._wanted(limit))
+            entries = _entries(data)
+            if not entries:
+                return self._no_entries(queue, number)
+            selection = Selection(self._log, self._options, queue_offset, limit)
+            buffers: list[bytes | memoryview] = []
+            for entry in self._candidates(selection, entries, limit, match):
+                place, size, base_offset = entry.log_offset, entry.size, entry.base_offset
+                wanted = {place: (size, base_offset, base_offset)}
+                ((found, problem),) = await workers.run(read_each, self._log, [(place, size)], wanted, topic)
+                if problem is not None:
+                    self._damaged.refuse(place, problem)
+                    selection.missed()
+                elif _settle(selection, entry, found, match):
+                    buffers.append(found)
+            return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 
 
 def _settle(
     selection: Selection, entry: BatchQueueEntry, data: bytes | memoryview, match: MessageFilter | None
 ) -> bool:
     """Take the record *data* of *entry* if the second stage lets it pass; whether it was taken."""
-    if match is not None and match.needs_message:
-        try:
-            passes = match.match_message(read_record(data))
-        except FormatError:
-            selection.missed()
-            return False
-        if not passes:
-            selection.skipped()
-            return False
-    selection.add(entry.log_offset, entry.size)
+    if match is None or not match.needs_message:
+        selection.add(entry.log_offset, entry.size)
+    elif not selection.add_matching(entry.log_offset, entry.size, data, match):
+        return False
     selection.count += entry.messages - 1
     return True
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from gantrymq.errors import StoreError
 from gantrymq.world import Workers
 from gantrymq.world.workers import Done, into
 
@@ -24,10 +26,26 @@ class BoundedWorkers:
 
     def __init__(self, workers: Workers, most: int) -> None:
         """*most*: pieces of work that may be with the workers at once, at least 1."""
-        self.busy = 0  # pieces of work that are with the workers
+        self.busy = 0  # pieces of work that are with the workers; those that wait are there when it is not 0
+        self.readers = 0  # who is `reading`
         self._workers = workers
         self._most = most
         self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...], Done[Any]]] = deque()
+
+    @contextmanager
+    def reading(self, problem: str) -> Iterator[None]:
+        """Somebody reads, in several steps maybe: the store waits for it when it stops.
+
+        Raises:
+            StoreError: for an OSError, with its text behind *problem*.
+        """
+        self.readers += 1
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"{problem}: {error}") from error
+        finally:
+            self.readers -= 1
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """As `Workers.run`, in its turn."""

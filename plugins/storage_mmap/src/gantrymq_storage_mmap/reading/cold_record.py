@@ -6,7 +6,7 @@ more reads than a turn of the loop should, `NotInMemory` sends it to a thread wi
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import RecordView, read_record
@@ -14,7 +14,7 @@ from gantrymq.world import File
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["FromDisk", "FromMemory", "NotInMemory", "Source", "read_cold"]
+__all__ = ["FromDisk", "FromMemory", "NotInMemory", "read_cold"]
 
 MOST_READS: Final = 64  # of one look-up on the event loop: 0.1 ms
 MOST_BYTES: Final = 1024**2
@@ -25,29 +25,19 @@ class NotInMemory(Exception):
     """The look-up is for a thread."""
 
 
-class Source(Protocol):
-    """Where bytes come from."""
+class FromDisk:
+    """Where bytes come from: waits for the disk. Belongs to a thread. What raises is OSError."""
 
     def index(self, file: File, length: int, position: int) -> bytes:
         """Bytes of an index file."""
-
-    def log(self, file: LogFile, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)`` of the log, in one of its files."""
-
-
-class FromDisk:
-    """Waits for the disk. Belongs to a thread. What raises is OSError."""
-
-    def index(self, file: File, length: int, position: int) -> bytes:
-        """See `Source`."""
         return file.pread(length, position)
 
     def log(self, file: LogFile, start: int, end: int) -> bytes:
-        """See `Source`."""
+        """Bytes ``[start, end)`` of the log, in one of its files."""
         return file.pread(start, end)
 
 
-class FromMemory:
+class FromMemory(FromDisk):
     """Serves one look-up on the event loop.
 
     Every method raises NotInMemory when the system does not have the bytes in its cache, and when it gets too much.
@@ -57,12 +47,12 @@ class FromMemory:
         self._reads, self._bytes = MOST_READS, MOST_BYTES
 
     def index(self, file: File, length: int, position: int) -> bytes:
-        """See `Source`."""
+        """See `FromDisk`."""
         self._allow(length)
         return _present(file.pread_cached(length, position))
 
     def log(self, file: LogFile, start: int, end: int) -> bytes:
-        """See `Source`."""
+        """See `FromDisk`."""
         self._allow(end - start)
         return _present(file.pread_cached(start, end))
 
@@ -79,7 +69,7 @@ def _present(data: bytes | None) -> bytes:
     return data
 
 
-def read_cold(log: CommitLog, log_offset: int, source: Source) -> RecordView | None:
+def read_cold(log: CommitLog, log_offset: int, source: FromDisk) -> RecordView | None:
     """The record at *log_offset*, through the descriptor; None where no record starts.
 
     Raises:

@@ -20,6 +20,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+import attrs
+
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
@@ -46,34 +48,28 @@ class Window(NamedTuple):
     runs: tuple[tuple[int, int], ...]  # log offsets [start, end) of where its records lie, ascending
 
 
+@attrs.define(eq=False)
 class Stream:
     """One consumer's way through one queue."""
 
-    __slots__ = ("ahead", "cached", "left", "seen", "telling", "windows")
-
-    def __init__(self, ahead: int, seen: float) -> None:
-        self.ahead = ahead  # queue offset up to which was read ahead
-        self.seen = seen  # monotonic seconds of the last get
-        self.cached = True  # all that it asked for was in the cache
-        self.telling = False  # a thread is at it
-        self.windows: deque[Window] = deque()  # in front of the consumer, or around it
-        self.left: deque[Window] = deque(maxlen=MOST_WINDOWS)  # behind it, still in the cache
+    ahead: int  # queue offset up to which was read ahead
+    seen: float  # monotonic seconds of the last get
+    cached: bool = True  # all that it asked for was in the cache
+    telling: bool = False  # a thread is at it
+    windows: deque[Window] = attrs.Factory(deque)  # in front of the consumer, or around it
+    left: deque[Window] = attrs.Factory(lambda: deque(maxlen=MOST_WINDOWS))  # behind it, still in the cache
 
 
+@attrs.frozen(eq=False)
 class ReadAhead:
-    """The streams of one log. All methods belong to the event loop."""
+    """The streams of one log. All methods belong to the event loop; nothing is read before `follow` sees a stream."""
 
-    def __init__(
-        self, log: CommitLog, workers: BoundedWorkers, options: Options, monotonic: Callable[[], float]
-    ) -> None:
-        """Nothing is read before `follow` sees a stream. *monotonic* tells seconds."""
-        self.busy = 0  # pieces of work with the workers
-        self._log = log
-        self._workers = workers
-        self._on = options.read_ahead
-        self._memory_window_bytes = options.memory_window_bytes
-        self._monotonic = monotonic
-        self._streams: OrderedDict[tuple[ConsumeQueue, int], Stream] = OrderedDict()  # by where each goes on
+    _log: CommitLog
+    _workers: BoundedWorkers
+    _options: Options
+    _monotonic: Callable[[], float]  # seconds
+    # by where each goes on
+    _streams: OrderedDict[tuple[ConsumeQueue, int], Stream] = attrs.field(factory=OrderedDict, init=False)
 
     def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, *, cached: bool) -> None:
         """A cold get looked at the entries ``[queue_offset, next_offset)``. Budget: 2 us.
@@ -81,7 +77,7 @@ class ReadAhead:
         The entries are the consumer's way, also where a filter kept their messages from it. *cached* says that nothing
         had to be waited for.
         """
-        if not self._on or next_offset <= queue_offset:
+        if not self._options.read_ahead or next_offset <= queue_offset:
             return
         now = self._monotonic()
         stream = self._streams.pop((queue, queue_offset), None)
@@ -117,10 +113,8 @@ class ReadAhead:
             stream.windows.append(window)
             return
         stream.telling = True
-        self.busy += 1
 
         def done(window: Window | None, error: BaseException | None) -> None:
-            self.busy -= 1
             stream.telling = False
             if window is not None:
                 stream.ahead = window.end
@@ -154,7 +148,7 @@ class ReadAhead:
 
     def _let_go(self, stream: Stream) -> list[tuple[int, int]]:
         """What *stream* has left and nobody else is about to need."""
-        oldest = self._log.end - self._memory_window_bytes
+        oldest = self._log.end - self._options.memory_window_bytes
         others = [next(iter(each.windows)).runs[0][0] for each in self._streams.values() if each.windows]
         gone: list[tuple[int, int]] = []
         kept: list[Window] = []
@@ -175,7 +169,7 @@ class ReadAhead:
         for low, high in gone:
             for file in self._log.between(low, high):
                 file.drop_cache(max(low, file.start), min(high, file.end))
-        window = places(start, queue.read_detached(start * ENTRY_BYTES, length, tail))
+        window = places(start, queue.look(start * ENTRY_BYTES, length, tail))
         for low, high in window.runs:
             for file in self._log.between(low, high):
                 file.prefetch(max(low, file.start), min(high, file.end))

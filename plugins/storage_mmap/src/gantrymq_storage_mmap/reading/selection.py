@@ -1,7 +1,7 @@
 """Which records one get returns: the limits, and the runs of the log they lie in.
 
 An entry that names the same record as the entry before it stands for a message that was lost to damage
-(see `queue_rebuild`); the record is returned once.
+(see `recovery.listing`); the record is returned once.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (isTheBatchFull, checkInMemByCommitOffset).
 """
@@ -9,41 +9,40 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (isTheBatchFull, chec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
+from gantrymq.errors import FormatError
 from gantrymq.formats.queue_entry import ENTRY, is_pre_blank
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus
+from gantrymq.formats.record import read_record
+from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 
-__all__ = ["Selection"]
+__all__ = ["Selection", "outside"]
 
 MIN_PULL_BYTES = 100
 MAX_PULL_BYTES = 128 * 1024 * 1024
 
 
+def outside(queue_offset: int, low: int, high: int) -> GetResult:
+    """What a get of *queue_offset* gets, which is not in ``[low, high)``, the bounds of its queue."""
+    if high == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+    if queue_offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+    if queue_offset == high:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+
+
 class Selection:
     """Filled entry by entry; at least one record is taken however large it is."""
 
-    __slots__ = (
-        "_far",
-        "_last",
-        "_limit",
-        "_log",
-        "_memory_from",
-        "_near",
-        "_options",
-        "count",
-        "next_offset",
-        "runs",
-        "size",
-        "status",
-    )
+    __slots__ = ("_far", "_last", "_log", "_memory_from", "_near", "count", "next_offset", "runs", "size", "status")
 
     def __init__(self, log: CommitLog, options: Options, queue_offset: int, limit: GetLimit) -> None:
         """*queue_offset*: of the first entry that is looked at."""
         self._log = log
-        self._options = options
-        self._limit = limit
         most_bytes, most = min(max(limit.max_bytes, MIN_PULL_BYTES), MAX_PULL_BYTES), limit.max_count
         # Most bytes and most records, near the log's end and further back.
         self._near = min(most_bytes, options.memory_limit_bytes), min(most, options.memory_limit_count)
@@ -79,6 +78,20 @@ class Selection:
         self.count += 1
         self.size += size
         self.status = GetStatus.FOUND
+
+    def add_matching(self, log_offset: int, size: int, data: bytes | memoryview, match: MessageFilter) -> bool:
+        """Take the record *data* if the second stage lets it pass; whether it did. No record is one that is gone."""
+        try:
+            record = read_record(data)
+        except FormatError:
+            self.missed()
+            return False
+        passes = match.match_message(record)
+        if passes:
+            self.add(log_offset, size)
+        else:
+            self.skipped()
+        return passes
 
     def skipped(self) -> None:
         """A filter said no."""
@@ -140,8 +153,8 @@ class Selection:
 
     def split(self) -> Selection:
         """An empty selection that is full when this one with its records added would be."""
-        rest = Selection(self._log, self._options, self.next_offset, self._limit)
-        rest.count, rest.size, rest._last = self.count, self.size, self._last
+        rest = copy(self)
+        rest.runs = []
         return rest
 
     def result(

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import struct
 
+from gantrymq.formats.queue_entry import QueueEntry
 from gantrymq.interfaces import Edge
 from gantrymq.model.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.file_row import first_not
 
-__all__ = ["STORE_TIME_AT", "STORE_TIME_BYTES", "batch_offset_at", "offset_at", "store_time_of"]
+__all__ = ["batch_offset_at", "offset_at", "store_time"]
 
 _SYS_FLAG_TO_TIME = struct.Struct(">i8x8xq")  # from byte 36; the born host in between has 8 bytes
 _SYS_FLAG_TO_TIME_V6 = struct.Struct(">i8x20xq")
@@ -28,16 +30,9 @@ def offset_at(log: CommitLog, queue: ConsumeQueue, time_ms: int, edge: Edge) -> 
     at or before it, the queue's minimum when there is none. About 20 small reads; on cold data they wait for the disk.
     """
     low, high = queue.min_offset, queue.max_offset
-    while low < high:
-        middle = (low + high) // 2
-        stored = _store_time(log, queue, middle)
-        if stored < time_ms or (stored == time_ms and edge is Edge.UPPER):
-            low = middle + 1
-        else:
-            high = middle
     if edge is Edge.LOWER:
-        return low
-    return max(low - 1, queue.min_offset)
+        return first_not(lambda number: store_time(log, queue.entry(number)) < time_ms, low, high)
+    return max(first_not(lambda number: store_time(log, queue.entry(number)) <= time_ms, low, high) - 1, low)
 
 
 def batch_offset_at(queue: BatchQueue, time_ms: int, edge: Edge) -> int:
@@ -53,18 +48,13 @@ def batch_offset_at(queue: BatchQueue, time_ms: int, edge: Edge) -> int:
     return entry.base_offset if entry is not None else queue.max_offset
 
 
-def _store_time(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int:
-    """Store time of one message in ms, 0 when its record is not there."""
-    entry = queue.entry(queue_offset)
+def store_time(log: CommitLog, entry: QueueEntry | None) -> int:
+    """Store time in ms of the message that *entry* names, 0 when its record is not there. For any thread."""
     file = log.find(entry[0]) if entry is not None else None
     if entry is None or file is None:
         return 0
     at = entry[0] + STORE_TIME_AT
-    return store_time_of(file.pread(at, at + STORE_TIME_BYTES))
-
-
-def store_time_of(data: bytes | memoryview) -> int:
-    """Store time in ms from the bytes of a record from STORE_TIME_AT on; 0 when there are too few."""
+    data = file.pread(at, at + STORE_TIME_BYTES)
     if len(data) < STORE_TIME_BYTES:
         return 0
     sys_flag, stored = _SYS_FLAG_TO_TIME.unpack_from(data)

@@ -1,42 +1,76 @@
-"""Listing the records of one queue again, from the place where the queue was cut.
+"""Listing the records of a queue again, from the place where the queue was cut.
 
 A message whose record was lost to damage leaves its queue offset behind. Its entry becomes a repetition of the entry
 behind it, or, where none is behind it yet, of the one before it. Readers of ours skip an entry that repeats another
 (see `selection`); a Java broker delivers that message twice. A pre-blank entry would cost more: having met one, a Java
 broker passes over the other entries of the same pull whose records lie in the log's first file.
+
+Source of batch queues: apache/rocketmq store/.../CommitLog.java (setBatchSizeIfNeeded), queue/BatchConsumeQueue.java.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from typing import Generic, TypeVar
 
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, pack_batch_entry, read_batch_entry
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
+from gantrymq.formats.zeros import without_zeros
 from gantrymq.interfaces import DispatchEntry
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
+from gantrymq_storage_mmap.queues.file_row import first_not
 from gantrymq_storage_mmap.queues.tails import QueueTails
-from gantrymq_storage_mmap.recovery.holes import EntriesMissing, Holes
 
-__all__ = ["MAX_GAP_ENTRIES", "MAX_QUEUE_OFFSET", "Listing", "first_entry_from", "first_in_log"]
+__all__ = ["BatchListing", "EntriesMissing", "Holes", "Listing", "QueueListing"]
 
 MAX_GAP_ENTRIES = 1_000_000  # more than that between two records of a queue is damage in the second
+LOOK_ENTRIES = 3200  # behind the end of a queue; mostly nothing was written there, and nothing is read
 MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position has to be an int64
 
+Q = TypeVar("Q", bound=ConsumeQueue | BatchQueue)
 
-class Listing:
-    """Follows the records of one ordinary queue, in log order."""
+
+class EntriesMissing(Exception):
+    """The part of the log that was read shows that a queue lacks entries of the part before it. Recovery handles it."""
+
+
+class Holes:
+    """Damaged places of the log with sound records behind them, in log order: all that were found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[LogDamage] = []
+
+    def add(self, hole: LogDamage) -> None:
+        """One behind all others; it is one with the one before where they touch."""
+        if self.found and self.found[-1].end == hole.log_offset:
+            before = self.found.pop()
+            hole = before._replace(size=before.size + hole.size)
+        self.found.append(hole)
+
+    def hold(self, log_offset: int) -> bool:
+        """Whether the record at *log_offset* was lost."""
+        index = bisect_right(self.found, log_offset, key=lambda hole: hole.log_offset) - 1
+        return index >= 0 and log_offset < self.found[index].end
+
+
+class QueueListing(ABC, Generic[Q]):
+    """Follows the records of one queue, in log order."""
 
     __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "queue")
 
-    def __init__(self, queue: ConsumeQueue, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
+    def __init__(self, queue: Q, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
-        self.queue = queue
-        self.lost = 0  # entries that the log has no record for
-        self.leaves = False  # whether an entry stands behind the end that no record belongs to
+        self.queue: Q = queue
+        self.lost = 0  # messages that the log has no record for
+        self.leaves = False  # whether anything stands behind the end
         self._tails = tails
         self._holes = holes
         self._partial = partial
         self._fed = False
-        cut_queue(queue, tails, first_entry_from(queue, start))
+        self._cut(start)
 
     def see(self, entry: DispatchEntry) -> str | None:
         """Take the next record. Returns why it gets no entry, None when it got its own.
@@ -44,55 +78,27 @@ class Listing:
         Raises:
             EntriesMissing: entries before it are missing, and the log may still have their records.
         """
-        queue, queue_offset = self.queue, entry.queue_offset
-        if queue_offset != queue.max_offset:
+        if entry.queue_offset != self.queue.max_offset:
             problem = self._implausible(entry)
             if problem is not None:
                 return problem
             self._jump(entry)
         self._fed = True
-        code = entry.tags_code
-        if queue.lists_units:
-            assert queue.ext is not None
-            code = self._append_unit(entry)
-        self._append(ENTRY.pack(entry.log_offset, entry.size, code))
+        self._list(entry)
         return None
 
     def finish(self) -> None:
         """The queue ends behind the last record that was shown, or where it was cut.
 
-        Entries behind that for records that were lost stay taken: consumers may have seen those messages.
+        Entries behind that for records that were lost stay: consumers may have seen those messages.
         """
-        queue, end = self.queue, self.queue.max_offset
-        if (found := self._existing(end)) is not None:
-            last = queue.entry(end - 1) if end > queue.min_offset else None
-            while found is not None and (found == last or self._holes.hold(found[0])):
-                end += 1
-                found = self._existing(end)
-        self.leaves = found is not None
-        if end > queue.max_offset:
-            self.lost += end - queue.max_offset
-            before = queue.entries(queue.max_offset - 1, 1) if queue.max_offset > queue.min_offset else b""
-            self._append((before or PRE_BLANK) * (end - queue.max_offset))
+        queue = self.queue
+        self._keep_lost()
         queue.next_offset = queue.warm_offset = queue.max_offset
-        queue.min_offset = min(queue.min_offset, queue.max_offset)
 
     def _append(self, packed: bytes) -> None:
-        if not self.queue.unwritten:
-            self._tails.begin(self.queue)
         self.queue.append(packed)
-        self._tails.grown(len(packed))
-
-    def _append_unit(self, entry: DispatchEntry) -> int:
-        """Append the ext unit of a record, with the bits that a unit of the same record has there; its address."""
-        ext = self.queue.ext
-        assert ext is not None
-        before = ext.end
-        if not ext.unwritten:
-            self._tails.begin(ext)
-        address = ext.add_again(entry.tags_code, entry.store_timestamp)
-        self._tails.grown(ext.end - before)
-        return address
+        self._tails.appended(self.queue, len(packed))
 
     def _implausible(self, entry: DispatchEntry) -> str | None:
         """Why the queue offset of a record cannot be true, or None.
@@ -101,16 +107,79 @@ class Listing:
         believed: offsets begin anew when a topic was deleted, and jump where records were lost.
         """
         queue_offset, expected = entry.queue_offset, self.queue.max_offset
-        if self._names(expected, entry) and not self._names(queue_offset, entry):
-            return f"its queue offset is {queue_offset}, but entry {expected} of its queue names it"
         if not 0 <= queue_offset <= MAX_QUEUE_OFFSET:
             return f"its queue offset is {queue_offset}"
         if self._fed and (queue_offset > expected + MAX_GAP_ENTRIES or 0 < queue_offset < expected):
             return f"its queue offset is {queue_offset}, {expected} follows in its queue"
         return None
 
+    @abstractmethod
+    def _cut(self, start: int) -> None:
+        """Let the queue end before its first entry at or behind log offset *start*."""
+
+    @abstractmethod
+    def _list(self, entry: DispatchEntry) -> None:
+        """Append the entry of a record."""
+
+    @abstractmethod
     def _jump(self, entry: DispatchEntry) -> None:
         """The record does not follow the one before it: entries are missing, or a deleted topic began anew."""
+
+    @abstractmethod
+    def _keep_lost(self) -> None:
+        """Append the entries of lost records behind the end, and see whether anything else stands there."""
+
+
+class Listing(QueueListing[ConsumeQueue]):
+    """That of an ordinary queue."""
+
+    __slots__ = ("_seen", "_seen_from", "_seen_to")
+
+    def _cut(self, start: int) -> None:
+        queue, tails = self.queue, self._tails
+        self._seen_from = max(queue.max_offset - 1, 0)
+        self._seen_to = self._seen_from + min(LOOK_ENTRIES, queue.in_file(self._seen_from))
+        self._seen = self._look(self._seen_from, self._seen_to)
+        end, ext = self._first_from(start), queue.ext
+        tails.forget(queue)
+        if ext is not None:
+            tails.forget(ext)
+            before = queue.entry(end - 1) if end > queue.min_offset else None
+            if before is None or is_pre_blank(*before[:2]):
+                ext.cut(next(iter(ext.starts()), 0))
+            else:
+                ext.cut(ext.end_behind(before[2]))
+        queue.cut(end * ENTRY_BYTES)
+
+    def _list(self, entry: DispatchEntry) -> None:
+        code, ext = entry.tags_code, self.queue.ext
+        if ext is not None and ext.writes:  # the unit has the bits that one of the same record has there
+            before = ext.end
+            code = ext.add_again(code, entry.store_timestamp)
+            self._tails.appended(ext, ext.end - before)
+        self._append(ENTRY.pack(entry.log_offset, entry.size, code))
+
+    def _keep_lost(self) -> None:
+        queue, end = self.queue, self.queue.max_offset
+        if (found := self._existing(end)) is not None:
+            last = queue.entry(end - 1) if end > queue.min_offset else None
+            while found is not None and (found == last or self._holes.hold(found[0])):
+                end += 1
+                found = self._existing(end)
+        self.leaves = found is not None or self._holds_more(end)
+        if end > queue.max_offset:
+            self.lost += end - queue.max_offset
+            before = queue.entries(queue.max_offset - 1, 1) if queue.max_offset > queue.min_offset else b""
+            self._append((before or PRE_BLANK) * (end - queue.max_offset))
+        queue.min_offset = min(queue.min_offset, queue.max_offset)
+
+    def _implausible(self, entry: DispatchEntry) -> str | None:
+        expected = self.queue.max_offset
+        if self._names(expected, entry) and not self._names(entry.queue_offset, entry):
+            return f"its queue offset is {entry.queue_offset}, but entry {expected} of its queue names it"
+        return super()._implausible(entry)
+
+    def _jump(self, entry: DispatchEntry) -> None:
         queue, queue_offset = self.queue, entry.queue_offset
         gap = queue_offset - queue.max_offset
         if gap > 0 and self._partial and not self._fed:
@@ -130,7 +199,45 @@ class Listing:
 
     def _existing(self, queue_offset: int) -> tuple[int, int, int] | None:
         """The entry that the files hold; None where nothing was written."""
-        return entry_of(self.queue.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES)) if queue_offset >= 0 else None
+        if self._seen_from <= queue_offset < self._seen_to:
+            at = (queue_offset - self._seen_from) * ENTRY_BYTES
+            data = self._seen[at : at + ENTRY_BYTES]
+        else:
+            data = self._look(queue_offset, queue_offset + 1)
+        return entry_of(data.ljust(ENTRY_BYTES, b"\0"))
+
+    def _holds_more(self, queue_offset: int) -> bool:
+        """Whether the files hold anything from there on."""
+        if self._seen_from <= queue_offset <= self._seen_to:
+            return len(self._seen) > (queue_offset - self._seen_from) * ENTRY_BYTES
+        return bool(self._look(queue_offset, queue_offset + LOOK_ENTRIES))
+
+    def _look(self, start: int, end: int) -> bytes:
+        """The entries ``[start, end)`` of one file without the zeros at their end."""
+        return without_zeros(self.queue.look(start * ENTRY_BYTES, (end - start) * ENTRY_BYTES)) if start >= 0 else b""
+
+    def _first_from(self, log_offset: int) -> int:
+        """Queue offset of the first entry at or behind *log_offset*, the queue's end when there is none.
+
+        Pre-blank entries count as lying before everything, what was never written as lying behind. It is looked for
+        from the end on, in steps that double: mostly it is close.
+        """
+
+        def before(queue_offset: int) -> bool:
+            entry = self._existing(queue_offset)
+            return entry is not None and (entry[0] < log_offset or is_pre_blank(entry[0], entry[1]))
+
+        low, high, step = self.queue.min_offset, self.queue.max_offset, 1
+        if low >= high or before(high - 1):
+            return high
+        high -= 1
+        while low < high:
+            probe = max(high - step, low)
+            if before(probe):
+                low = probe + 1
+                break
+            high, step = probe, 2 * step
+        return first_not(before, low, high)
 
     def _names(self, queue_offset: int, entry: DispatchEntry) -> bool:
         """Whether the files have an entry there that names the record."""
@@ -140,64 +247,52 @@ class Listing:
         return found is not None and found[:2] == (entry.log_offset, entry.size)
 
 
-def cut_queue(queue: ConsumeQueue, tails: QueueTails, queue_offset: int) -> None:
-    """Let *queue* and its ext files end before *queue_offset*."""
-    tails.forget(queue)
-    ext = queue.ext
-    if ext is not None:
-        tails.forget(ext)
-        before = queue.entry(queue_offset - 1) if queue_offset > queue.min_offset else None
-        if before is None or is_pre_blank(*before[:2]):
-            ext.cut(next(iter(ext.starts()), 0))
-        else:
-            ext.cut(ext.end_behind(before[2]))
-    queue.cut(queue_offset * ENTRY_BYTES)
+class BatchListing(QueueListing[BatchQueue]):
+    """That of a batch queue."""
 
+    __slots__ = ()
 
-def first_entry_from(queue: ConsumeQueue, log_offset: int) -> int:
-    """Queue offset of the first entry at or behind *log_offset*, the queue's end when there is none.
+    def _cut(self, start: int) -> None:
+        self._end_behind(self.queue.last_where(lambda entry: entry.log_offset < start, missing=False))
 
-    Pre-blank entries count as lying before everything, what was never written as lying behind. It is looked for from
-    the end on, in steps that double: mostly it is close.
-    """
-    low, high, step = queue.min_offset, queue.max_offset, 1
-    if low >= high or _before(queue, high - 1, log_offset):
-        return high
-    high -= 1
-    while low < high:
-        probe = max(high - step, low)
-        if _before(queue, probe, log_offset):
-            low = probe + 1
-            break
-        high, step = probe, 2 * step
-    return _first_not(lambda queue_offset: _before(queue, queue_offset, log_offset), low, high)
+    def _end_behind(self, number: int) -> None:
+        """Let the queue end behind that entry."""
+        self._tails.forget(self.queue)
+        self.queue.settle(self.queue.first, number + 1)
 
+    def _list(self, entry: DispatchEntry) -> None:
+        packed = pack_batch_entry(
+            entry.log_offset,
+            entry.size,
+            entry.tags_code,
+            entry.store_timestamp,
+            entry.queue_offset,
+            entry.messages,
+        )
+        self.queue.list(entry, packed)
+        self._tails.appended(self.queue, len(packed))
 
-def first_in_log(queue: ConsumeQueue, log_min: int) -> int:
-    """The same for *log_min*, where the log begins: looked for from the minimum on, which is mostly right.
+    def _jump(self, entry: DispatchEntry) -> None:
+        queue, queue_offset = self.queue, entry.queue_offset
+        gap = queue_offset - queue.max_offset
+        if gap > 0 and self._partial and not self._fed:
+            found = self._existing()
+            if found is None or not self._holes.hold(found.log_offset):
+                raise EntriesMissing
+        if gap > 0 and queue.number_end > queue.first:
+            self.lost += gap
+        elif gap < 0:  # only its new entries count
+            self._end_behind(queue.last_where(lambda entry: entry.end_offset <= queue_offset))
 
-    Here what was never written lies before: its file was deleted.
-    """
+    def _keep_lost(self) -> None:
+        queue = self.queue
+        while (found := self._existing()) is not None and self._holes.hold(found.log_offset):
+            self.lost += found.messages
+            self._append(queue.look(queue.end, BATCH_ENTRY_BYTES))
+            queue.max_offset = found.end_offset
+        self.leaves = bool(without_zeros(queue.look(queue.end, LOOK_ENTRIES * BATCH_ENTRY_BYTES)))
 
-    def gone(queue_offset: int) -> bool:
-        entry = queue.entry(queue_offset)
-        return entry is None or entry[0] < log_min or is_pre_blank(entry[0], entry[1])
-
-    low, high = queue.min_offset, queue.max_offset
-    return low if low >= high or not gone(low) else _first_not(gone, low + 1, high)
-
-
-def _first_not(before: Callable[[int], bool], low: int, high: int) -> int:
-    """The first number of ``[low, high)`` that is not *before*, as none behind it is; *high* when all are."""
-    while low < high:
-        middle = (low + high) // 2
-        if before(middle):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _before(queue: ConsumeQueue, queue_offset: int, log_offset: int) -> bool:
-    entry = entry_of(queue.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
-    return entry is not None and (entry[0] < log_offset or is_pre_blank(entry[0], entry[1]))
+    def _existing(self) -> BatchQueueEntry | None:
+        """The entry that the files hold behind the newest."""
+        data = self.queue.look(self.queue.end, BATCH_ENTRY_BYTES)
+        return read_batch_entry(data, 0) if len(data) == BATCH_ENTRY_BYTES else None

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from gantrymq.formats.blank import encode_blank
+from gantrymq.formats.file_names import file_name
 from gantrymq.formats.filler import fillers
+from gantrymq.formats.log_walk import LogDamage
 from gantrymq.world import Files
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.file import LogFile, file_name
-from gantrymq_storage_mmap.recovery.holes import Hole
+from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.set_aside import SetAside, nonzero_end
 
 __all__ = ["LogMend"]
@@ -24,22 +27,21 @@ MAX_NOTES = 20  # holes told one by one
 CHUNK_BYTES = 1024 * 1024
 
 
+@attrs.define(eq=False)
 class LogMend:
     """What recovery changes in the log."""
 
-    def __init__(self, files: Files, log: CommitLog, aside: SetAside, note: Callable[[str], None]) -> None:
-        """*aside* takes what is cut; *note* is told each change in a sentence."""
-        self._files = files
-        self._log = log
-        self._aside = aside
-        self._note = note
-        self.cut_bytes = 0  # not zero, and kept
+    _files: Files
+    _log: CommitLog
+    _aside: SetAside  # takes what is cut
+    _note: Callable[[str], None]  # is told each change in a sentence
+    cut_bytes: int = attrs.field(default=0, init=False)  # not zero, and kept
 
-    def cut(self, place: int, problem: str, *, torn: bool) -> None:
-        """Keep and zero what stands behind the last sound record, which ends at *place*: *problem*."""
-        if problem:
-            kind = "a write that did not finish" if torn else "damage"
-            self._note(f"the log ends at {place} because of {kind}: {problem}")
+    def cut(self, place: int, damage: LogDamage | None) -> None:
+        """Keep and zero what stands behind the last sound record, which ends at *place*: *damage*, or later files."""
+        if damage is not None:
+            kind = "a write that did not finish" if damage.kind == "torn" else "damage"
+            self._note(f"the log ends at {place} because of {kind}: {damage.problem}")
         for file in self._log.files:
             if file.start <= place < file.end:
                 cut = self._aside.cut(file.file, place - file.start, file.end - file.start, file.start)
@@ -62,23 +64,23 @@ class LogMend:
                 self._files.remove(file.path)  # zeros only, and no longer next to the others
                 self._files.sync_dir(file.path.parent)
 
-    def fill(self, holes: Sequence[Hole]) -> None:
+    def fill(self, holes: Sequence[LogDamage]) -> None:
         """Keep what stands in each hole and put fillers and blanks there."""
         for number, hole in enumerate(holes):
             kept_before = len(self._aside.kept)
-            for file in self._log.between(hole.start, hole.end):
+            for file in self._log.between(hole.log_offset, hole.end):
                 self._fill_in(file, hole)
             if number < MAX_NOTES:
                 kept = ", ".join(self._aside.kept[kept_before:]) or "nothing but zeros, so nothing was kept"
                 self._note(
-                    f"{hole.end - hole.start} bytes of the log at {hole.start} are damaged and given up, the records "
+                    f"{hole.size} bytes of the log at {hole.log_offset} are damaged and given up, the records "
                     f"behind them stay: {hole.problem} (kept: {kept})"
                 )
         if len(holes) > MAX_NOTES:
             self._note(f"{len(holes) - MAX_NOTES} more damaged places of the log were given up in the same way")
 
-    def _fill_in(self, file: LogFile, hole: Hole) -> None:
-        start, end = max(hole.start, file.start), min(hole.end, file.end)
+    def _fill_in(self, file: LogFile, hole: LogDamage) -> None:
+        start, end = max(hole.log_offset, file.start), min(hole.end, file.end)
         self.cut_bytes += self._aside.cut(file.file, start - file.start, end - file.start, file.start)
         if end == file.end:
             file.write(start, encode_blank(end - start))

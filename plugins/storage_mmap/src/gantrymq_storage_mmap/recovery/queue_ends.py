@@ -3,37 +3,48 @@
 A queue without a record in the part of the log that was read ends where the checkpoint, or a search, says. Its newest
 entry and the place behind are looked at, in one read: an entry that is missing has the whole log read; one whose record
 is not in the log any more is cut off.
+
+What stands behind an end and belongs to no record is kept aside and zeroed. It is left when the log lost what its
+queues did not, and a Java broker, which looks for the end of a queue in its files, would take it for messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import attrs
+
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.queue_entry import ENTRY_BYTES, is_pre_blank
+from gantrymq.formats.zeros import without_zeros
 from gantrymq.model.light_queues import is_light
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
+from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
+from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.batch_listing import BatchListing
-from gantrymq_storage_mmap.recovery.holes import Holes
-from gantrymq_storage_mmap.recovery.listing import Listing, first_in_log
-from gantrymq_storage_mmap.recovery.queue_cut import QueueCut
+from gantrymq_storage_mmap.recovery.listing import BatchListing, Holes, Listing
 from gantrymq_storage_mmap.recovery.replay import Replay
+from gantrymq_storage_mmap.recovery.set_aside import SetAside
 
 __all__ = ["QueueEnds"]
 
+LOOK_BEHIND_BYTES = 64 * 1024  # of ext files
 
+
+@attrs.frozen(eq=False)
 class QueueEnds:
     """Settles the queues of one table. Blocks."""
 
-    def __init__(self, files: Files, queues: QueueTable, holes: Holes, cut: QueueCut, light: bool) -> None:
-        """*light*: whether records were listed in light queues."""
-        self._files = files
-        self._queues = queues
-        self._holes = holes
-        self._cut = cut
-        self._light = light
+    _files: Files
+    _queues: QueueTable
+    _holes: Holes
+    _aside: SetAside  # takes what is cut
+    _note: Callable[[str], None]  # is told each cut in a sentence
+    _light: bool  # whether records were listed in light queues
 
     def unlisted(self, replay: Replay, start: int, log_end: int) -> Iterator[str]:
         """Look at the queues without a record, and yield each, as "topic/id", whose newest entry is missing.
@@ -57,7 +68,7 @@ class QueueEnds:
             ):
                 listings[name] = Listing(queue, tails, holes, at, partial=False)
             elif following is not None:
-                self._cut.cut(queue)
+                self._cut(queue)
         for name, batch in list(self._queues.batch.items()):
             if name not in listings:
                 if batch.number_end > batch.first and batch.entry(batch.number_end - 1) is None:
@@ -76,14 +87,13 @@ class QueueEnds:
             data += queue.look(end, ENTRY_BYTES)
         return entry_of(data), entry_of(data[ENTRY_BYTES:])
 
-    def settle(self, replay: Replay, log_min: int, *, minima: bool, look_behind: bool) -> Iterator[str]:
+    def settle(self, replay: Replay, log_min: int, *, minima: bool) -> Iterator[str]:
         """Set every queue's offsets, and yield a sentence for each that lost messages.
 
         Args:
             replay: that was shown the records.
             log_min: where the log begins.
             minima: whether it began elsewhere when the minima were noted.
-            look_behind: whether something may stand further behind the ends.
         """
         for listing in replay.listings.values():
             listing.finish()
@@ -92,15 +102,31 @@ class QueueEnds:
                 yield f"queue {queue.topic}/{queue.queue_id}: {listing.lost} messages are not in the log"
         if minima:
             for queue in self._queues.by_name.values():
-                queue.min_offset = min(first_in_log(queue, log_min), queue.max_offset)
+                queue.min_offset = min(queue.first_from(queue.min_offset, log_min), queue.max_offset)
             for batch in self._queues.batch.values():
                 batch.begin_at(batch.last_where(lambda entry: entry.log_offset < log_min) + 1)
-        for listing in replay.listings.values():
+        for name in list(replay.listings):
+            listing = replay.listings.pop(name)  # freed all at once they would hold the event loop up
             ext = listing.queue.ext if isinstance(listing, Listing) else None
-            if listing.leaves or (look_behind and self._cut.holds_more(listing.queue)):
-                self._cut.cut(listing.queue)
-            if ext is not None and self._cut.holds_more(ext):
-                self._cut.cut(ext)
+            if listing.leaves:
+                self._cut(listing.queue)
+            if ext is not None and without_zeros(ext.look(ext.end, LOOK_BEHIND_BYTES)):
+                self._cut(ext)
+
+    def _cut(self, row: FileRow) -> None:
+        """Keep and zero every byte behind the end."""
+        file_bytes = row.files.file_bytes
+        unit_bytes = BATCH_ENTRY_BYTES if isinstance(row, BatchQueue) else ENTRY_BYTES
+        if isinstance(row, ExtQueue):
+            unit_bytes = MIN_UNIT_BYTES
+        for start in row.starts():
+            if start + file_bytes <= row.end or (file := row.files.existing(row, start)) is None:
+                continue
+            if cut := self._aside.cut(file, max(row.end - start, 0), file_bytes, start):
+                self._note(
+                    f"queue {row.topic}/{row.queue_id}: {-(-cut // unit_bytes)} entries without a record were "
+                    f"kept in {self._aside.kept[-1]}"
+                )
 
     def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
         """Let queues go on at the numbers that *saved* knows, where the log has nothing left of their last messages."""
@@ -110,11 +136,9 @@ class QueueEnds:
                 if queue is None or queue.max_offset >= end or deleted(topic):
                     continue
                 if queue.max_offset > queue.min_offset:
-                    last = queue.entries(queue.max_offset - 1, 1)
-                    if not queue.unwritten:
-                        self._queues.tails.begin(queue)
-                    queue.append(last * (end - queue.max_offset))
-                    self._queues.tails.grown(len(last) * (end - queue.max_offset))
+                    filling = queue.entries(queue.max_offset - 1, 1) * (end - queue.max_offset)
+                    queue.append(filling)
+                    self._queues.tails.appended(queue, len(filling))
                     queue.next_offset = queue.max_offset
                 else:
                     self._queues.tails.forget(queue)

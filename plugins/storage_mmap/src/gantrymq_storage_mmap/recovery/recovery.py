@@ -24,6 +24,9 @@ ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+
+import attrs
 
 from gantrymq.errors import StoreDamaged
 from gantrymq.formats.check import HEAD_BYTES, Found, head_is_sound
@@ -40,9 +43,8 @@ from gantrymq_storage_mmap.log.source import CommitLogSource
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.holes import EntriesMissing, Hole, Holes
+from gantrymq_storage_mmap.recovery.listing import EntriesMissing, Holes
 from gantrymq_storage_mmap.recovery.log_mend import MAX_NOTES, LogMend
-from gantrymq_storage_mmap.recovery.queue_cut import QueueCut
 from gantrymq_storage_mmap.recovery.queue_ends import QueueEnds
 from gantrymq_storage_mmap.recovery.replay import BatchTopic, Replay
 from gantrymq_storage_mmap.recovery.set_aside import SetAside
@@ -52,54 +54,41 @@ __all__ = ["Recovery"]
 PROGRESS_S = 1.0
 
 
+@attrs.define(eq=False)
 class Recovery:
     """One recovery of one store. Blocks; runs in a thread while nothing else uses the store."""
 
-    def __init__(
-        self,
-        world: tuple[Files, Clock],
-        log: CommitLog,
-        queues: QueueTable,
-        dropped: DroppedTopics,
-        options: Options,
-        make_durable: Callable[[], object],
-        tell: tuple[Callable[[str], object], Callable[[str], object]],
-    ) -> None:
-        """Nothing is read before `run`.
+    _files: Files
+    _clock: Clock
+    _log: CommitLog  # its files; their positions are found here
+    _queues: QueueTable  # as they were loaded
+    _dropped: DroppedTopics  # records of deleted topics
+    _options: Options
+    _make_durable: Callable[[], object]  # writes and syncs what waits in the tails of queues
+    _tell: Callable[[str], object]  # is shown each note as it is made
+    _tell_progress: Callable[[str], object]  # a line each second while the log is read
+    newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # place and size of the newest record
+    log_start: int = attrs.field(default=0, init=False)  # from here on the log was read
+    durable_offset: int = attrs.field(default=0, init=False)  # every record before it has durable entries
+    last_timestamp: int = attrs.field(default=0, init=False)  # ms, store time of the newest record
+    _source: CommitLogSource = attrs.field(init=False)
+    _log_aside: SetAside = attrs.field(init=False)
+    _queue_aside: SetAside = attrs.field(init=False)
+    _mend: LogMend = attrs.field(init=False)
+    _holes: Holes = attrs.field(init=False)
+    _ends: QueueEnds = attrs.field(init=False)
+    _notes: list[str] = attrs.field(factory=list, init=False)
+    _end: int = attrs.field(default=0, init=False)  # behind the last sound record
+    _records: int = attrs.field(default=0, init=False)  # that were read
+    _tail: LogDamage | None = attrs.field(default=None, init=False)  # what stands behind the end
+    _only_zeros: bool = attrs.field(default=True, init=False)  # behind the end
 
-        Args:
-            world: files and clock.
-            log: its files; their positions are found here.
-            queues: as they were loaded.
-            dropped: records of deleted topics.
-            options: of the store.
-            make_durable: writes and syncs what waits in the tails of queues.
-            tell: is shown each note as it is made; the second a line each second while the log is read.
-        """
-        files, clock = world
-        self._tell, self._tell_progress = tell
-        stamp_ms = clock.now_ms()  # names the folder of what is cut off
-        self._log = log
-        self._source = CommitLogSource(log)
-        self._queues = queues
-        self._dropped = dropped
-        self._options = options
-        self._log_aside = SetAside(files, options.log_folder, stamp_ms)
-        self._queue_aside = SetAside(files, options.root / "consumequeue", stamp_ms)
-        self._make_durable = make_durable
-        self._clock = clock
-        self._mend = LogMend(files, log, self._log_aside, self.note)
-        self._cut = QueueCut(files, self._queue_aside, self.note)
-        self._files = files
-        self._notes: list[str] = []
-        self._end = 0  # behind the last sound record
-        self._records = 0  # that were read
-        self._tail: list[LogDamage] = []  # what stands behind the end
-        self._only_zeros = True  # behind the end
-        self.newest = (-1, 0)  # place and size of the newest record
-        self.log_start = 0  # from here on the log was read
-        self.durable_offset = 0  # every record before it has durable entries
-        self.last_timestamp = 0  # ms, store time of the newest record
+    def __attrs_post_init__(self) -> None:
+        inside = Path("recovered", str(self._clock.now_ms()))  # what is cut off
+        self._source = CommitLogSource(self._log)
+        self._log_aside = SetAside(self._files, self._options.log_folder.parent, inside)
+        self._queue_aside = SetAside(self._files, self._options.root, inside)
+        self._mend = LogMend(self._files, self._log, self._log_aside, self.note)
 
     def run(
         self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, searched: tuple[int, int]
@@ -120,8 +109,7 @@ class Recovery:
         if clean:
             known = saved.newest[:2] if saved is not None else searched
         untouched = clean and saved is not None and self._is_as_it_was(saved)
-        if untouched:
-            assert saved is not None
+        if saved is not None and untouched:
             self._end, self.newest, self.last_timestamp = saved.offset, saved.newest[:2], saved.newest[2]
             self.log_start = saved.offset
             self._records = 1 if saved.newest[0] >= 0 else 0
@@ -233,7 +221,9 @@ class Recovery:
 
     def _begin_replay(self, start: int) -> Replay:
         self._holes = Holes()
-        self._ends = QueueEnds(self._files, self._queues, self._holes, self._cut, self._options.light_queues)
+        self._ends = QueueEnds(
+            self._files, self._queues, self._holes, self._queue_aside, self.note, self._options.light_queues
+        )
         return Replay(
             self._queues,
             self._dropped,
@@ -251,7 +241,7 @@ class Recovery:
             try:
                 self._read(replay, start, known)
             except BatchTopic as found:
-                self._queues.turn_to_batch(found.topic)
+                self._queues.turn_to_batch(str(found))
             except EntriesMissing:
                 self.note("consume queues miss entries from before the recovery's start; the whole log is read again")
                 start = self._log.min_offset
@@ -270,23 +260,21 @@ class Recovery:
                 pending.append(found)
                 continue
             for damage in pending:
-                self._holes.add(
-                    Hole(damage.log_offset, damage.log_offset + damage.size, damage.problem, damage.timestamp)
-                )
+                self._holes.add(damage)
             pending = []
             replay.see(found)
             progress(walk.position)
         self._records = walk.records
         if walk.records:
             self.last_timestamp, self.newest = walk.last_timestamp, walk.last
-        self._end, self._tail = walk.sound_end, pending
+        self._end, self._tail = walk.sound_end, pending[0] if pending else None
         self._only_zeros = not pending and walk.zeros_from >= 0
         place, size = known
         if size and self._end <= place and self._log.find(place) is self._log.find(place + size - 1):
             # It was there at a clean stop: damage, and not a write that did not finish.
             problem = pending[0].problem if pending else f"nothing at log offset {place}"
-            self._holes.add(Hole(self._end, place + size, problem, self.last_timestamp))
-            self._end, self._tail = place + size, []
+            self._holes.add(LogDamage("damaged", self._end, place + size - self._end, problem, self.last_timestamp))
+            self._end, self._tail = place + size, None
 
     def _progress(self, start: int) -> Callable[[int], None]:
         """Tells once a second how far the log was read, after the first second."""
@@ -312,17 +300,14 @@ class Recovery:
     def _mend_log(self, clean: bool) -> None:
         self._mend.fill(self._holes.found)
         if not self._only_zeros:
-            damage = self._tail[0] if self._tail else None
-            problem = damage.problem if damage is not None else ""
-            self._mend.cut(self._end, problem, torn=damage is not None and damage.kind == "torn")
+            self._mend.cut(self._end, self._tail)
         if not clean:
             self._mend.write_again(self.log_start, self._end)
 
     def _settle_queues(self, replay: Replay, saved: SavedPoint | None) -> None:
         log_min = self._log.min_offset
         minima = saved is None or saved.log_min != log_min
-        look_behind = self._mend.cut_bytes > 0 or saved is None or not self._options.sync_flush
-        for sentence in self._ends.settle(replay, log_min, minima=minima, look_behind=look_behind):
+        for sentence in self._ends.settle(replay, log_min, minima=minima):
             self.note(sentence)
         if saved is not None and self.log_start == log_min:
             self._ends.keep_numbers(saved, self._dropped.before)

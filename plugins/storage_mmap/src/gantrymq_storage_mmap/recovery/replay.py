@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.formats.record import MIN_RECORD_BYTES
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import MOST_KEPT_BYTES
-from gantrymq_storage_mmap.recovery.batch_listing import BatchListing
-from gantrymq_storage_mmap.recovery.holes import Holes
-from gantrymq_storage_mmap.recovery.listing import Listing
+from gantrymq_storage_mmap.recovery.listing import BatchListing, Holes, Listing
 
 __all__ = ["BatchTopic", "Replay"]
 
@@ -35,50 +36,27 @@ _UNUSUAL = TRANSACTION_PREPARED | INNER_BATCH
 
 
 class BatchTopic(Exception):
-    """A record shows that a topic has batch queues, which nothing said before. Recovery handles it."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(topic)
-        self.topic = topic
+    """A record shows that this topic has batch queues, which nothing said before. Recovery handles it."""
 
 
+@attrs.define(eq=False)
 class Replay:
     """One walk over the log's records, listed in their queues."""
 
-    def __init__(
-        self,
-        queues: QueueTable,
-        dropped: DroppedTopics,
-        holes: Holes,
-        start: int,
-        *,
-        partial: bool,
-        light: bool,
-        make_durable: Callable[[], object],
-    ) -> None:
-        """Records before *start* are not shown.
-
-        Args:
-            queues: as they were loaded.
-            dropped: records of deleted topics.
-            holes: damaged places, in log order; grows while records are shown.
-            start: log offset at which queues are cut.
-            partial: the log has records before it.
-            light: whether light queues are listed.
-            make_durable: writes and syncs what waits in the tails, when that has become much.
-        """
-        self.misplaced: list[str] = []  # a sentence for each record that got no entry
-        self.skipped_topics: set[str] = set()  # with records that no queue can list
-        self.listings: dict[tuple[str, int], Listing | BatchListing] = {}
-        self.listed = 0  # entries
-        self._plain: dict[tuple[str, int], ConsumeQueue] = {}  # whose newest entry this walk brought, without ext units
-        self._queues = queues
-        self._dropped = dropped
-        self._holes = holes
-        self._start = start
-        self._partial = partial
-        self._light = light
-        self._make_durable = make_durable
+    _queues: QueueTable  # as they were loaded
+    _dropped: DroppedTopics  # records of deleted topics
+    _holes: Holes  # damaged places, in log order; grows while records are shown
+    _start: int  # log offset at which queues are cut; records before it are not shown
+    _partial: bool = attrs.field(kw_only=True)  # the log has records before the start
+    _light: bool = attrs.field(kw_only=True)  # whether light queues are listed
+    # writes and syncs what waits in the tails, when that has become much
+    _make_durable: Callable[[], object] = attrs.field(kw_only=True)
+    misplaced: list[str] = attrs.field(factory=list, init=False)  # a sentence for each record that got no entry
+    skipped_topics: set[str] = attrs.field(factory=set, init=False)  # with records that no queue can list
+    listings: dict[tuple[str, int], Listing | BatchListing] = attrs.field(factory=dict, init=False)
+    listed: int = attrs.field(default=0, init=False)  # entries
+    # whose newest entry this walk brought, without ext units
+    _plain: dict[tuple[str, int], ConsumeQueue] = attrs.field(factory=dict, init=False)
 
     def see(self, entries: Sequence[DispatchEntry]) -> None:
         """Take the next records of the log. Budget: 0.6 us a record.
@@ -87,7 +65,7 @@ class Replay:
             EntriesMissing: a queue lacks entries from before the start.
             BatchTopic: see there.
         """
-        plain, tails = self._plain, self._queues.tails
+        plain, tails, light = self._plain, self._queues.tails, self._light
         grown = 0
         for entry in entries:
             topic, queue_id, queue_offset, log_offset, size, tags_code, _, sys_flag, _, properties = entry
@@ -96,7 +74,7 @@ class Replay:
                 queue is None
                 or queue.end != queue_offset * ENTRY_BYTES
                 or sys_flag & _UNUSUAL
-                or b"INNER_" in properties
+                or (light and b"INNER_" in properties)
                 or not queue.unwritten
             ):
                 self._see_unusual(entry)
@@ -149,18 +127,15 @@ class Replay:
         """That of a queue, which is cut when it is met first; None where there cannot be such a queue."""
         found = self.listings.get((topic, queue_id))
         if found is None:
-            tails = self._queues.tails
-            if topic in self._queues.batch_topics:
-                batch = self._queues.make_batch(topic, queue_id)
-                if isinstance(batch, str):
-                    self.skipped_topics.add(topic)
-                    return None
-                found = BatchListing(batch, tails, self._holes, self._start, partial=self._partial)
+            queues = self._queues
+            make = queues.make_batch if topic in queues.batch_topics else queues.make
+            queue = make(topic, queue_id)
+            if isinstance(queue, str):
+                self.skipped_topics.add(topic)
+                return None
+            if isinstance(queue, BatchQueue):
+                found = BatchListing(queue, queues.tails, self._holes, self._start, partial=self._partial)
             else:
-                queue = self._queues.make(topic, queue_id)
-                if isinstance(queue, str):
-                    self.skipped_topics.add(topic)
-                    return None
-                found = Listing(queue, tails, self._holes, self._start, partial=self._partial)
+                found = Listing(queue, queues.tails, self._holes, self._start, partial=self._partial)
             self.listings[topic, queue_id] = found
         return found

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
+
 from gantrymq.formats.file_names import file_name
+from gantrymq.formats.zeros import last_nonzero
 from gantrymq.world import File, Files
 
 __all__ = ["SetAside", "nonzero_end"]
@@ -19,19 +22,18 @@ CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(CHUNK_BYTES)
 
 
+@attrs.frozen(eq=False)
 class SetAside:
     """One recovery's folder; it is made when there is something to keep."""
 
-    def __init__(self, files: Files, beside: Path, stamp_ms: int) -> None:
-        """*beside*: the folder (commitlog, consumequeue) whose parent gets the folder ``recovered``."""
-        self._files = files
-        self._beside = beside.parent
-        self._folder = beside.parent / "recovered" / str(stamp_ms)
-        self.kept: list[str] = []
+    _files: Files
+    _beside: Path  # the folder that holds commitlog, or consumequeue
+    _inside: Path  # that folder, below it
+    kept: list[str] = attrs.field(factory=list, init=False)
 
     def name_of(self, path: Path, place: int) -> str:
         """Where bytes of the file *path* are kept, below the store's folder; *place* is where the first stood."""
-        return str((self._folder / path.parent.relative_to(self._beside) / file_name(place)).relative_to(self._beside))
+        return str(self._inside / path.parent.relative_to(self._beside) / file_name(place))
 
     def cut(self, file: File, start: int, end: int, name_start: int) -> int:
         """Keep the bytes ``[start, end)`` of *file* up to the last that is not zero, and zero them in place.
@@ -48,7 +50,7 @@ class SetAside:
         end = nonzero_end(file, start, end)
         if end <= start:
             return 0
-        target = self._folder / file.path.parent.relative_to(self._beside) / file_name(name_start + start)
+        target = self._beside / self.name_of(file.path, name_start + start)
         self._files.make_dirs(target.parent)
         copy = self._files.open(target, create=True)
         try:
@@ -66,7 +68,7 @@ class SetAside:
 
     def move(self, path: Path) -> Path:
         """Move a whole file or folder out of the store; returns where it went."""
-        target = self._folder / path.relative_to(self._beside)
+        target = self._beside / self._inside / path.relative_to(self._beside)
         self._files.make_dirs(target.parent)
         self._files.rename(path, target)
         self._sync_folders(target.parent)
@@ -82,8 +84,4 @@ class SetAside:
 
 def nonzero_end(file: File, start: int, end: int) -> int:
     """Position behind the last byte of ``[start, end)`` that is not zero; *start* when all are."""
-    for at in reversed(range(min(file.data_from(start), end), end, CHUNK_BYTES)):
-        data = file.pread(min(CHUNK_BYTES, end - at), at)
-        if data != _ZEROS[: len(data)]:
-            return at + len(data.rstrip(b"\0"))
-    return start
+    return last_nonzero(lambda at, length: file.pread(length, at), start, file.written(start, end))

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import attrs
+
 from gantrymq.config import Settings
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Timer, World
@@ -30,52 +32,34 @@ REFUSED_S = 0.4
 NEAR_S = 1.0
 
 
+@attrs.define(eq=False)
 class DiskWatch:
-    """What the disk has left. All methods but the thread's belong to the event loop."""
+    """What the disk has left. All methods but the thread's belong to the event loop.
 
-    def __init__(
-        self,
-        world: World,
-        settings: Settings,
-        folders: tuple[Path, Path],
-        log: CommitLog,
-        queues: QueueTable,
-        writes: LogWrites,
-        index_bytes: Callable[[], int],
-        tell: Callable[[str], object],
-    ) -> None:
-        """Nothing is looked at before `look` or `start`.
+    Nothing is looked at before `look` or `start`.
+    """
 
-        Args:
-            world: files, workers, clock.
-            settings: may change while the store runs.
-            folders: the store's root and the commit log's.
-            log: its files count in full, without the one that is made ahead.
-            queues: their entries count.
-            writes: is asked whether a write found no room.
-            index_bytes: what the index takes.
-            tell: gets one sentence when writes are refused and when they are taken again.
-        """
-        self._files, self._workers, self._clock = world.files, world.workers, world.clock
-        self._settings = settings
-        self._root, self._log_folder = folders
-        self._log = log
-        self._queues = queues
-        self._writes = writes
-        self._index_bytes = index_bytes
-        self._tails = queues.tails
-        self._tell = tell
-        self._rules: RetentionRules = read_rules(settings)
-        self._revision = settings.revision
-        self._timer: Timer | None = None
-        self._due = 0.0
-        self._looking = self._mending = False
-        self._halted = True
-        self._problem = ""
-        self._told = ""  # cause of the refusal that the operator knows of
-        self._seen: Callable[[], object] = lambda: None
-        self._room: Room | None = None
-        self._full: Refusal | None = None
+    _world: World
+    _settings: Settings  # may change while the store runs
+    _root: Path  # the store's folder
+    _log_folder: Path
+    _log: CommitLog  # its files count in full, without the one that is made ahead
+    _queues: QueueTable  # their entries count
+    _writes: LogWrites  # is asked whether a write found no room
+    _index_bytes: Callable[[], int]  # what the index takes
+    _tell: Callable[[str], object]  # gets one sentence when writes are refused and when they are taken again
+    room: Room | None = attrs.field(default=None, init=False)  # what the newest look saw
+    _rules: RetentionRules = attrs.field(init=False)  # as of a revision of the settings
+    _revision: int = attrs.field(default=-1, init=False)
+    _timer: Timer | None = attrs.field(default=None, init=False)
+    _due: float = attrs.field(default=0.0, init=False)
+    _looking: bool = attrs.field(default=False, init=False)
+    _mending: bool = attrs.field(default=False, init=False)
+    _halted: bool = attrs.field(default=True, init=False)
+    _problem: str = attrs.field(default="", init=False)
+    _told: str = attrs.field(default="", init=False)  # cause of the refusal that the operator knows of
+    _seen: Callable[[], object] = attrs.field(default=lambda: None, init=False)
+    _full: Refusal | None = attrs.field(default=None, init=False)
 
     @property
     def rules(self) -> RetentionRules:
@@ -83,11 +67,6 @@ class DiskWatch:
         if self._revision != self._settings.revision:
             self._rules, self._revision = read_rules(self._settings), self._settings.revision
         return self._rules
-
-    @property
-    def room(self) -> Room | None:
-        """What the newest look saw, None before the first."""
-        return self._room
 
     @property
     def busy(self) -> bool:
@@ -102,8 +81,8 @@ class DiskWatch:
             return Refusal("no_room", self._log.ahead.refusal)
         if self._writes.torn_bytes and self._writes.refusal is not None:
             return Refusal("no_room", self._writes.refusal)
-        if self._tails.full and self._tails.refusal is not None:
-            return Refusal("no_room", self._tails.refusal)
+        if self._queues.tails.full and self._queues.tails.refusal is not None:
+            return Refusal("no_room", self._queues.tails.refusal)
         return None
 
     def look(self) -> Room:
@@ -112,7 +91,7 @@ class DiskWatch:
 
     async def fresh(self) -> Room:
         """Look now, in a thread. Raises OSError."""
-        return self._take(await self._workers.run(self._look, *self._to_count()))
+        return self._take(await self._world.workers.run(self._look, *self._to_count()))
 
     def start(self, seen: Callable[[], object]) -> None:
         """Begin to look; *seen* is called after every look."""
@@ -129,7 +108,7 @@ class DiskWatch:
 
     def hurry(self) -> None:
         """A write was refused: look soon. Budget: 0.5 us."""
-        if not self._halted and self._due - self._clock.monotonic() > REFUSED_S:
+        if not self._halted and self._due - self._world.clock.monotonic() > REFUSED_S:
             self._arm()
 
     def tick(self) -> None:
@@ -137,7 +116,7 @@ class DiskWatch:
         self._mend()
         if not self._looking:
             self._looking = True
-            self._workers.submit(self._look, *self._to_count(), done=self._looked)
+            self._world.workers.submit(self._look, *self._to_count(), done=self._looked)
         if not self._halted:
             self._arm()
 
@@ -156,8 +135,8 @@ class DiskWatch:
         return Room(
             self._log_folder,
             self._root,
-            self._files.disk_use(self._log_folder),
-            self._files.disk_use(self._root),
+            self._world.files.disk_use(self._log_folder),
+            self._world.files.disk_use(self._root),
             store_bytes,
         )
 
@@ -171,12 +150,12 @@ class DiskWatch:
         self._problem = ""
         self._take(room)
         if not self._halted:
-            if self._due - self._clock.monotonic() > self._pause_s():
+            if self._due - self._world.clock.monotonic() > self._pause_s():
                 self._arm()
             self._seen()
 
     def _take(self, room: Room) -> Room:
-        self._room = room
+        self.room = room
         self._full = refusal_for(self.rules, room)
         refusal = self.refusal()
         cause = "" if refusal is None else refusal.cause
@@ -192,11 +171,11 @@ class DiskWatch:
     def _mend(self) -> None:
         """Try again what found no room."""
         self._log.ahead.retry()
-        self._tails.retry()
+        self._queues.tails.retry()
         torn, file = self._writes.torn_bytes, self._log.current
         if torn and file is not None and not self._mending:
             self._mending = True
-            self._workers.submit(file.write, self._log.end, bytes(torn), done=self._mended)
+            self._world.workers.submit(file.write, self._log.end, bytes(torn), done=self._mended)
 
     def _mended(self, _: None, error: BaseException | None) -> None:
         """Zeros went where the torn write was: there is room, and nothing is left of it."""
@@ -212,12 +191,12 @@ class DiskWatch:
         if self.refusal() is not None:
             return REFUSED_S
         usual = self._settings.number("cleanResourceInterval") / 1000
-        near = self._room is not None and is_near(self.rules, self._room)
+        near = self.room is not None and is_near(self.rules, self.room)
         return min(NEAR_S, usual) if near else usual
 
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         pause = self._pause_s()
-        self._due = self._clock.monotonic() + pause
-        self._timer = self._clock.call_later(pause, self.tick)
+        self._due = self._world.clock.monotonic() + pause
+        self._timer = self._world.clock.call_later(pause, self.tick)

@@ -1,60 +1,54 @@
 """Queues after their messages: minima by the topic's time, files below the minimum, queues that are empty for good.
 
-A queue file goes when every entry in it lies below the queue's minimum, and never the queue's last one: it holds where
-the queue goes on. An operator may have whole queues removed whose messages have all left the log; such a queue begins
-at 0 when it is used again.
+A queue's entries lie in log order and in order of store time, so each new minimum is a bisection: some 20 reads of a
+queue file, and as many of the log where time decides, in a thread. A queue file, or a file of ext units, goes when
+everything in it lies below the queue's minimum, and never the last one: it holds where the queue goes on. An operator
+may have whole queues removed whose messages have all left the log; such a queue begins at 0 when it is used again.
 
-Source: apache/rocketmq store/.../ConsumeQueue.java (deleteExpiredFile), queue/ConsumeQueueStore.java (cleanExpired).
+Source: apache/rocketmq store/.../ConsumeQueue.java (correctMinOffset, deleteExpiredFile),
+queue/ConsumeQueueStore.java (cleanExpired), queue/BatchConsumeQueue.java (correctMinOffset, deleteExpiredFile),
+ConsumeQueueExt.java (truncateByMinAddress).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-from gantrymq.formats.queue_entry import ENTRY_BYTES
+import attrs
+
+from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
+from gantrymq.formats.ext_unit import ext_position
+from gantrymq.formats.queue_entry import ENTRY_BYTES, is_ext_address
 from gantrymq.model import names
-from gantrymq.world import World
+from gantrymq.world import Workers, World
+from gantrymq.world.turns import Turns
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.snapshot import LogSnapshot
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropping import Dropping
+from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.retention.beside_cleaning import BesideCleaner
-from gantrymq_storage_mmap.retention.queue_minima import (
-    QueueSpan,
-    delete_file,
-    first_since,
-    is_expired,
-    spans_of,
-    starts_before,
-)
+from gantrymq_storage_mmap.reading.time_search import store_time
 
-__all__ = ["QueueCleaner"]
+__all__ = ["QueueCleaner", "begin_batches_later"]
 
 TURN_QUEUES = 500  # so many are looked at in one turn of the event loop
 
+Gone = Callable[[BatchQueueEntry], bool]  # whether the queue begins behind an entry, which holds for all before it too
 Pause = Callable[[str], Awaitable[bool]]  # waits as long as the setting says; false when the store is to stop
 
 
+@attrs.define(eq=False)
 class QueueCleaner:
     """Cleans the queues of one store. All methods belong to the event loop."""
 
-    def __init__(
-        self,
-        world: World,
-        log: CommitLog,
-        queues: QueueTable,
-        dropping: Dropping,
-        reserve_ms: Callable[[str], int],
-    ) -> None:
-        """*reserve_ms*: how long a topic keeps messages, -1 for as long as the log."""
-        self._files, self._workers, self._clock = world.files, world.workers, world.clock
-        self._dropping = dropping
-        self._log = log
-        self._queues = queues
-        self._beside = BesideCleaner(world.files, world.workers, queues)
-        self._reserve_ms = reserve_ms
-        self._trimmed: dict[ConsumeQueue, int] = {}  # files before this position are gone
+    _world: World
+    _log: CommitLog
+    _queues: QueueTable
+    _dropping: Dropping
+    _reserve_ms: Callable[[str], int]  # how long a topic keeps messages, -1 for as long as the log
+    _trimmed: dict[ConsumeQueue, int] = attrs.field(factory=dict, init=False)  # files before this position are gone
 
     async def by_reserve_time(self) -> int:
         """Move the minima of topics that keep messages for a time of their own; returns how many queues moved.
@@ -62,16 +56,25 @@ class QueueCleaner:
         Raises:
             OSError: the disk failed; nothing moved.
         """
-        now, found = self._clock.now_ms(), self._queues.by_name.values()
-        kept = {topic: self._reserve_ms(topic) for topic in {queue.topic for queue in found}}
-        due = [(span, now - kept[span.queue.topic]) for span in spans_of([q for q in found if kept[q.topic] >= 0])]
-        moved = await self._beside.follow_time(now, self._reserve_ms)
+        clock, workers = self._world.clock, self._world.workers
+        now, turns = clock.now_ms(), Turns(clock, TURN_QUEUES)
+        due: list[tuple[ConsumeQueue, int]] = []
+        batches: list[tuple[BatchQueue, Gone]] = []
+        for topic, queues in list(self._queues.by_topic.items()):
+            if (kept := self._reserve_ms(topic)) >= 0:
+                for queue in queues:
+                    if isinstance(queue, BatchQueue):
+                        batches.append((queue, partial(_stored_before, now - kept)))
+                    else:
+                        due.append((queue, now - kept))
+            await turns.item_done()
+        moved = await begin_batches_later(workers, batches)
         if not due:
             return moved
-        minima = await self._workers.run(_first_kept, due, LogSnapshot(self._log))
-        for (span, _), minimum in zip(due, minima, strict=True):
-            if minimum > span.queue.min_offset:
-                span.queue.min_offset, span.queue.oldest = minimum, -1
+        minima = await workers.run(_first_kept, due, self._log)
+        for (queue, _), minimum in zip(due, minima, strict=True):
+            if minimum > queue.min_offset:
+                queue.min_offset, queue.oldest = minimum, -1
                 moved += 1
         return moved
 
@@ -82,25 +85,28 @@ class QueueCleaner:
             OSError: one cannot be deleted; the next call tries it again.
         """
         file_bytes = self._queues.queue_files.file_bytes
-        deleted, trimmed = 0, {}
-        for number, queue in enumerate(list(self._queues.by_name.values())):
-            if number % TURN_QUEUES == TURN_QUEUES - 1:
-                await self._clock.sleep(0)  # let others have a turn
+        rows, trimmed, turns = list[tuple[FileRow, int]](), {}, Turns(self._world.clock, TURN_QUEUES)
+        for queue in list(self._queues.by_name.values()):
+            await turns.item_done()
             last = max(queue.written_offset - 1, 0) * ENTRY_BYTES
             keep = min(queue.min_offset * ENTRY_BYTES, last) // file_bytes * file_bytes
             trimmed[queue] = keep
-            if queue.empty or keep <= self._trimmed.get(queue, 0):
-                continue
-            for start in await self._workers.run(starts_before, self._files, queue.folder, keep):
+            if not queue.empty and keep > self._trimmed.get(queue, 0):
+                rows.append((queue, keep))
+        deleted = 0
+        for row, keep in rows + self._kept_beside():
+            for start in await self._world.workers.run(row.starts):
+                if start >= keep:
+                    break
                 if deleted and not await pause("deleteConsumeQueueFilesInterval"):
                     return deleted
-                if queue.dropped:
+                if row.dropped:
                     break
-                self._queues.queue_files.forget_file(queue, start)
-                await self._workers.run(delete_file, self._files, queue.folder, start)
+                row.files.forget_file(row, start)
+                await self._world.workers.run(row.delete_file, start)
                 deleted += 1
         self._trimmed = trimmed
-        return await self._beside.trim(pause, deleted)
+        return deleted
 
     async def remove_expired(self) -> int:
         """Remove queues whose messages have all left the log; system topics keep theirs. Returns how many went.
@@ -108,24 +114,68 @@ class QueueCleaner:
         Raises:
             OSError: the disk failed; those before it are gone.
         """
-        idle = [
-            queue
-            for queue in self._queues.by_name.values()
-            if queue.min_offset == queue.written_offset == queue.next_offset and not names.is_system_topic(queue.topic)
-        ]
-        removed = 0
-        for span in await self._workers.run(_expired, spans_of(idle), self._log.min_offset):
-            queue = span.queue
-            if not queue.dropped and queue.next_offset == span.high:
+        removed, idle = 0, [queue for queue in self._queues.by_name.values() if _is_idle(queue)]
+        for queue in await self._world.workers.run(_expired, idle, self._log.min_offset):
+            if not queue.dropped and _is_idle(queue):
                 self._dropping.remove(queue)
                 removed += 1
         return removed
 
+    def _kept_beside(self) -> list[tuple[FileRow, int]]:
+        """Batch queues and ext files, each with the position of the first file that stays."""
+        found: list[tuple[FileRow, int]] = []
+        for batch in self._queues.batch.values():
+            if batch.first:
+                found.append((batch, min(batch.first, batch.number_end - 1) * BATCH_ENTRY_BYTES))
+        for queue in self._queues.by_name.values():
+            if queue.ext is not None and queue.min_offset:
+                entry = queue.entry(min(queue.min_offset, queue.max_offset - 1))
+                if entry is not None and is_ext_address(entry[2]):
+                    found.append((queue.ext, ext_position(entry[2])))
+        return [(row, keep - keep % row.files.file_bytes) for row, keep in found]
 
-def _first_kept(due: Sequence[tuple[QueueSpan, int]], log: LogSnapshot) -> list[int]:
-    return [first_since(span, time_ms, log) for span, time_ms in due]
+
+async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, Gone]]) -> int:
+    """Let each batch queue begin behind the entries that are gone; returns how many moved. For the event loop."""
+    if not due:
+        return 0
+    moved = 0
+    firsts = await workers.run(_first_left, [(queue, gone, queue.detached()) for queue, gone in due])
+    for (queue, _), number in zip(due, firsts, strict=True):
+        if not queue.dropped and number > queue.first:
+            queue.begin_at(number)
+            moved += 1
+    return moved
 
 
-def _expired(spans: Sequence[QueueSpan], log_min: int) -> list[QueueSpan]:
+def _first_left(due: Sequence[tuple[BatchQueue, Gone, Read]]) -> list[int]:
     """Runs in a thread."""
-    return [span for span in spans if is_expired(span, log_min)]
+    return [queue.last_where(gone, read) + 1 for queue, gone, read in due]
+
+
+def _stored_before(time_ms: int, entry: BatchQueueEntry) -> bool:
+    return entry.store_timestamp < time_ms
+
+
+def _first_kept(due: Sequence[tuple[ConsumeQueue, int]], log: CommitLog) -> list[int]:
+    """Queue offsets of the first messages in files that were stored at or after the times. Runs in a thread."""
+    return [_first_since(queue, time_ms, log) for queue, time_ms in due]
+
+
+def _first_since(queue: ConsumeQueue, time_ms: int, log: CommitLog) -> int:
+    def before(queue_offset: int) -> bool:
+        return store_time(log, queue.entry_in_files(queue_offset)) < time_ms
+
+    low, high = queue.min_offset, queue.written_offset
+    return low if low >= high or not before(low) else first_not(before, low + 1, high)
+
+
+def _is_idle(queue: ConsumeQueue) -> bool:
+    at_end = queue.min_offset == queue.written_offset == queue.next_offset
+    return at_end and not names.is_system_topic(queue.topic)
+
+
+def _expired(queues: Sequence[ConsumeQueue], log_min: int) -> list[ConsumeQueue]:
+    """Those that had messages which have all left the log. Runs in a thread."""
+    last = [(queue, queue.entry_in_files(queue.written_offset - 1)) for queue in queues if queue.written_offset]
+    return [queue for queue, entry in last if entry is not None and entry[0] < log_min]

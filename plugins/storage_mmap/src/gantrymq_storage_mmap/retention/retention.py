@@ -1,4 +1,4 @@
-"""Retention: when cleaning runs, and in which order. What may go is decided in `retention_rules`.
+"""Retention: when cleaning runs, in which order, and how log files go. What may go is decided in `rules`.
 
     a minute after the start, then every cleanResourceInterval      all rules
     after a look at the disk that found too little room             the oldest files, whatever their age
@@ -7,79 +7,75 @@
 One run at a time: log files one by one with a pause between them, then the minima of topics with a time of their own,
 then queue files, then the index. Threads do what blocks; the loop only learns what has become of it.
 
+A log file goes only when it is durable and published, and never the newest. Its name goes in a thread, then the log and
+its queues begin later, in one step of the loop. It is gone for good (the folder is synced) before the next file's turn,
+so that a crash never leaves a hole in the log. Whoever still reads the file keeps its bytes.
+
 Source: apache/rocketmq store/.../DefaultMessageStore.java (addScheduleTask, CleanCommitLogService,
-CleanConsumeQueueService).
+CleanConsumeQueueService), MappedFileQueue.java (deleteExpiredFileByTime).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from inspect import isawaitable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import attrs
 
 from gantrymq.config import Settings
+from gantrymq.formats.batch_entry import BatchQueueEntry
 from gantrymq.interfaces import Cleaning, CleanReport
-from gantrymq.world import Timer, World
+from gantrymq.world import Files, Timer, World
+from gantrymq.world.turns import Turns
+from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
+from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, first_in_log
+from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
-from gantrymq_storage_mmap.retention.log_cleaning import LogCleaner
-from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
+from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, begin_batches_later
 from gantrymq_storage_mmap.retention.rules import Plan, forced_bytes, make_plan
 
-__all__ = ["ExpiringIndex", "Retention"]
+__all__ = ["Retention"]
 
 FIRST_S = 60.0
 MANUAL_ROUNDS = 20
+TURN_QUEUES = 2000  # so many begin later in one turn of the event loop
 WAIT_S = 0.01  # between looks whether queue entries are durable
 WAITS = 1000
 ASK_EVERY = 50
 
 
-class ExpiringIndex(Protocol):
-    """What follows the log's minimum besides the queues."""
-
-    def delete_before(self, log_offset: int) -> object:
-        """Delete what only names records before *log_offset*. Called on the loop; an awaitable is awaited."""
-
-
+@attrs.define(eq=False)
 class Retention:
-    """Cleans one store. All methods belong to the event loop."""
+    """Cleans one store. All methods belong to the event loop; nothing runs before `start`."""
 
-    def __init__(
-        self,
-        world: World,
-        settings: Settings,
-        log: CommitLog,
-        watch: DiskWatch,
-        log_cleaner: LogCleaner,
-        queue_cleaner: QueueCleaner,
-        tell: Callable[[str], object],
-        index: ExpiringIndex | None = None,
-    ) -> None:
-        """Nothing runs before `start`. *tell* gets one sentence for each run that deleted something or failed."""
-        self._clock = world.clock
-        self._settings = settings
-        self._log = log
-        self._watch = watch
-        self._log_cleaner = log_cleaner
-        self._queue_cleaner = queue_cleaner
-        self._tell = tell
-        self._index = index
-        self._index_min = -1  # the index was told of this minimum
-        self._moved = True  # something began later since queue files and index were cleaned
-        self._timer: Timer | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._resting: asyncio.Future[None] | None = None
-        self._rounds = 0  # that an operator asked for and are not run yet
-        self._stopped = True
-        self._problem = ""
+    _world: World
+    _settings: Settings
+    _log: CommitLog
+    _queues: QueueTable
+    _durable: Callable[[], int]  # the log offset before which everything is durable and published
+    _checkpointer: Checkpointer
+    _watch: DiskWatch
+    _queue_cleaner: QueueCleaner
+    _index: IndexFiles
+    _tell: Callable[[str], object]  # gets one sentence for each run that deleted something or failed
+    # something began later since queue files and index were cleaned
+    _moved: bool = attrs.field(default=True, init=False)
+    _timer: Timer | None = attrs.field(default=None, init=False)
+    _task: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+    _resting: asyncio.Future[None] | None = attrs.field(default=None, init=False)
+    _rounds: int = attrs.field(default=0, init=False)  # that an operator asked for and are not run yet
+    _stopped: bool = attrs.field(default=True, init=False)
+    _problem: str = attrs.field(default="", init=False)
 
     def start(self) -> None:
         """Begin to look at the disk and to clean."""
         self._stopped = False
         self._watch.start(self._looked)
-        self._timer = self._clock.call_later(FIRST_S, self._tick)
+        self._timer = self._world.clock.call_later(FIRST_S, self._tick)
 
     def halt(self) -> None:
         """Begin nothing more; what is under way ends as soon as it can."""
@@ -97,7 +93,7 @@ class Retention:
         if self._task is not None:
             await self._task
         while self._watch.busy:
-            await self._clock.sleep(0.001)
+            await self._world.clock.sleep(0.001)
 
     async def clean(self, what: Cleaning) -> CleanReport:
         """Clean because an operator, or the broker, asks for it.
@@ -120,7 +116,7 @@ class Retention:
     # --- when -------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self._timer = self._clock.call_later(self._settings.number("cleanResourceInterval") / 1000, self._tick)
+        self._timer = self._world.clock.call_later(self._settings.number("cleanResourceInterval") / 1000, self._tick)
         self._kick(regular=True)
 
     def _looked(self) -> None:
@@ -137,7 +133,7 @@ class Retention:
         """Wait as long as the setting *key* says; false when the store is to stop."""
         if not self._stopped and (pause_ms := self._settings.number(key)):
             resting = self._resting = asyncio.get_running_loop().create_future()
-            timer = self._clock.call_later(pause_ms / 1000, _wake, resting)
+            timer = self._world.clock.call_later(pause_ms / 1000, _wake, resting)
             await resting
             timer.cancel()
         return not self._stopped
@@ -156,7 +152,7 @@ class Retention:
                 self._moved = True
             if self._moved and not self._stopped:
                 await self._queue_cleaner.trim(self._pause)
-                await self._clean_index()
+                self._index.delete_before(self._log.min_offset)
                 self._moved = False
             self._problem = ""
         except Exception as error:
@@ -177,7 +173,7 @@ class Retention:
                     break
                 if not await self._queues_have_it():
                     break
-                await self._log_cleaner.delete_first()
+                await self._delete_first()
                 deleted += 1
                 if self._watch.refusal() is not None:
                     self._watch.tick()
@@ -189,37 +185,87 @@ class Retention:
                 )
         return deleted
 
+    async def _plan(self, most: int, *, manual: bool) -> Plan:
+        """What to delete as the disk is now, at most so many files."""
+        durable, world = self._durable(), self._world
+        candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
+        if not candidates:
+            return Plan(0, "")
+        room = await self._watch.fresh()
+        ages = await world.workers.run(_modified, world.files, candidates)
+        now = world.clock.now_ms()
+        return make_plan(self._watch.rules, most, room, ages, now, world.clock.utc_offset_ms(now), manual=manual)
+
     async def _queues_have_it(self) -> bool:
         """Wait until the oldest file's entries are durable; false when that takes too long, or the store is to stop."""
         for attempt in range(WAITS):
-            if await self._log_cleaner.queues_have_it():
+            if await self._entries_are_durable():
                 return True
             if attempt % ASK_EVERY == 0:
-                self._log_cleaner.hasten_queues()
-            await self._clock.sleep(WAIT_S)
+                self._checkpointer.hasten()
+            await self._world.clock.sleep(WAIT_S)
             if self._stopped:
                 break
         return False
 
-    async def _plan(self, most: int, *, manual: bool) -> Plan:
-        """What to delete as the disk is now, at most so many files."""
-        candidates = self._log_cleaner.candidates(most)
-        if not candidates:
-            return Plan(0, "")
-        room = await self._watch.fresh()
-        ages = await self._log_cleaner.ages(candidates)
-        now = self._clock.now_ms()
-        return make_plan(self._watch.rules, most, room, ages, now, self._clock.utc_offset_ms(now), manual=manual)
+    async def _entries_are_durable(self) -> bool:
+        """Whether the entries of the oldest file's records are durable: without the records nothing could make them
+        again, and a queue must not forget its numbers.
 
-    async def _clean_index(self) -> None:
-        log_min = self._log.min_offset
-        if self._index is not None and log_min != self._index_min:
-            found = self._index.delete_before(log_min)
-            if isawaitable(found):
-                await found
-            self._index_min = log_min
+        A disk that has no room for them is the exception, as deleting is what makes room: then the numbers are saved.
+        """
+        if self._checkpointer.durable_offset >= self._log.files[0].end:
+            return True
+        return self._queues.tails.full and await self._checkpointer.save_numbers()
+
+    async def _delete_first(self) -> None:
+        """Delete the oldest log file.
+
+        Raises:
+            OSError: it cannot be deleted; it stays part of the log, and the next call tries it again.
+        """
+        file = self._log.files[0]
+        world, queues = self._world, self._queues
+        minima = await world.workers.run(_delete, world.files, file.path, list(queues.by_name.values()), file.end)
+        gone = partial(_lies_before, file.end)
+        await begin_batches_later(world.workers, [(queue, gone) for queue in queues.batch.values()])
+        self._log.drop_first()
+        turns = Turns(world.clock, TURN_QUEUES)
+        for queue, (minimum, oldest) in minima:
+            if not queue.dropped:
+                found = max(queue.min_offset, minimum)
+                if oldest < 0:  # the first one is not among those that the thread could see
+                    found = queue.first_from(found, file.end)
+                queue.min_offset, queue.oldest = found, oldest if found == minimum else -1
+            await turns.item_done()
 
 
 def _wake(resting: asyncio.Future[None]) -> None:
     if not resting.done():
         resting.set_result(None)
+
+
+def _modified(files: Files, paths: Sequence[Path]) -> list[int]:
+    """When each file was last written, wall time in ms; one that is gone counts as very old. Runs in a thread."""
+    stats = [files.stat(path) for path in paths]
+    return [stat.modified_ms if stat is not None else 0 for stat in stats]
+
+
+def _delete(
+    files: Files, path: Path, queues: Sequence[ConsumeQueue], log_min: int
+) -> list[tuple[ConsumeQueue, tuple[int, int]]]:
+    """Runs in a thread; doing it again does no harm.
+
+    Returns the queues that may begin later now, and where in their files, as `first_in_log` says.
+    """
+    files.remove(path)
+    files.sync_dir(path.parent)
+    return [
+        (queue, first_in_log(queue.entry_in_files, queue.min_offset, queue.written_offset, log_min))
+        for queue in queues
+        if queue.oldest < log_min
+    ]
+
+
+def _lies_before(log_offset: int, entry: BatchQueueEntry) -> bool:
+    return entry.log_offset < log_offset

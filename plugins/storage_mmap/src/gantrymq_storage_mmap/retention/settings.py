@@ -8,11 +8,13 @@ Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.config import Setting, Settings, Value
 from gantrymq.errors import ConfigError
 from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
 
-__all__ = ["LEAST_QUOTA_FILES", "RETENTION", "check_quota", "read_rules"]
+__all__ = ["LEAST_QUOTA_FILES", "RETENTION", "check_quota", "problem_of", "read_rules"]
 
 LEAST_QUOTA_FILES = 3  # one that is written, one to follow it, one to delete
 
@@ -32,12 +34,17 @@ def hours_of(text: str) -> frozenset[int]:
     return frozenset(hours)
 
 
-def _hours(value: Value) -> str | None:
-    try:
-        hours_of(str(value))
-    except ConfigError as problem:
-        return str(problem)
-    return None
+def problem_of(parse: Callable[[str], object]) -> Callable[[Value], str | None]:
+    """A check of a setting: what *parse*, which raises ConfigError, has against a value."""
+
+    def check(value: Value) -> str | None:
+        try:
+            parse(str(value))
+        except ConfigError as problem:
+            return str(problem)
+        return None
+
+    return check
 
 
 def _number(key: str, default: int, text: str, *, at_least: int = 0, at_most: int | None = None) -> Setting:
@@ -55,7 +62,7 @@ RETENTION: tuple[Setting, ...] = (
         "text",
         "04",
         "Local hours in which expired log files are deleted, 00 to 23, separated by ;.",
-        not_built=_hours,
+        not_built=problem_of(hours_of),
         runtime=True,
     ),
     _number("cleanResourceInterval", 10_000, "Pause between two cleanings, ms.", at_least=1),

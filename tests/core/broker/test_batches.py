@@ -1,0 +1,104 @@
+"""Interceptors see each entry of a batch, whether it gets a record of its own or not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import attrs
+import pytest
+from broker_desk import records
+
+from gantrymq.broker.batches import Batches
+from gantrymq.broker.placing import Placer
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.config import Settings
+from gantrymq.errors import MessageIllegal
+from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
+from gantrymq.interfaces import StoreMessage
+from gantrymq.model import sys_flag
+from gantrymq.model.topic import TopicConfig
+
+BATCHES = TopicConfig("B", attributes={"queue.type": "BatchCQ"})
+ENTRIES = [BatchEntry(3, b"one", b"KEYS\x01a\x02"), BatchEntry(0, b"two", b"")]
+
+
+class Upper:
+    """Capitals; a new message each time, as an interceptor may."""
+
+    order = 1
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, message):
+        self.seen.append(bytes(message.body))
+        if b"refuse" in bytes(message.body):
+            raise MessageIllegal("not this one")
+        return StoreMessage(
+            message.topic,
+            message.queue_id,
+            bytes(message.body).upper(),
+            message.properties,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+        )
+
+
+def test_each_entry_is_seen_and_stored_as_it_came_back(broker, plugins):
+    upper = Upper()
+
+    async def main(desk):
+        assert (await desk.send_batch("T", [(b"one", b""), (b"two", b"")])).code == 0
+        assert [bytes(record.body) for record in records(await desk.pull("T"))] == [b"ONE", b"TWO"]
+        refused = await desk.send_batch("T", [(b"three", b""), (b"refuse", b"")])
+        assert (refused.code, refused.remark) == (13, "not this one")
+        assert len(records(await desk.pull("T"))) == 2
+        assert upper.seen == [b"one", b"two", b"three", b"refuse"]
+
+    broker(main, plugins=attrs.evolve(plugins, interceptors=(upper,)))
+
+
+def inner_batch(*interceptors, entries=ENTRIES):
+    """What becomes of *entries* on their way into a batch queue, and the body that came."""
+    body = encode_batch(entries)
+    request = SimpleNamespace(body=body, flag=0, born_timestamp=5, born_host=bytes(8), reconsume_times=0)
+    settings = Settings(SCHEMA)
+    batches = Batches(settings, Placer(settings), interceptors, bytes(8))
+    (message,) = batches.messages(request, BATCHES, 0, 0, {"UNIQ_KEY": "U"})
+    assert message.sys_flag & sys_flag.INNER_BATCH
+    assert message.placing.batch == len(entries)
+    return message, body
+
+
+def test_the_entries_of_one_record_are_seen_and_go_into_it_again():
+    message, _ = inner_batch(Upper())
+    assert decode_batch(message.body) == [BatchEntry(3, b"ONE", b"KEYS\x01a\x02"), BatchEntry(0, b"TWO", b"")]
+
+
+@pytest.mark.parametrize("interceptors", [(), (lambda message: message,)], ids=["none", "one that changes nothing"])
+def test_a_record_that_nobody_changes_keeps_its_bytes(interceptors):
+    message, body = inner_batch(*interceptors)
+    assert message.body is body
+
+
+@pytest.mark.parametrize(("change", "words"), [({"topic": "T"}, "T/0"), ({"queue_id": 4}, "B/4")])
+def test_an_entry_cannot_leave_its_record(change, words):
+    def moves(message):
+        for name, value in change.items():
+            setattr(message, name, value)
+        return message
+
+    with pytest.raises(
+        MessageIllegal, match=f"message 0 of a batch for topic B would go to {words}, but the batch is one"
+    ):
+        inner_batch(moves)
+
+
+def test_properties_that_grew_too_long_are_refused():
+    def grows(message):
+        message.properties = b"K\x01" + b"x" * 32768
+        return message
+
+    with pytest.raises(MessageIllegal, match="cannot be stored: properties of 32770 bytes"):
+        inner_batch(grows)
