@@ -23,6 +23,7 @@ from sanitize import libraries
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
+ALONE_ON = "3.11"  # the Python on which each plugin is tried alone
 WITHOUT_TESTS = ("wheels", "lint", "types")
 
 
@@ -70,10 +71,14 @@ def expected_environments() -> list[str]:
     sys.path.insert(0, str(ROOT))
     from toxfile import installed
 
-    words = ["core", *sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")), "all"]
     pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
     here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
-    names = [f"py{version.replace('.', '')}-{word}" for version in here for word in words]
+    plugins = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
+    names = [
+        f"py{version.replace('.', '')}-{word}"
+        for version in here
+        for word in ("core", *(plugins if version == ALONE_ON else ()), "all")
+    ]
     sanitizers = ["sanitize"] if libraries() else []
     return [*WITHOUT_TESTS, *names, *sanitizers, "kit", *(["interop"] if java_is_here() or node_is_here() else [])]
 

@@ -1,6 +1,8 @@
 """Lists of plugins that people keep by hand agree with the plugins' own pyproject files."""
 
 import configparser
+import importlib
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -83,6 +85,20 @@ def test_tox_has_an_environment_for_each_plugin():
         assert f"tests/{word}}}" in commands
         assert re.search(rf"^{word}: .* core {word}$", installs, re.MULTILINE)
         assert f"plugins/{word}/src" in parser["testenv:lint"]["set_env"]
+
+
+def test_the_check_after_tox_expects_the_default_environments(monkeypatch):
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / "tox.ini")
+    listed = set()
+    for line in parser["tox"]["env_list"].split():
+        choices = [part.strip("{}").split(",") for part in re.findall(r"\{[^}]*\}|[^{}]+", line)]
+        listed |= {"".join(chosen) for chosen in itertools.product(*choices)}
+    monkeypatch.syspath_prepend(str(ROOT / ".ci"))
+    check = importlib.import_module("check_groups")
+    for present in ("runs", "java_is_here", "node_is_here", "libraries"):
+        monkeypatch.setattr(check, present, lambda *_: True)
+    assert set(check.expected_environments()) == listed
 
 
 def test_the_readme_lists_every_distribution():
