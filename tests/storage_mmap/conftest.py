@@ -24,6 +24,7 @@ from gantrymq.formats.index_table import IndexTable
 from gantrymq.interfaces import StoreContext
 from gantrymq.testing.store_contract_bench import StandingClock, StoreBench
 from gantrymq.world.real import RealFiles, real_world
+from gantrymq.world.workers import into
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 
@@ -148,14 +149,18 @@ class RigFiles:
 
 
 class RigWorkers:
-    """Runs work at once, or, while ``held``, when the test says `step`."""
+    """Runs work at once, or, while ``held``, when the test says `step`; what is awaited only with ``held_runs``."""
 
     def __init__(self):
-        self.held = False
+        self.held = self.held_runs = False
         self.waiting = []
 
     async def run(self, work, *args):
-        return work(*args)
+        if not self.held_runs:
+            return work(*args)
+        answer = asyncio.get_running_loop().create_future()
+        self.waiting.append((work, args, into(answer)))
+        return await answer
 
     def submit(self, work, *args, done):
         if self.held:
@@ -203,7 +208,7 @@ class Rig:
             try:
                 await case(bench)
             finally:
-                self.workers.held = False
+                self.workers.held = self.workers.held_runs = False
                 while self.workers.waiting:
                     self.workers.step()
                 await bench.store.stop()

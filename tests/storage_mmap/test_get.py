@@ -152,7 +152,7 @@ def test_what_a_get_returned_outlives_the_file_it_came_from(rig):
         got = await bench.get(T0, 0)
         assert [type(buffer) for buffer in got.buffers] == [memoryview, memoryview]
         await bench.add(*[message(body=b"x" * 3000) for _ in range(20)])
-        bench.store._log.drop_first()
+        bench.store._log.drop_first().close()
         rig.log().unlink()
         assert bodies(records_of(got)) == [b"kept", b"kept too"]
 

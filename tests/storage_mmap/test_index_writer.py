@@ -431,6 +431,35 @@ def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
 
 
+def test_nothing_is_added_while_a_checkpoint_writes_slots(rig):
+    """A slot on disk would lead to an entry that the checkpoint's header does not count."""
+
+    async def case(bench):
+        index = bench.store._index
+        await send(bench, 2)
+        await bench.query("all")
+        place = index.held.place
+        rig.workers.held_runs = True
+        marking = asyncio.ensure_future(index.mark())
+        await until(lambda: rig.workers.waiting)
+        await send(bench, 2, 4)
+        asking = asyncio.ensure_future(bench.query("k4"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert index.held.place == place and not asking.done()
+        rig.workers.held_runs = False
+        rig.workers.step()
+        mark = await marking
+        (part,) = mark.parts
+        heads = [int.from_bytes(rig.index()[part.file.path.name][40 + 4 * slot :][:4], "big") for slot in range(5)]
+        assert max(heads) < part.header.index_count
+        assert bodies((await asking)[0]) == [b"4"]
+        index.checkpointed(mark)
+
+    rig.run(case, **SMALL)
+    assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
 # --- old files ------------------------------------------------------------------------------------------------------
 
 

@@ -184,7 +184,7 @@ class MmapStore:
             StoreLayoutError: it holds something this store does not understand; says what and what to do.
             StoreDamaged: what it holds contradicts itself.
         """
-        self._take_locks()
+        await self._take_locks()
         try:
             found = await self._workers.run(self._recover)
         except BaseException as error:
@@ -249,11 +249,15 @@ class MmapStore:
         self._files.remove(self._root / "abort")
         self._files.sync_dir(self._root)
 
-    def _take_locks(self) -> None:
+    def _make_folders(self) -> None:
+        """Runs in a thread. Raises OSError."""
+        make_durable_dirs(self._files, self._root)
+        make_durable_dirs(self._files, self._options.log_folder)
+        self._files.sync_dir(self._root)  # names in it that a killed process made
+
+    async def _take_locks(self) -> None:
         try:
-            make_durable_dirs(self._files, self._root)
-            make_durable_dirs(self._files, self._options.log_folder)
-            self._files.sync_dir(self._root)  # names in it that a killed process made
+            await self._workers.run(self._make_folders)
             lock = self._files.lock(self._root / "lock", b"lock")
         except OSError as error:
             raise StoreReadOnly(

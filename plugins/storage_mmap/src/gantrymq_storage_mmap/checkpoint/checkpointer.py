@@ -209,18 +209,19 @@ class Checkpointer:
         offset, timestamp = publisher.published_offset, publisher.published_timestamp
         newest = (*publisher.newest, timestamp)
         marks = {row: row.end for row in tails.unsynced}
+        await self._clock.sleep(0)  # 40,000 rows were a step by themselves
         await self._flusher.flushed(offset)
         log_timestamp = self._flusher.flushed_timestamp
         await self._write(marks)
-        index = self._index.held.begin_checkpoint()
-        if idle and not (marks or index.parts or self._changed(offset)):
+        if idle and not (marks or self._index.held.changed or self._changed(offset)):
             return
+        ends = await self._ends(lambda row: marks.get(row, row.kept_from))
+        index = await self._index.mark()
         checkpoint = self.checkpoint._replace(
             log_timestamp=max(log_timestamp, self.checkpoint.log_timestamp),
             queue_timestamp=max(timestamp, self.checkpoint.queue_timestamp),
             index_timestamp=max(index.full_timestamp, self.checkpoint.index_timestamp),
         )
-        ends = await self._ends(lambda row: marks.get(row, row.kept_from))
         point = self._point(offset, newest, checkpoint, index.note, ends)
         await self._sync(index)
         await self._workers.run(self._save, point, checkpoint)
@@ -273,8 +274,6 @@ class Checkpointer:
 
     def _make_durable(self, work: _Work, index: IndexMark | None) -> None:
         """Runs in a thread."""
-        if index is not None:
-            index.write()
         if work.many and self._volumes:
             for volume in self._volumes:
                 volume.sync()

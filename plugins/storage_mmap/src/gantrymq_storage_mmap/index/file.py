@@ -32,7 +32,10 @@ from gantrymq.world import File, Files
 
 __all__ = ["IndexFile", "IndexPlace", "Read"]
 
-LOAD_SLOTS = 8 * 1024  # read at once: 0.4 ms in which the thread does not give way
+# Slots read at once, and taken over in a step. A thread gives up the interpreter's lock once it has computed for half a
+# millisecond, but not within a call, and not to the event loop where a read gave it up sooner: few reads, short steps.
+READ_SLOTS = 256 * 1024
+STEP_SLOTS = 8 * 1024
 LOAD_ENTRIES = 64 * 1024
 
 Read = Callable[[File, int, int], bytes]  # gives a length of bytes from a position of a file
@@ -128,9 +131,11 @@ class IndexFile:
         """
         table, layout, count = IndexTable(self.layout, self._header), self.layout, self._header.index_count
         newest = 0
-        for first in range(0, layout.slots, LOAD_SLOTS):
-            length = min(LOAD_SLOTS, layout.slots - first) * SLOT_BYTES
-            newest = max(newest, table.load(first, self.file.pread(length, layout.slot_at(first))))
+        for first in range(0, layout.slots, READ_SLOTS):
+            data = self.file.pread(min(READ_SLOTS, layout.slots - first) * SLOT_BYTES, layout.slot_at(first))
+            for start in range(0, len(data) // SLOT_BYTES, STEP_SLOTS):
+                step = data[start * SLOT_BYTES : (start + STEP_SLOTS) * SLOT_BYTES]
+                newest = max(newest, table.load(first + start, step))
         if newest >= count:
             table.mend(
                 self.file.pread(min(LOAD_ENTRIES, count - first) * ENTRY_BYTES, layout.entry_at(first))
@@ -147,6 +152,11 @@ class IndexFile:
         """
         self.file.pwrite(put.entries, self.layout.entry_at(put.first))
         self.file.pwrite(write_header(self.header), 0)
+
+    def write_slots(self, first: int, count: int) -> None:
+        """Write slots as they are in memory. Raises OSError."""
+        assert self.table is not None
+        self.file.pwrite(self.table.slot_bytes(first, count), self.layout.slot_at(first))
 
     def release(self) -> None:
         """Let go of the slots, once the disk holds all of a full file."""

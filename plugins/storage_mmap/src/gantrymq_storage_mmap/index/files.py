@@ -135,11 +135,13 @@ class IndexFiles:
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
-    def begin_checkpoint(self) -> IndexMark:
-        """What is not durable, as it is now; entries may be added while a thread writes and syncs it.
+    @property
+    def changed(self) -> bool:
+        """Whether anything is not durable."""
+        return not all(file.durable for file in self.all)
 
-        Budget: 10 ms when every slot of a file of Java's default size has changed. One at a time.
-        """
+    def begin_checkpoint(self) -> IndexMark:
+        """What is not durable, as it is now; entries may be added again once a thread has written it. One at a time."""
         parts = [
             FileMark(file, file.header, file.table.take_dirty() if file.table is not None else [])
             for file in self.all

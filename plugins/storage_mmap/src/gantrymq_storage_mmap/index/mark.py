@@ -1,8 +1,9 @@
-"""What a checkpoint makes durable of the index: a picture of the files that are not, taken between two steps.
+"""What a checkpoint makes durable of the index: the files that are not, as they are between two steps.
 
-    event loop: the picture --> thread: slots written, files synced --> event loop: durable up to the picture, or not
+    event loop: the mark, no step --> thread: slots written --> steps go on --> thread: files synced
+        --> event loop: durable up to the mark, or not
 
-Slots are written from such pictures and nowhere else. So the slots on disk are those of the last durable entries, and
+Slots are written so and not otherwise. So the slots on disk are those of the last durable entries, and
 one that a broken off checkpoint wrote shows by naming an entry that those did not have yet (`IndexFile.load`).
 
 And the note that it leaves: how far the log is indexed, and how much of the newest file that is.
@@ -28,12 +29,12 @@ from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
 
 __all__ = ["FileMark", "IndexMark", "IndexNote", "make_note", "read_note"]
 
-_WRITE_SLOTS = 16 * 1024  # 64 KiB in one write
+_WRITE_SLOTS = 128 * 1024  # in one write, long enough for the event loop to get the interpreter's lock meanwhile
 _BOUNDS = (2**63, 2**63, 2**63, 2**63, 2**31, 2**31)  # of a header's numbers
 
 
 class FileMark(NamedTuple):
-    """One file as it was; what it writes from then on belongs to the next picture."""
+    """One file as it was; what it writes from then on belongs to the next mark."""
 
     file: IndexFile
     header: IndexHeader
@@ -48,7 +49,6 @@ class IndexMark:
     full_timestamp: int  # ms, end of the newest full file that becomes durable; 0 without one
     folders: tuple[Path, ...]  # whose names have to be synced as well, in this order
     parts: list[FileMark]
-    written: bool = False
 
     @property
     def files(self) -> list[File]:
@@ -56,12 +56,14 @@ class IndexMark:
         return [part.file.file for part in self.parts]
 
     def write(self) -> None:
-        """Write the slots; header and entries are written as they come. Runs in a thread. Raises OSError."""
+        """Write the slots; header and entries are written as they come.
+
+        Runs in a thread, while nothing is added: slots lead to no entry that the header does not count. Raises OSError.
+        """
         for file, _, runs in self.parts:
-            for run in runs:
-                for start in range(0, run.length, _WRITE_SLOTS):
-                    file.file.pwrite(run.file_bytes(start, _WRITE_SLOTS), file.layout.slot_at(run.first + start))
-        self.written = True
+            for first, length in runs:
+                for start in range(first, first + length, _WRITE_SLOTS):
+                    file.write_slots(start, min(_WRITE_SLOTS, first + length - start))
 
 
 class IndexNote(NamedTuple):

@@ -12,6 +12,9 @@ memory, which a broker that is only read from does not need.
 
 An index that cannot be written stops nobody: it is told once, tried again every second, and queries say so.
 
+A checkpoint stops the steps while it writes slots, some 0.1 s for 20 MB: copying them instead would hold up the event
+loop for as long.
+
 A stop indexes what was published and leaves the rest to the last checkpoint. A query that comes while keys wait in
 memory has them indexed first; while the index lags behind the log it waits for what is soon read.
 
@@ -72,6 +75,7 @@ class IndexWriter:
     _read: list[DispatchEntry] = attrs.field(factory=list, init=False)  # and what is not indexed of that
     _reading: bool = attrs.field(default=False, init=False)  # a thread takes the next batch
     _loading: bool = attrs.field(default=False, init=False)
+    _marking: bool = attrs.field(default=False, init=False)  # a thread writes slots for a checkpoint
     _undurable: bool = attrs.field(default=False, init=False)  # the last checkpoint failed
     _woken: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)  # queries wait for it, see `_wake`
     _timer: Timer | None = attrs.field(default=None, init=False)
@@ -183,7 +187,9 @@ class IndexWriter:
                 self._arm(0.0)
 
     def _ready(self) -> bool:
-        """Whether the newest file takes entries; else its slots are on their way into memory."""
+        """Whether the newest file takes entries; else its slots are on their way into memory, or to the disk."""
+        if self._marking:
+            return False
         newest = self.held.newest
         if newest is None or newest.full or newest.table is not None:
             return True
@@ -298,19 +304,35 @@ class IndexWriter:
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
+    async def mark(self) -> IndexMark:
+        """What is not durable, with its slots written; it has to be synced, and its end told.
+
+        Raises:
+            OSError: slots cannot be written. Nothing was synced in vain, the next mark has it all.
+        """
+        mark = self.held.begin_checkpoint()
+        self._marking = True
+        self.held.reading(1)
+        try:
+            await self._workers.run(mark.write)
+        except BaseException:
+            self.held.give_back(mark)
+            raise
+        finally:
+            self._marking = False
+            self.held.reading(-1)
+            self._wake()
+            if self._timer is None and (self._behind or self._waiting):
+                self._arm(0.0)
+        return mark
+
     def checkpointed(self, mark: IndexMark) -> None:
-        """All of *mark* was written and synced."""
+        """All of *mark* was synced."""
         self._undurable = self._undurable and not mark.parts
         self.held.checkpointed(mark)
 
     def checkpoint_failed(self, mark: IndexMark) -> None:
-        """*mark* could not be made durable: what it holds, and what came since, is made again from the log.
-
-        A mark that was not even written is no harm: nothing was synced in vain, the next one has it all.
-        """
-        if not mark.written:
-            self.held.give_back(mark)
-            return
+        """*mark* could not be made durable: what it holds, and what came since, is made again from the log."""
         count = self.held.drop(mark)
         if count:
             if not self._undurable:

@@ -229,7 +229,7 @@ class Retention:
         minima = await world.workers.run(_delete, world.files, file.path, list(queues.by_name.values()), file.end)
         gone = partial(_lies_before, file.end)
         await begin_batches_later(world.workers, [(queue, gone) for queue in queues.batch.values()])
-        self._log.drop_first()
+        old = self._log.drop_first()
         turns = Turns(world.clock, TURN_QUEUES)
         for queue, (minimum, oldest) in minima:
             if not queue.dropped:
@@ -238,6 +238,7 @@ class Retention:
                     found = queue.first_from(found, file.end)
                 queue.min_offset, queue.oldest = found, oldest if found == minimum else -1
             await turns.item_done()
+        await world.workers.run(old.close)
 
 
 def _wake(resting: asyncio.Future[None]) -> None:
