@@ -238,10 +238,10 @@ def test_offsets_by_time_find_the_batch_that_was_stored_then(golden_copy):
         queue = Queue("GoldenInner", 0)
         for record in records:
             for edge in Edge:
-                assert store.offset_at(queue, record.store_timestamp, edge) == record.queue_offset
-        assert store.offset_at(queue, 0, Edge.LOWER) == store.offset_at(queue, 0, Edge.UPPER) == 0
+                assert await store.offset_at(queue, record.store_timestamp, edge) == record.queue_offset
+        assert [await store.offset_at(queue, 0, edge) for edge in Edge] == [0, 0]
         late = records[-1].store_timestamp + 1
-        assert store.offset_at(queue, late, Edge.LOWER) == store.bounds(queue).max_offset
-        assert store.offset_at(queue, late, Edge.UPPER) == records[-1].queue_offset
+        assert await store.offset_at(queue, late, Edge.LOWER) == store.bounds(queue).max_offset
+        assert await store.offset_at(queue, late, Edge.UPPER) == records[-1].queue_offset
 
     with_open_store(scenario, look)

@@ -97,10 +97,10 @@ def test_offsets_by_time_are_those_of_whole_batches(rig):
     async def case(bench):
         await ten_batches(bench)
         for number, start in enumerate(STARTS):
-            assert bench.offsets_at(QUEUE, START_MS + 10 * number) == (start, start)
-        assert bench.offsets_at(QUEUE, START_MS + 11) == (3, 1)
-        assert bench.store.offset_at(QUEUE, START_MS + 91, Edge.LOWER) == 55
-        assert bench.offsets_at(QUEUE, START_MS - 1) == (0, 0)
+            assert await bench.offsets_at(QUEUE, START_MS + 10 * number) == (start, start)
+        assert await bench.offsets_at(QUEUE, START_MS + 11) == (3, 1)
+        assert await bench.store.offset_at(QUEUE, START_MS + 91, Edge.LOWER) == 55
+        assert await bench.offsets_at(QUEUE, START_MS - 1) == (0, 0)
 
     rig.run(case, **SMALL)
 

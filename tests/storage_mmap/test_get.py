@@ -207,7 +207,7 @@ def test_a_disk_that_fails_a_cold_read_is_a_store_error(rig):
         with pytest.raises(StoreError, match="cannot be read"):
             bench.store.read(0)
         with pytest.raises(StoreError, match="cannot be read"):
-            bench.store.offset_at(T0, 0, Edge.LOWER)
+            await bench.store.offset_at(T0, 0, Edge.LOWER)
         rig.faults.failing.clear()
 
     rig.run(case, hotReadWindow=0)

@@ -282,7 +282,7 @@ def test_a_queue_that_starts_above_zero_is_filled_with_pre_blank_entries(rig):
         data = rig.queue().read_bytes()
         assert data[: first.queue_offset * 20] == PRE_BLANK * first.queue_offset
         assert len(await bench.read_all(T0, first.queue_offset)) == 12 - first.queue_offset
-        assert bench.store.offset_at(T0, 0, Edge.LOWER) == first.queue_offset
+        assert await bench.store.offset_at(T0, 0, Edge.LOWER) == first.queue_offset
 
     rig.run(after)
 

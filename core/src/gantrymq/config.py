@@ -71,6 +71,11 @@ class Setting:
         return text
 
 
+def of_a_port(key: str) -> bool:
+    """Whether *key* says whom a port trusts (TLS, proxies): requests neither show nor change it."""
+    return key.startswith("tls.") or key == "proxyProtocolAddresses"
+
+
 class Settings:
     """The values in force. Reading a key nobody declared is a bug and raises KeyError."""
 
@@ -130,7 +135,7 @@ class Settings:
 
     def shown(self) -> dict[str, Value]:
         """What a server shows: every key, sorted, but those of TLS, which RocketMQ does not show either."""
-        return {key: value for key, value in self.as_dict().items() if not key.startswith("tls.")}
+        return {key: value for key, value in self.as_dict().items() if not of_a_port(key)}
 
 
 def free_port_keys(schema: Iterable[Setting]) -> list[str]:

@@ -35,6 +35,23 @@ class Recorder:
         self.calls.append((what, value))
 
 
+class InThread:
+    """Workers that run at once and note what they are given."""
+
+    def __init__(self):
+        self.ran = []
+
+    async def run(self, work, *args):
+        self.ran.append(work)
+        return work(*args)
+
+
+def caught_up(store, *dispatchers):
+    followers = Followers(store, dispatchers, InThread())
+    asyncio.run(followers.catch_up())
+    return followers
+
+
 @pytest.fixture
 def store():
     store = FakeStore()
@@ -45,13 +62,13 @@ def store():
 
 def test_a_dispatcher_is_cut_to_the_log_and_replays_what_it_missed(store):
     recorder = Recorder(position=300)
-    Followers(store, [recorder]).catch_up()
+    caught_up(store, recorder)
     assert recorder.calls == [("truncate", 500), ("dispatch", [300, 400])]
 
 
 def test_one_that_is_up_to_date_replays_nothing(store):
     recorder = Recorder(position=500)
-    Followers(store, [recorder]).catch_up()
+    caught_up(store, recorder)
     assert recorder.calls == [("truncate", 500)]
 
 
@@ -59,15 +76,14 @@ def test_a_long_replay_comes_in_batches(store):
     store.log = [entry(log_offset=number) for number in range(REPLAY_BATCH + 1)]
     store.end = REPLAY_BATCH + 1
     recorder = Recorder()
-    Followers(store, [recorder]).catch_up()
+    caught_up(store, recorder)
     assert [len(value) for what, value in recorder.calls if what == "dispatch"] == [REPLAY_BATCH, 1]
 
 
 @pytest.mark.parametrize("where", ["truncate", "dispatch", "flush"])
 def test_one_that_raises_is_parked_with_the_reason_and_the_others_go_on(store, where, caplog):
     bad, good = Recorder("bad", fails_at=where), Recorder("good")
-    followers = Followers(store, [bad, good])
-    followers.catch_up()
+    followers = caught_up(store, bad, good)
     followers.published([entry(log_offset=500)])
     asyncio.run(followers.close())
     assert followers.parked == {"bad": f"ValueError: {where} broke"}

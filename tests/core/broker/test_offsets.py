@@ -99,6 +99,7 @@ def test_what_went_and_came_again_comes_last(offsets):
     offsets.commit("A", Queue("T", 0), 5)
     offsets.forget_topic("T")
     offsets.commit("B", Queue("V", 0), 1)
+    offsets.take_reset("A", Queue("T", 0))
     offsets.commit("A", Queue("T", 0), 0)
     gone, changed = taken_from(offsets)
     assert (gone, list(changed)) == (("T@A",), ["V@B", "T@A"])
@@ -124,5 +125,17 @@ def test_a_deleted_topic_looks_at_no_other(offsets):
     offsets.forget_topic("T1")
     assert asked == []
     assert [offsets.next_pull("A", Queue(f"T{number}", 0)) for number in range(3)] == [7, -1, 7]
-    assert [offsets.take_reset("A", Queue(f"T{number}", 0)) for number in range(3)] == [4, None, 4]
+    assert [offsets.take_reset("A", Queue(f"T{number}", 0)) for number in range(3)] == [4, 0, 4]
     assert offsets.take_reset("A", Queue("T0", 0)) is None
+
+
+def test_readers_of_deleted_topics_are_kept_in_mind_up_to_a_bound(offsets, monkeypatch):
+    monkeypatch.setattr("gantrymq.broker.offsets.MOST_LEFT", 2)
+    for number in range(4):
+        offsets.pulled("A", Queue(f"T{number}", 0), 7)
+        offsets.commit("B", Queue(f"T{number}", 1), 7)
+        offsets.forget_topic(f"T{number}")
+    found = [(offsets.take_reset("A", Queue(f"T{n}", 0)), offsets.take_reset("B", Queue(f"T{n}", 1))) for n in range(4)]
+    assert found == [(None, None), (None, None), (0, 0), (0, 0)]
+    offsets.forget_topic("never-read")
+    assert list(offsets._left) == ["T2", "T3"]

@@ -35,7 +35,8 @@ def test_a_new_group_that_wants_no_zero_is_told_so(broker):
 
 def test_a_committed_offset_is_found_again_lower_ones_too(broker):
     async def main(desk):
-        await desk.send("T")
+        for _ in range(7):
+            await desk.send("T")
         await desk.heartbeat("CG")
         for offset in ("7", "3"):
             assert (await desk.ask(15, offset_ext(commitOffset=offset))).code == 0
@@ -95,9 +96,9 @@ def test_all_offsets_are_told_as_their_file_holds_them(broker):
         assert {**empty, "dataVersion": None} == {"dataVersion": None, "groupTopicMap": {}, "offsetTable": {}}
         await desk.send("T")
         await desk.heartbeat("CG")
-        await desk.ask(15, offset_ext(commitOffset="5"))
+        await desk.ask(15, offset_ext(commitOffset="1"))
         full = body_of(await desk.ask(43))
-        assert full["offsetTable"] == {"T@CG": {0: 5}}
+        assert full["offsetTable"] == {"T@CG": {0: 1}}
         assert full["groupTopicMap"] == {"CG": ["T"]}
 
     broker(main)
@@ -110,7 +111,27 @@ def test_commits_to_queues_that_cannot_be_there_are_taken_and_forgotten(broker):
         for queue_id in ("-5", "4", "2147483647"):
             assert (await desk.ask(15, offset_ext(queueId=queue_id, commitOffset="-99"))).code == 0
         assert "T@CG" not in desk.tables.offsets.table
-        assert (await desk.ask(15, offset_ext(queueId="3", commitOffset="1"))).code == 0
-        assert desk.tables.offsets.table["T@CG"] == {3: 1}
+        assert (await desk.ask(15, offset_ext(commitOffset="1"))).code == 0
+        assert desk.tables.offsets.table["T@CG"] == {0: 1}
+
+    broker(main)
+
+
+def test_a_commit_of_what_was_never_there_is_refused_and_changes_nothing(broker):
+    async def main(desk):
+        for _ in range(3):
+            await desk.send("T")
+        await desk.heartbeat("CG")
+        assert (await desk.ask(15, offset_ext(commitOffset="2"))).code == 0
+        for offset in ("-1", "4", "1000000"):
+            answer = await desk.ask(15, offset_ext(commitOffset=offset))
+            assert answer.code == 29
+            assert f"commits {offset} in queue T/0, but the queue has offsets from 0 to its end at 3" in answer.remark
+        pulled = await desk.pull("T", sysFlag="5", commitOffset="1000000")
+        assert pulled.code == 0  # it says where it reads on; its commit is left out
+        assert (await desk.ask(14, offset_ext())).ext == {"offset": "2"}
+        assert (await desk.ask(15, offset_ext(queueId="1", commitOffset="1"))).code == 29  # an empty queue
+        stats = body_of(await desk.ask(208, {"consumerGroup": "CG", "topic": "T"}))
+        assert all(each["brokerOffset"] >= each["consumerOffset"] for each in stats["offsetTable"].values())
 
     broker(main)

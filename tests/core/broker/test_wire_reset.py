@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_desk import body_of, pull_ext
+from broker_desk import body_of, pull_ext, records
 
 from gantrymq.loose_json import ObjectKey
 from gantrymq.model.queue import Queue
@@ -107,5 +107,28 @@ def test_a_deleted_topic_takes_its_resets_along(broker):
         await desk.ask(215, {"topic": "T"})
         await desk.send("T")
         assert (await desk.pull("T")).code == 0
+
+    broker(main)
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning_by_those_who_knew_the_old_one(broker):
+    """Java 5.3.3 sends them to the end of the new queue: what came before their first pull is passed over."""
+
+    async def main(desk):
+        await consumed(desk)
+        for _ in range(3):
+            await desk.send("T")
+        await desk.pull("T", 2)
+        await desk.ask(215, {"topic": "T"})
+        for body in (b"n0", b"n1", b"n2", b"n3", b"n4", b"n5"):
+            await desk.send("T", body)
+        assert (
+            await desk.ask(15, {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "4"})
+        ).code == 0
+        answer = await desk.pull("T", 5)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "0")
+        answer = await desk.pull("T", 0)
+        assert [bytes(record.body) for record in records(answer)] == [b"n0", b"n1", b"n2", b"n3", b"n4", b"n5"]
+        assert desk.tables.offsets.table.get("T@CG") is None  # the old one's commit was left out
 
     broker(main)

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import ipaddress
 import itertools
 import logging
 
@@ -11,7 +12,9 @@ from gantrymq.errors import CallTimeout, ConnectionLost
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
 from gantrymq.remoting.connection import HAND_OVER, MOST_WAITING
 from gantrymq.remoting.frame import split_frame
+from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.proxies import Proxies
 
 
 def in_loop(test):
@@ -363,7 +366,7 @@ async def test_no_idle_limit(rig, clock):
 @in_loop
 async def test_the_proxy_header_gives_the_peer(rig, recorder):
     handler = recorder()
-    connection, _ = rig.connect(handler)
+    connection, _ = rig.connect(handler, gate=Gate(proxies=Proxies((ipaddress.ip_network("10.0.0.9"),))))
     assert connection.peer_packed_host == bytes.fromhex("0a00000900001267")
     assert connection.address == "10.0.0.9:4711"
     for byte in b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + asked():
@@ -371,6 +374,18 @@ async def test_the_proxy_header_gives_the_peer(rig, recorder):
     assert connection.peer == ("10.1.2.3", 5555)
     assert connection.peer_packed_host == bytes.fromhex("0a010203000015b3")
     assert len(handler.batches) == 1
+
+
+@in_loop
+async def test_a_proxy_header_of_somebody_else_closes_and_is_told(rig, recorder, caplog):
+    handler = recorder()
+    connection, transport = rig.connect(handler)
+    connection.data_received(b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + asked())
+    await turn()
+    assert transport.lost and handler.batches == []
+    assert connection.peer == ("10.0.0.9", 4711)
+    (line,) = caplog.messages
+    assert "sends a PROXY header and is no proxy; if it is one, add 10.0.0.9 to proxyProtocolAddresses" in line
 
 
 ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1

@@ -4,9 +4,8 @@ import pytest
 
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.remoting.gate import Gate, gate_of
+from gantrymq.remoting.gate import GATE_SETTINGS, Gate, gate_of
 from gantrymq.remoting.preamble import Beginning
-from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
 NOT_HTTP = b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # and empty SETTINGS
@@ -34,7 +33,7 @@ METRICS = (
     ],
 )
 def test_http_is_told_where_the_figures_are(mode, values, told):
-    settings = Settings([*TLS_SETTINGS, *METRICS], {"tls.server.mode": mode, **values})
+    settings = Settings([*GATE_SETTINGS, *METRICS], {"tls.server.mode": mode, **values})
     answer = gate_of(settings, lambda: 0).answer(Beginning.HTTP, b"GET /")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -43,7 +42,7 @@ def test_http_is_told_where_the_figures_are(mode, values, told):
 
 
 def test_http_is_told_what_shows_figures_where_no_plugin_does():
-    answer = gate_of(Settings(TLS_SETTINGS), lambda: 0).answer(Beginning.HTTP, b"GET /")
+    answer = gate_of(Settings(GATE_SETTINGS), lambda: 0).answer(Beginning.HTTP, b"GET /")
     told = b"Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
     assert answer.endswith(NOT_HTTP + told)
 

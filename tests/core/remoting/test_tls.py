@@ -12,11 +12,10 @@ from gantrymq.errors import ConfigError, ConnectFailed, ConnectionLost
 from gantrymq.remoting import self_signed
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, encode, request
-from gantrymq.remoting.gate import gate_of
+from gantrymq.remoting.gate import GATE_SETTINGS, gate_of
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
 LIMIT_S = 20
 NOW_MS = 1_790_000_000_000
@@ -43,7 +42,8 @@ async def until(condition):
 def gate(certificates, **given):
     values = {"certPath": certificates.server, "keyPath": certificates.key(certificates.server), **given}
     return gate_of(
-        Settings(TLS_SETTINGS, {f"tls.server.{key}": value for key, value in values.items()}), lambda: NOW_MS
+        Settings(GATE_SETTINGS, {f"tls.server.{key}": value for key, value in values.items()}),
+        lambda: NOW_MS,
     )
 
 
@@ -295,7 +295,7 @@ async def test_who_reads_nothing_is_closed_at_the_limit(certificates, serve, cap
 
 @in_loop
 async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve, call, caplog):
-    settings = Settings(TLS_SETTINGS, {"tls.test.mode.enable": False})
+    settings = Settings(GATE_SETTINGS, {"tls.test.mode.enable": False})
     handler = await serve(gate_of(settings, lambda: NOW_MS))
     with pytest.raises(ConnectFailed, match="closed the connection during the TLS handshake"):
         await call(handler.address, TlsClient())
@@ -308,7 +308,7 @@ async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve,
 @pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
 @in_loop
 async def test_in_test_mode_the_server_signs_its_own(serve, call, world):
-    handler = await serve(gate_of(Settings(TLS_SETTINGS), lambda: NOW_MS))
+    handler = await serve(gate_of(Settings(GATE_SETTINGS), lambda: NOW_MS))
     assert (await call(handler.address, TlsClient())).code == 0
     pem = await asyncio.to_thread(ssl.get_server_certificate, handler.server.address)
     assert pem.startswith("-----BEGIN CERTIFICATE-----")

@@ -96,7 +96,7 @@ class BrokerFacade:
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Set the committed queue offset of a group."""
-        self._tables.offsets.commit(group, queue, queue_offset)
+        self._rooms.committing.commit(group, queue, queue_offset)
 
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""

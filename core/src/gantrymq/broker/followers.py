@@ -7,9 +7,11 @@ its position, says so in the log, and is not fed again until the next start; the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from gantrymq.interfaces import DispatchEntry, Dispatcher, MessageStore
+from gantrymq.world import Workers
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +31,21 @@ class SyncFlush:
 class Followers:
     """Runs dispatchers side by side, each on its own feet."""
 
-    def __init__(self, store: MessageStore, dispatchers: Sequence[Dispatcher]) -> None:
+    def __init__(self, store: MessageStore, dispatchers: Sequence[Dispatcher], workers: Workers) -> None:
         self._store = store
+        self._workers = workers
         self._running = list(dispatchers)
         self.parked: dict[str, str] = {}  # name to reason
 
-    def catch_up(self) -> None:
-        """Cut every dispatcher to the log's end and replay what it has not seen."""
+    async def catch_up(self) -> None:
+        """Cut every dispatcher to the log's end and replay what it has not seen; the log is read in a thread."""
         state = self._store.state()
         for dispatcher in list(self._running):
-            self._guarded(dispatcher, lambda each: each.truncate(state.max_log_offset))
-            if dispatcher in self._running:
-                self._guarded(dispatcher, lambda each: self._replay(each, state.min_log_offset, state.max_log_offset))
+            try:
+                dispatcher.truncate(state.max_log_offset)
+                await self._replay(dispatcher, state.min_log_offset, state.max_log_offset)
+            except Exception as error:
+                self._park(dispatcher, error)
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
         """Feed what was just published."""
@@ -56,20 +61,23 @@ class Followers:
         """Make every position durable, for the last time."""
         self.flush()
 
-    def _replay(self, dispatcher: Dispatcher, first: int, end: int) -> None:
-        batch: list[DispatchEntry] = []
-        for entry in self._store.scan(max(dispatcher.position(), first), end):
-            batch.append(entry)
-            if len(batch) >= REPLAY_BATCH:
-                dispatcher.dispatch(batch)
-                batch = []
-        if batch:
+    async def _replay(self, dispatcher: Dispatcher, first: int, end: int) -> None:
+        entries = iter(self._store.scan(max(dispatcher.position(), first), end))
+        while batch := await self._workers.run(_next_of, entries):
             dispatcher.dispatch(batch)
 
     def _guarded(self, dispatcher: Dispatcher, action: Callable[[Dispatcher], None]) -> None:
         try:
             action(dispatcher)
         except Exception as error:
-            self._running.remove(dispatcher)
-            self.parked[dispatcher.name] = f"{type(error).__name__}: {error}"
-            log.exception("dispatcher %s is parked until the next start; its position is kept", dispatcher.name)
+            self._park(dispatcher, error)
+
+    def _park(self, dispatcher: Dispatcher, error: Exception) -> None:
+        self._running.remove(dispatcher)
+        self.parked[dispatcher.name] = f"{type(error).__name__}: {error}"
+        log.error("dispatcher %s is parked until the next start; its position is kept", dispatcher.name, exc_info=error)
+
+
+def _next_of(entries: Iterator[DispatchEntry]) -> list[DispatchEntry]:
+    """Runs in a thread."""
+    return list(islice(entries, REPLAY_BATCH))

@@ -16,6 +16,7 @@ from gantrymq.model.data_version import DataVersion
 from gantrymq.model.queue import Queue
 
 AT = "@"
+MOST_LEFT = 1000
 
 _ByTopic = dict[str, dict[tuple[str, int], int]]  # topic to group and queue id to queue offset; no table is empty
 
@@ -39,6 +40,7 @@ class ConsumerOffsets:
         self._commits = 0
         self._pulled: _ByTopic = {}
         self._resets: _ByTopic = {}
+        self._left: dict[str, None] = {}  # deleted topics whose readers wait in there, oldest first
         self._changed: dict[str, None] = {}
         self._gone: dict[str, None] = {}
         self.version = DataVersion()
@@ -163,10 +165,24 @@ class ConsumerOffsets:
         return found
 
     def forget_topic(self, topic: str) -> None:
-        """Drop what groups committed for a deleted topic."""
+        """Drop what groups committed for a deleted topic.
+
+        Members that still have its offsets in mind would pass over the first messages of one that is made anew under
+        the name, so their first pull of it is told to begin at 0. The last MOST_LEFT topics are kept in mind for that.
+        """
+        readers = dict.fromkeys(self._pulled.pop(topic, ()), 0)
+        for key in self._keys_of.get(topic, ()):
+            readers.update(((key.partition(AT)[2], queue_id), 0) for queue_id in self._table[key])
         self._drop(self._keys_of.get(topic, ()))
-        self._pulled.pop(topic, None)
+        self._left.pop(topic, None)
         self._resets.pop(topic, None)
+        if readers:
+            self._left[topic] = None
+            self._resets[topic] = readers
+        if len(self._left) > MOST_LEFT:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            self._resets.pop(oldest, None)
 
     def forget_group(self, group: str) -> None:
         """Drop what a deleted group committed."""

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from gantrymq.broker.clients import BROADCASTING, ClientTable
+from gantrymq.broker.committing import Committing
 from gantrymq.broker.filters import Filters
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.longpoll import HeldPulls
@@ -118,6 +119,7 @@ class Puller:
         groups: GroupTable,
         clients: ClientTable,
         offsets: ConsumerOffsets,
+        committing: Committing,
         filters: Filters,
         held: HeldPulls,
         stats: Stats,
@@ -129,6 +131,7 @@ class Puller:
         self._groups = groups
         self._clients = clients
         self._offsets = offsets
+        self._committing = committing
         self._filters = filters
         self._held = held
         self._stats = stats
@@ -165,9 +168,12 @@ class Puller:
         topic, group, subscription, match = self._checked(request)
         queue = Queue(request.topic, request.queue_id)
         if may_hold and request.sys_flag & FLAG_COMMIT:
-            self._offsets.commit(request.group, queue, request.commit_offset)
+            try:
+                self._committing.commit(request.group, queue, request.commit_offset)
+            except InvalidParameter as problem:  # the pull is served all the same: it says where it reads on
+                log.debug("a pull's commit is left out: %s", problem)
         reset = self._offsets.take_reset(request.group, queue)
-        if reset is not None:
+        if reset is not None and reset != request.queue_offset:
             bounds = self._store.bounds(queue)
             answer = (PULL_OFFSET_MOVED, OFFSET_RESET, reset, *bounds, (), 0, 0, topic.sys_flag, group.sys_flag)
             respond(PullAnswer(*answer))

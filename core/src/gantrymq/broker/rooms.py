@@ -7,6 +7,7 @@ from functools import partial
 
 from gantrymq.broker.clients import ClientTable
 from gantrymq.broker.cluster_queues import ClusterQueues
+from gantrymq.broker.committing import Committing
 from gantrymq.broker.deletions import Deletions
 from gantrymq.broker.filters import Filters
 from gantrymq.broker.followers import Followers, SyncFlush
@@ -84,6 +85,7 @@ class Rooms:
         self.followers = followers
         self._tables = tables
         self._store = store
+        self.committing = Committing(store, tables.topics, tables.offsets)
         self._state = state
         clock, topics, groups, clients = world.clock, tables.topics, tables.groups, tables.clients
         self.held = HeldPulls(store, clock, light=serves_light_queues(settings))
@@ -102,7 +104,8 @@ class Rooms:
         unique_ids = UniqueIds(identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), clock)
         self.sender = Sender(world, settings, topics, groups, self.interceptors, transactions, unique_ids, identity)
         self.puller = Puller(
-            *(settings, clock, store, topics, groups, clients, tables.offsets, self.filters, self.held, tables.stats)
+            *(settings, clock, store, topics, groups, clients, tables.offsets, self.committing, self.filters),
+            *(self.held, tables.stats),
         )
         self.cluster_queues = ClusterQueues(identity, topics)
         self._deletions = Deletions(self._forget_topic, state.saved)
@@ -112,7 +115,7 @@ class Rooms:
             sends,
             PullRequests(self.puller, tables.stats),
             ClientRequests(settings, clock, topics, groups, clients, self.filters, tables.locks),
-            OffsetRequests(store, topics, groups, tables.offsets),
+            OffsetRequests(store, topics, groups, tables.offsets, self.committing),
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
             GroupRequests(groups, clients, tables.offsets, state.saved, state.offsets_due),
             RuntimeRequests(

@@ -1,23 +1,26 @@
 """A broker's life: what is opened in which order, and closed in the reverse one.
 
-    start   store (lock, load, recover) -> tables -> dispatchers -> listen -> services -> register
+    start   store (lock, load, recover) -> tables -> dispatchers -> ports -> services -> requests -> register
     stop    unregister -> services -> answer what waits -> close connections -> tables -> store
+
+The ports are bound before services start, which are told the address; what clients ask waits until all of them have.
 
 Source: apache/rocketmq broker/.../BrokerController.java (initialize, start, shutdown).
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from gantrymq.broker.committing import Committing
 from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.followers import FLUSH_S, Followers
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.placing import serves_light_queues
+from gantrymq.broker.ports import Ports
 from gantrymq.broker.registration import Registration
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.broker.state_files import StateFiles
@@ -27,8 +30,6 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
-from gantrymq.model.names import LMQ_PREFIX
-from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.gate import gate_of
@@ -76,17 +77,17 @@ class BrokerServer:
         """Host and port that are advertised, once started."""
         return self.identity.host, self.identity.port
 
-    async def start(self) -> RecoveryReport:
+    async def start(self, serving: Callable[[], object] = lambda: None) -> RecoveryReport:
         """Open the store, listen, and register; returns once a name server has taken the registration.
 
-        Without ``namesrvAddr`` nothing is registered.
+        Without ``namesrvAddr`` nothing is registered. *serving* is called when requests are served, before that.
 
         Raises:
             StoreError: the store cannot be used; says why and what to do.
             ConfigError: the port is taken, an address is not of this host, or a file of TLS cannot be used.
         """
         try:
-            return await self._start()
+            return await self._start(serving)
         except BaseException:
             await self.stop()
             raise
@@ -100,7 +101,7 @@ class BrokerServer:
             except Exception:
                 log.exception("a step of stopping the broker failed; going on with the others")
 
-    async def _start(self) -> RecoveryReport:
+    async def _start(self, serving: Callable[[], object]) -> RecoveryReport:
         world, settings, tables = self.world, self.settings, self.tables
         report = await self.store.start()
         self._closing.append(self.store.stop)
@@ -116,16 +117,17 @@ class BrokerServer:
         await state.load()
         self._closing.append(state.close)
         if not report.clean:
-            await self._cut_offsets_back()
+            await self._cut_offsets_back(Committing(self.store, tables.topics, tables.offsets))
         await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
-        followers = Followers(self.store, [build(self._context) for build in self._plugins.dispatchers.values()])
-        followers.catch_up()
+        dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
+        followers = Followers(self.store, dispatchers, world.workers)
+        await followers.catch_up()
         self._closing.append(followers.close)
         dispatch = Dispatch()
         gate = gate_of(settings, world.clock.now_ms)
         remoting = RemotingServer(world, dispatch, limits=limits_of(settings), name="broker", gate=gate)
-        bound = await listen(remoting, settings)
         self._closing.append(remoting.stop)
+        bound = await Ports(remoting, settings).listen()
         identity = self._identity = identified(world, settings, bound)
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
@@ -145,6 +147,8 @@ class BrokerServer:
         self._every(SILENT_SCAN_S, self._close_silent)
         self._every(FLUSH_S, followers.flush)
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
+        remoting.release()
+        serving()
         await self._register(identity, rooms)
         return report
 
@@ -159,21 +163,13 @@ class BrokerServer:
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
 
-    async def _cut_offsets_back(self) -> None:
+    async def _cut_offsets_back(self, committing: Committing) -> None:
         """Let no group stand behind the end of a queue; the loop has its turns in between."""
         turns = Turns(self.world.clock, CUT_BACK_STEP)
-        for said in self.tables.offsets.cut_back(self._queue_end):
+        for said in self.tables.offsets.cut_back(committing.end):
             for sentence in said:
                 log.warning(sentence)
             await turns.item_done()
-
-    def _queue_end(self, queue: Queue) -> int | None:
-        """Where a queue ends; None for one that this store may keep elsewhere or not know at all."""
-        end = self.store.bounds(queue).max_offset
-        topic = self.tables.topics.get(queue.topic)
-        if end == 0 and (topic is None or topic.attributes or queue.topic.startswith(LMQ_PREFIX)):
-            return None
-        return end
 
     async def _register(self, identity: Identity, rooms: Rooms) -> None:
         name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]
@@ -261,24 +257,6 @@ def limits_of(settings: Settings) -> Limits:
         idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         busy_poll_s=settings.number("busyPollMicros") / 1_000_000,
     )
-
-
-async def listen(remoting: RemotingServer, settings: Settings) -> tuple[str, int]:
-    """Bind the port.
-
-    Raises:
-        ConfigError: it is taken, or the address is not of this host.
-    """
-    host, port = settings.text("bindAddress"), settings.number("listenPort")
-    try:
-        return await remoting.start(host, port)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise ConfigError(
-                f"port {port} on {host} is taken by another process; stop it, or choose another port with "
-                "--set listenPort=PORT (0 picks a free one)"
-            ) from error
-        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
 
 
 def identified(world: World, settings: Settings, bound: tuple[str, int]) -> Identity:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gantrymq.config import Setting, Value
-from gantrymq.remoting.tls_settings import TLS_SETTINGS
+from gantrymq.remoting.gate import GATE_SETTINGS
 
 
 def _off(sentence: str) -> Callable[[Value], str | None]:
@@ -55,6 +55,11 @@ SCHEMA: tuple[Setting, ...] = (
     _text("brokerIP1", "", "Address that routes and message ids name; empty means bindAddress, or this host's own."),
     _text("bindAddress", "0.0.0.0", "Address to listen on."),
     _number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
+    _flag(
+        "fastPortEnable",
+        True,
+        "Listen on listenPort - 2 as well, where clients with vipChannelEnabled=true go.",
+    ),
     _number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
     _flag("autoCreateTopicEnable", True, "Create an unknown topic after TBW102 when a message arrives.", runtime=True),
     _number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", at_least=1, runtime=True),
@@ -142,5 +147,5 @@ SCHEMA: tuple[Setting, ...] = (
     _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
     _text("transaction", "", "Which transaction plugin serves half messages; empty means the only one there is."),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
-    *TLS_SETTINGS,
+    *GATE_SETTINGS,
 )

@@ -1,7 +1,8 @@
 """Name server and broker in this process: start, the ready line, wait for a signal, stop.
 
 The ready line is printed when requests are accepted and the broker is registered, so that a client that asks at once
-finds its route. A signal during the start ends it; whatever was opened is closed in order.
+finds its route. One that comes while the broker recovers its store waits for its answer: the name server would say that
+the topic does not exist. A signal during the start ends it; whatever was opened is closed in order.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Servers:
     broker_address: str = ""  # what is advertised
     recovery: RecoveryReport | None = None
     _running: list[NameServer | BrokerServer] = attrs.field(factory=list)
+    _serving: Callable[[], object] = lambda: None  # called when the broker serves
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -84,7 +86,9 @@ class Servers:
     async def _start_name_server(self, given: NameServerSettings) -> None:
         server = NameServer(self.world, given.settings)
         self._running.append(server)
-        host, port = await server.start()
+        if self.broker is not None:
+            self._serving = server.release
+        host, port = await server.start(held=self.broker is not None)
         self.name_server_address = format_address(WILDCARDS.get(host, host), port)
 
     async def _start_broker(self, given: BrokerSettings) -> None:
@@ -96,7 +100,7 @@ class Servers:
         settings.set("storePathRootDir", str(store_root(settings)), settings.source("storePathRootDir"))
         server = BrokerServer(self.world, settings, given.plugins)
         self._running.append(server)
-        self.recovery = await server.start()
+        self.recovery = await server.start(self._serving)
         self.broker_address = format_address(*server.address)
         if advertises_loopback(server.address[0], settings.text("bindAddress")):
             warn(

@@ -65,8 +65,8 @@ class QueueProgress:
 
     @property
     def behind(self) -> int:
-        """Messages that are not consumed yet."""
-        return self.max_offset - self.committed
+        """Messages that are not consumed yet; 0 where an older broker let the group commit more than there is."""
+        return max(0, self.max_offset - self.committed)
 
 
 class GroupAdmin:

@@ -242,7 +242,7 @@ class MessageStore(Protocol):
         """The record at *log_offset*, or None where no record starts."""
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
-        """Every published record of [start, end), to replay dispatchers."""
+        """Every published record of [start, end), to replay dispatchers. For a thread: steps may wait for the disk."""
 
     def bounds(self, queue: Queue) -> Bounds:
         """Offsets of a queue; (0, 0) for one that never got a message."""
@@ -250,8 +250,8 @@ class MessageStore(Protocol):
     def queues(self) -> Sequence[Queue]:
         """Every queue that has or had a message."""
 
-    def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
-        """Queue offset by store time, clamped to the bounds."""
+    async def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+        """Queue offset by store time, clamped to the bounds. May wait for the disk, and others have their turn."""
 
     def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
         """As `read`, for what may lie anywhere in the log: an awaitable when it is cold."""

@@ -11,6 +11,10 @@ class Queue(NamedTuple):
     topic: str
     queue_id: int
 
+    def __str__(self) -> str:
+        """As sentences name it."""
+        return f"{self.topic}/{self.queue_id}"
+
 
 class MessageQueue(NamedTuple):
     """One queue of a cluster; sorts as RocketMQ sorts it (topic, broker, id)."""

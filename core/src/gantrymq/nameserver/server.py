@@ -46,8 +46,10 @@ class NameServer:
         self._scan_timer: Timer | None = None
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> tuple[str, int]:
+    async def start(self, *, held: bool = False) -> tuple[str, int]:
         """Load the key-value table, listen, and return host and port, the real one where port 0 was asked.
+
+        With *held* clients can connect, and what they ask waits until `release`.
 
         Raises:
             ConfigError: the address cannot be listened on.
@@ -55,7 +57,7 @@ class NameServer:
         host, port = self._settings.text("bindAddress"), self._settings.number("listenPort")
         self.service.kv.load()
         try:
-            address = await self._server.start(host, port)
+            address = await self._server.start(host, port, held=held)
         except OSError as error:
             raise ConfigError(
                 f"the name server cannot listen on {host}:{port}: {error.strerror or error}; set listenPort to a free "
@@ -64,6 +66,10 @@ class NameServer:
         self._plan_scan()
         log.info("name server listens on %s:%d", *address)
         return address
+
+    def release(self) -> None:
+        """Answer what clients ask."""
+        self._server.release()
 
     async def stop(self) -> None:
         """Stop answering and close every connection; harmless without a start.

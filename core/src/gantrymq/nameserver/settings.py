@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.config import Kind, Setting, Value
-from gantrymq.remoting.tls_settings import TLS_SETTINGS
+from gantrymq.remoting.gate import GATE_SETTINGS
 
 __all__ = ["name_server_settings"]
 
@@ -23,7 +23,15 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
         home: the folder below which ``namesrv/`` lies by default; None means the user's home folder.
     """
     folder = (Path.home() if home is None else home) / "namesrv"
-    return [*_addresses(), *_files(folder), *_routes(), *_lifetime(), *_not_built(), *_unused(), *TLS_SETTINGS]
+    return [
+        *_addresses(),
+        *_files(folder),
+        *_routes(),
+        *_lifetime(),
+        *_not_built(),
+        *_unused(),
+        *GATE_SETTINGS,
+    ]
 
 
 def _addresses() -> list[Setting]:

@@ -108,6 +108,7 @@ class Connection(asyncio.Protocol):
         self._decode_all = decode_all if shapes is None else shapes.decode_all
         self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
         self._greeted = False  # in HTTP/2
+        self._proxied = False  # `peer` is what a PROXY header says
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
         self._calls = Calls(world.clock, lambda: self.address)
@@ -368,8 +369,9 @@ class Connection(asyncio.Protocol):
         preamble = sniff(self._first, inside_tls=inside_tls)
         if preamble is None:
             return b""
-        if preamble.peer is not None:
-            self.peer, self._packed_host = preamble.peer, None
+        if preamble.peer is not None and not self._proxied:
+            self._gate.proxies.check(self.peer[0])
+            self.peer, self._packed_host, self._proxied = preamble.peer, None, True
         if preamble.beginning is Beginning.HTTP2 and not self._greeted:
             self._greeted = True
             self._send(HTTP2_GREETING, len(HTTP2_GREETING))

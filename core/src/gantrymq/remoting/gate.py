@@ -6,7 +6,8 @@
     HTTP             an answer 400 that says what speaks here, then closed
     HTTP/2           a GOAWAY that says so once it asks for something, then closed
 
-The first bytes inside TLS are looked at likewise; there frames are served in every mode.
+The first bytes inside TLS are looked at likewise; there frames are served in every mode. A PROXY header may come before
+all that, from a proxy (`remoting.proxies`); anybody else who sends one is closed.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
 """
@@ -23,9 +24,13 @@ from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.remoting import self_signed
 from gantrymq.remoting.foreign import asked_stream, http2_farewell, http_answer
 from gantrymq.remoting.preamble import Beginning
+from gantrymq.remoting.proxies import PROXY_SETTING, Proxies, proxies_of
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
+from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
-__all__ = ["Gate", "gate_of"]
+__all__ = ["GATE_SETTINGS", "Gate", "gate_of"]
+
+GATE_SETTINGS = (*TLS_SETTINGS, PROXY_SETTING)
 
 NO_CERTIFICATE = (
     "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls], which lets it make one"
@@ -43,12 +48,18 @@ class Gate:
         mode: ``tls.server.mode``.
         context: makes the server's TLS context when the first client wants one; None where there is no certificate.
         http: what speaks HTTP elsewhere on this server, as a sentence; empty for nothing.
+        proxies: who may say in whose name it connects; loopback addresses by default.
     """
 
     def __init__(
-        self, mode: str = "permissive", context: Callable[[], ssl.SSLContext] | None = None, http: str = ""
+        self,
+        mode: str = "permissive",
+        context: Callable[[], ssl.SSLContext] | None = None,
+        http: str = "",
+        proxies: Proxies | None = None,
     ) -> None:
         self.mode = mode
+        self.proxies = proxies or Proxies()
         self._http = http
         self._make = context
         self._context: ssl.SSLContext | None = None
@@ -101,19 +112,20 @@ class Gate:
 
 
 def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
-    """The gate of a server with these settings (`TLS_SETTINGS`); files are read now, so that the start fails, not a
-    client.
+    """The gate of a server with these settings (`GATE_SETTINGS`).
+
+    Files are read now, so that the start fails, not a client.
 
     Args:
         now_ms: wall clock, ms since the epoch.
 
     Raises:
-        ConfigError: a file cannot be used, or enforcing lacks a certificate.
+        ConfigError: a file cannot be used, enforcing lacks a certificate, or a proxy's address is none.
     """
-    mode, http = settings.text("tls.server.mode"), _figures(settings)
+    mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), proxies_of(settings)
     cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
     if mode == "disabled":
-        return Gate(mode, http=http)
+        return Gate(mode, None, http, proxies)
     if key and not cert:
         raise ConfigError(f"tls.server.keyPath={key} has no certificate: set tls.server.certPath as well")
     context = server_context(
@@ -123,12 +135,12 @@ def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
     )
     if cert:
         load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
-        return Gate(mode, lambda: context, http)
+        return Gate(mode, lambda: context, http, proxies)
     if settings.flag("tls.test.mode.enable") and self_signed.available():
-        return Gate(mode, lambda: _with_self_signed(context, now_ms()), http)
+        return Gate(mode, lambda: _with_self_signed(context, now_ms()), http, proxies)
     if mode == "enforcing":
         raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
-    return Gate(mode, http=http)
+    return Gate(mode, None, http, proxies)
 
 
 def _figures(settings: Settings) -> str:

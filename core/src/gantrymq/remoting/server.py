@@ -1,4 +1,4 @@
-"""A port that serves the remoting protocol.
+"""A server of the remoting protocol, on one port or on several.
 
 Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingServer.java; wire reference 1.8, 1.9.
 """
@@ -21,10 +21,7 @@ log = logging.getLogger("gantrymq.remoting")
 
 
 class RemotingServer:
-    """Accepts connections and hands their requests to *handler*.
-
-    A second port of the same server (RocketMQ's fast port) is a second RemotingServer.
-    """
+    """Accepts connections and hands their requests to *handler*; its limits are for all ports together."""
 
     def __init__(
         self,
@@ -46,7 +43,8 @@ class RemotingServer:
         self._busy_poll = BusyPoll(world, self.limits.busy_poll_s) if self.limits.busy_poll_s else None
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
         self._connections: dict[Connection, None] = {}  # in the order they came
-        self._listener: Listener | None = None
+        self._listeners: list[Listener] = []
+        self._held = False
         self._emptied: asyncio.Event | None = None
 
     @property
@@ -61,17 +59,27 @@ class RemotingServer:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Host and port it listens on, None before `start` and after `stop`."""
-        return None if self._listener is None else self._listener.address
+        """Host and port it listens on, the first where there are several; None before `start` and after `stop`."""
+        return self._listeners[0].address if self._listeners else None
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen, and return the address with the real port where 0 was asked.
+    async def start(self, host: str, port: int, *, held: bool = False) -> tuple[str, int]:
+        """Listen, and return the address with the real port where 0 was asked. A second call is for a second port.
+
+        With *held* clients can connect, and what they ask waits until `release`.
 
         Raises:
             OSError: the port is taken or the address is not of this host.
         """
-        self._listener = await self._world.network.listen(host, port, self._connect)
-        return self._listener.address
+        self._held = held
+        listener = await self._world.network.listen(host, port, self._connect)
+        self._listeners.append(listener)
+        return listener.address
+
+    def release(self) -> None:
+        """Serve those who have connected, and whoever comes."""
+        self._held = False
+        for connection in self.connections:
+            connection.resume_reading()
 
     async def stop(self, grace_s: float = 1.0) -> None:
         """Stop accepting, close every connection after what is gathered for it is written, and wait for them.
@@ -79,9 +87,8 @@ class RemotingServer:
         Args:
             grace_s: after so many seconds what is left is cut off.
         """
-        if self._listener is not None:
-            await self._listener.close()
-            self._listener = None
+        while self._listeners:
+            await self._listeners.pop().close()
         if not self._connections:
             return
         self._emptied = asyncio.Event()
@@ -120,6 +127,8 @@ class RemotingServer:
             return False
         self._connections[connection] = None
         connection.on_close(self._closed)
+        if self._held:
+            connection.pause_reading()
         return True
 
     def _closed(self, connection: Connection) -> None:

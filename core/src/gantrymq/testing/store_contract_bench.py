@@ -122,9 +122,10 @@ class StoreBench:
         result = self.store.view(log_offset)
         return await result if isawaitable(result) else result
 
-    def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
+    async def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
         """Both edges of a look-up by time."""
-        return self.store.offset_at(queue, time_ms, Edge.LOWER), self.store.offset_at(queue, time_ms, Edge.UPPER)
+        offset_at = self.store.offset_at
+        return await offset_at(queue, time_ms, Edge.LOWER), await offset_at(queue, time_ms, Edge.UPPER)
 
 
 class OnlyTags:

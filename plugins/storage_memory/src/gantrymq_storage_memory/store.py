@@ -142,7 +142,7 @@ class MemoryStore:
         """Every queue with a message."""
         return list(self._queues)
 
-    def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+    async def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
         """Queue offset by store time."""
         entries = self._queues.get(queue, [])
         if edge is Edge.LOWER:

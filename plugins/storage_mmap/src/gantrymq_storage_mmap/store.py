@@ -62,7 +62,7 @@ from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotI
 from gantrymq_storage_mmap.reading.get import Reader
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import Damaged
-from gantrymq_storage_mmap.reading.time_search import batch_offset_at, offset_at
+from gantrymq_storage_mmap.reading.time_search import search
 from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
@@ -237,7 +237,7 @@ class MmapStore:
             self._retention.halt()
             self._tail_writer.halt()
             self._checkpointer.halt()
-            self._close_files()
+            await self._workers.run(self._close_files)  # a log file's pages are given back, a gigabyte of them
             self._release_locks()
 
     def _busy(self) -> bool:
@@ -443,13 +443,13 @@ class MmapStore:
         """Every queue that has or had a message, sorted."""
         return self._queues.names()
 
-    def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+    async def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
         """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
         found = self._queues.get(queue)
+        if found is None:
+            return 0
         with self._cold.reading(self._unreadable):
-            if isinstance(found, BatchQueue):
-                return batch_offset_at(found, time_ms, edge)
-            return offset_at(self._log, found, time_ms, edge) if found is not None else 0
+            return await self._workers.run(search(self._log, found, time_ms, edge))
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int

@@ -5,6 +5,7 @@ Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, Admin
 
 from __future__ import annotations
 
+from gantrymq.broker.committing import Committing
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.topics import TopicTable
@@ -28,7 +29,15 @@ from gantrymq.remoting.headers import (
 class OffsetRequests:
     """Serves look-ups and commits of offsets."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        committing: Committing,
+    ) -> None:
+        self._committing = committing
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -75,16 +84,16 @@ class OffsetRequests:
             raise TopicNotExist(f"Topic {header.topic} not exist!")
         # RocketMQ stores an offset for any queue id; here the table does not grow by queues that cannot be there.
         if 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
-            self._offsets.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
+            self._committing.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
         return ok(asked, {})
 
-    def search(self, asked: Command, connection: Connection) -> Command:
+    async def search(self, asked: Command, connection: Connection) -> Command:
         """29: the queue offset that belongs to a store time."""
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
         boundary = (header.boundary_type or "LOWER").upper()
         if boundary not in Edge.__members__:
             raise InvalidParameter(f"boundaryType {header.boundary_type!r} is neither LOWER nor UPPER")
-        found = self._store.offset_at(Queue(header.topic, header.queue_id), header.timestamp, Edge[boundary])
+        found = await self._store.offset_at(Queue(header.topic, header.queue_id), header.timestamp, Edge[boundary])
         return ok(asked, {"offset": str(found)})
 
     def max_offset(self, asked: Command, connection: Connection) -> Command:

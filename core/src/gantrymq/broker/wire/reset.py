@@ -51,19 +51,19 @@ class ResetRequests:
         """Request code to handler."""
         return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
-    def reset(self, asked: Command, connection: Connection) -> Command:
+    async def reset(self, asked: Command, connection: Connection) -> Command:
         """222: by time (-1: the end), or one queue to an offset; answers the new offsets."""
         header = ResetOffsetRequest.from_ext(asked.ext, asked.code)
         topic = self._topics.get(header.topic)
         if topic is None:
             raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
         if self._settings.flag("useServerSideResetOffset"):
-            found = self._here(topic, header)
+            found = await self._here(topic, header)
         else:
-            found = self._at_members(topic, header, in_list_form=asked.language == LanguageCode.CPP)
+            found = await self._at_members(topic, header, in_list_form=asked.language == LanguageCode.CPP)
         return with_json(asked, {"offsetTable": {queue_key(self._of(topic, i)): found[i] for i in sorted(found)}})
 
-    def _here(self, topic: TopicConfig, header: ResetOffsetRequest) -> dict[int, int]:
+    async def _here(self, topic: TopicConfig, header: ResetOffsetRequest) -> dict[int, int]:
         if self._groups.known(header.group) is None:
             raise GroupNotExist(
                 f"consumer group {header.group} does not exist on this broker; see: gantrymq group list"
@@ -78,28 +78,30 @@ class ResetRequests:
         found = {}
         for queue_id in wanted:
             given = header.offset if header.queue_id >= 0 else None
-            found[queue_id] = self._target(Queue(topic.name, queue_id), header.timestamp, given)
+            found[queue_id] = await self._target(Queue(topic.name, queue_id), header.timestamp, given)
         if not found:
             raise RefusedWith(1, f"topic {topic.name} has no queue to reset")
         for queue_id, queue_offset in found.items():
             self._offsets.reset(header.group, Queue(topic.name, queue_id), queue_offset)
         return found
 
-    def _target(self, queue: Queue, timestamp: int, given: int | None) -> int:
+    async def _target(self, queue: Queue, timestamp: int, given: int | None) -> int:
         if given is None or given == -1:
-            return self._by_time(queue, timestamp)
+            return await self._by_time(queue, timestamp)
         bounds = self._store.bounds(queue)
         if not bounds.min_offset <= given <= bounds.max_offset + 1:
             there = f"[{bounds.min_offset}-{bounds.max_offset}] of {queue}"
             raise RefusedWith(1, f"Target offset {given} not in consume queue range {there}")
-        return given
+        return min(given, bounds.max_offset)  # Java takes the one behind the end as well, and then counts -1 behind
 
-    def _by_time(self, queue: Queue, timestamp: int) -> int:
+    async def _by_time(self, queue: Queue, timestamp: int) -> int:
         if timestamp < 0:
             return self._store.bounds(queue).max_offset
-        return max(0, self._store.offset_at(queue, timestamp, Edge.LOWER))
+        return max(0, await self._store.offset_at(queue, timestamp, Edge.LOWER))
 
-    def _at_members(self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool) -> dict[int, int]:
+    async def _at_members(
+        self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool
+    ) -> dict[int, int]:
         """Tell every member (220, oneway); without force an offset only moves back."""
         found = {}
         for queue_id in range(topic.write_queues):
@@ -107,7 +109,7 @@ class ResetRequests:
             committed = self._offsets.committed(header.group, queue)
             if committed is None:
                 raise RefusedWith(1, f"THe consumer group <{header.group}> not exist")
-            target = self._by_time(queue, header.timestamp)
+            target = await self._by_time(queue, header.timestamp)
             found[queue_id] = target if header.is_force or target < committed else committed
         online = self._clients.consumer_group(header.group)
         if online is None or not online.members:

@@ -75,18 +75,10 @@ class BatchQueue(FileRow):
         """Up to *count* packed entries from entry *number* on, those of one file and the tail."""
         return self.read(number * BATCH_ENTRY_BYTES, count * BATCH_ENTRY_BYTES)
 
-    def detached(self) -> Read:
+    def detached_entries(self) -> Read:
         """Made on the event loop: as `read_entries`, for a thread of its own."""
-        kept_from, tail = self.kept_from, bytes(self.tail)
-
-        def read(number: int, count: int) -> bytes:
-            position, length = number * BATCH_ENTRY_BYTES, count * BATCH_ENTRY_BYTES
-            if position >= kept_from:
-                return tail[position - kept_from :][:length]
-            in_files = min(length, kept_from - position)
-            return self.look(position, in_files, tail[: length - in_files])
-
-        return read
+        read = self.detached()
+        return lambda number, count: read(number * BATCH_ENTRY_BYTES, count * BATCH_ENTRY_BYTES)
 
     def entry(self, number: int, read: Read | None = None) -> BatchQueueEntry | None:
         """One entry; None where nothing was written."""

@@ -172,6 +172,18 @@ class FileRow:
         data = self.files.files.peek(self.path_text(position - at), wanted, at)
         return self._joined(data or b"", length, tail)
 
+    def detached(self) -> Callable[[int, int], bytes]:
+        """Made on the event loop: as `read`, for a thread of its own."""
+        kept_from, tail = self.kept_from, bytes(self.tail)
+
+        def read(position: int, length: int) -> bytes:
+            if position >= kept_from:
+                return tail[position - kept_from :][:length]
+            in_files = min(length, kept_from - position)
+            return self.look(position, in_files, tail[: length - in_files])
+
+        return read
+
     @staticmethod
     def _joined(data: bytes, length: int, tail: bytes) -> bytes:
         """Bytes of a file, and the tail where they reach up to it."""

@@ -103,7 +103,9 @@ class BatchReader:
         """The same through threads: entries are read there, then records; filters run on the event loop."""
         workers, topic = self._workers, queue.topic.encode()
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
-            number, data = await workers.run(_find_detached, queue, queue.detached(), queue_offset, self._wanted(limit))
+            number, data = await workers.run(
+                _find_detached, queue, queue.detached_entries(), queue_offset, self._wanted(limit)
+            )
             entries = _entries(data)
             if not entries:
                 return self._no_entries(queue, number)

@@ -1,4 +1,4 @@
-"""Queue offsets by store time, by bisection over the entries.
+"""Queue offsets by store time, by bisection over the entries: some 20 small reads, in a thread, as they may be cold.
 
 Source: apache/rocketmq store/.../ConsumeQueue.java (getOffsetInQueueByTime, binarySearchInQueueByTime).
 """
@@ -6,16 +6,18 @@ Source: apache/rocketmq store/.../ConsumeQueue.java (getOffsetInQueueByTime, bin
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 
-from gantrymq.formats.queue_entry import QueueEntry
+from gantrymq.formats.queue_entry import ENTRY_BYTES, QueueEntry
 from gantrymq.interfaces import Edge
 from gantrymq.model.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
-from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.file_row import first_not
 
-__all__ = ["batch_offset_at", "offset_at", "store_time"]
+__all__ = ["search", "store_time"]
 
 _SYS_FLAG_TO_TIME = struct.Struct(">i8x8xq")  # from byte 36; the born host in between has 8 bytes
 _SYS_FLAG_TO_TIME_V6 = struct.Struct(">i8x20xq")
@@ -23,29 +25,37 @@ STORE_TIME_AT = 36  # from the start of a record: so many bytes from here on hol
 STORE_TIME_BYTES = _SYS_FLAG_TO_TIME_V6.size
 
 
-def offset_at(log: CommitLog, queue: ConsumeQueue, time_ms: int, edge: Edge) -> int:
-    """The queue offset that *time_ms* means, clamped to the queue's bounds.
+def search(log: CommitLog, queue: ConsumeQueue | BatchQueue, time_ms: int, edge: Edge) -> Callable[[], int]:
+    """Made on the event loop: finds, in a thread, the queue offset that *time_ms* means, clamped to the queue's bounds.
 
     LOWER: the first message stored at or after the time, the queue's end when there is none. UPPER: the last one stored
-    at or before it, the queue's minimum when there is none. About 20 small reads; on cold data they wait for the disk.
+    at or before it, the queue's minimum when there is none.
+
+    Entries of a batch queue hold their store times; the offset is that of a record's first message. Where Java answers
+    LOWER with the last batch although it is older, the answer here is the queue's end, as elsewhere.
     """
-    low, high = queue.min_offset, queue.max_offset
+    if isinstance(queue, BatchQueue):
+        return partial(_batch_offset, queue, queue.detached_entries(), time_ms, edge)
+    return partial(_offset, log, queue.detached(), queue.min_offset, queue.max_offset, time_ms, edge)
+
+
+def _offset(log: CommitLog, read: Callable[[int, int], bytes], low: int, high: int, time_ms: int, edge: Edge) -> int:
+    def stored(number: int) -> int:
+        return store_time(log, entry_of(read(number * ENTRY_BYTES, ENTRY_BYTES)))
+
     if edge is Edge.LOWER:
-        return first_not(lambda number: store_time(log, queue.entry(number)) < time_ms, low, high)
-    return max(first_not(lambda number: store_time(log, queue.entry(number)) <= time_ms, low, high) - 1, low)
+        return first_not(lambda number: stored(number) < time_ms, low, high)
+    return max(first_not(lambda number: stored(number) <= time_ms, low, high) - 1, low)
 
 
-def batch_offset_at(queue: BatchQueue, time_ms: int, edge: Edge) -> int:
-    """The same for a batch queue, whose entries hold their store times; the offset is that of a record's first message.
-
-    Where Java answers LOWER with the last batch although it is older, the answer here is the queue's end, as elsewhere.
-    """
+def _batch_offset(queue: BatchQueue, read: Read, time_ms: int, edge: Edge) -> int:
+    end = queue.max_offset
     if edge is Edge.LOWER:
-        number = queue.last_where(lambda entry: entry.store_timestamp < time_ms) + 1
+        number = queue.last_where(lambda entry: entry.store_timestamp < time_ms, read) + 1
     else:
-        number = max(queue.last_where(lambda entry: entry.store_timestamp <= time_ms), queue.first)
-    entry = queue.entry(number) if number < queue.number_end else None
-    return entry.base_offset if entry is not None else queue.max_offset
+        number = max(queue.last_where(lambda entry: entry.store_timestamp <= time_ms, read), queue.first)
+    entry = queue.entry(number, read) if number < queue.number_end else None
+    return entry.base_offset if entry is not None else end
 
 
 def store_time(log: CommitLog, entry: QueueEntry | None) -> int:

@@ -140,7 +140,7 @@ async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, 
     if not due:
         return 0
     moved = 0
-    firsts = await workers.run(_first_left, [(queue, gone, queue.detached()) for queue, gone in due])
+    firsts = await workers.run(_first_left, [(queue, gone, queue.detached_entries()) for queue, gone in due])
     for (queue, _), number in zip(due, firsts, strict=True):
         if not queue.dropped and number > queue.first:
             queue.begin_at(number)

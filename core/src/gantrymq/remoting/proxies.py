@@ -1,0 +1,65 @@
+"""Whose word counts for the address of somebody else: the senders of PROXY protocol headers.
+
+Whoever may send such a header may be anybody in the logs and in the records, which hold the address a message came
+from. So a header is believed of the proxies that the setting names, and of this machine's own programs.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from gantrymq.config import Setting, Settings
+from gantrymq.errors import ConfigError, RemoteProtocolError
+
+__all__ = ["PROXY_SETTING", "Proxies", "proxies_of"]
+
+PROXY_SETTING = Setting(
+    "proxyProtocolAddresses",
+    "text",
+    "",
+    "Proxies whose PROXY protocol headers are believed: addresses or networks (10.0.0.0/8), separated by commas; those "
+    "of loopback addresses always are.",
+)
+
+
+class Proxies:
+    """Addresses and networks of proxies, *networks*; loopback addresses are among them without being named."""
+
+    def __init__(self, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()) -> None:
+        self._networks = networks
+
+    def check(self, host: str) -> None:
+        """Believe a header that comes from *host*.
+
+        Raises:
+            RemoteProtocolError: it is no proxy.
+        """
+        if not self._known(host):
+            raise RemoteProtocolError(
+                f"the peer sends a PROXY header and is no proxy; if it is one, add {host} to {PROXY_SETTING.key}"
+            )
+
+    def _known(self, host: str) -> bool:
+        try:
+            address = ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:  # not a socket of the internet
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return address.is_loopback or any(address in network for network in self._networks)
+
+
+def proxies_of(settings: Settings) -> Proxies:
+    """Those that ``proxyProtocolAddresses`` names.
+
+    Raises:
+        ConfigError: something in it is no address and no network.
+    """
+    words = [word.strip() for word in settings.text(PROXY_SETTING.key).split(",")]
+    try:
+        return Proxies(tuple(ipaddress.ip_network(word, strict=False) for word in words if word))
+    except ValueError as error:
+        raise ConfigError(
+            f"{settings.source(PROXY_SETTING.key)}: {PROXY_SETTING.key}: {error}; write addresses or networks such as "
+            "10.0.0.0/8, separated by commas"
+        ) from None
