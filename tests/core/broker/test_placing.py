@@ -3,12 +3,12 @@
 import pytest
 
 from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.placing import Placer, serves_light_queues
+from gantrymq.broker.placing import Placer, serves_light_queues, told_minimum
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import InvalidParameter, MessageIllegal
-from gantrymq.interfaces import Placing, StoreMessage
+from gantrymq.interfaces import Bounds, Placing, StoreMessage
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
 
@@ -73,3 +73,11 @@ def test_light_topics_and_groups_are_there_without_being_kept():
         topics.update(TopicConfig("%LMQ%a"), {})
     off = TopicTable(settings(False), lambda: 1), GroupTable(settings(False), lambda: 1)
     assert (off[0].get("%LMQ%a"), off[1].known("%LMQ%g")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "bounds", "told"),
+    [(BATCHES, (0, 0), -1), (BATCHES, (0, 3), 0), (BATCHES, (3, 3), 3), (PLAIN, (0, 0), 0), (None, (0, 0), 0)],
+)
+def test_a_batch_queue_that_never_had_a_message_begins_at_minus_one_as_on_java(topic, bounds, told):
+    assert told_minimum(topic, Bounds(*bounds)) == told

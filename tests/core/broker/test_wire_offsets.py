@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from broker_desk import START_MS, body_of
 
+from gantrymq.model.topic import TopicConfig
+
 
 def offset_ext(topic="T", group="CG", **fields):
     return {"consumerGroup": group, "topic": topic, "queueId": "0", **fields}
@@ -133,5 +135,14 @@ def test_a_commit_of_what_was_never_there_is_refused_and_changes_nothing(broker)
         assert (await desk.ask(15, offset_ext(queueId="1", commitOffset="1"))).code == 29  # an empty queue
         stats = body_of(await desk.ask(208, {"consumerGroup": "CG", "topic": "T"}))
         assert all(each["brokerOffset"] >= each["consumerOffset"] for each in stats["offsetTable"].values())
+
+    broker(main)
+
+
+def test_an_empty_batch_queue_is_told_to_begin_at_minus_one(broker):
+    async def main(desk):
+        desk.tables.topics.put(TopicConfig("B", attributes={"queue.type": "BatchCQ"}))
+        assert (await desk.ask(31, {"topic": "B", "queueId": "0"})).ext == {"offset": "-1"}
+        assert (await desk.pull("B")).ext["minOffset"] == "-1"
 
     broker(main)

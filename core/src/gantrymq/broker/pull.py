@@ -19,6 +19,7 @@ from gantrymq.broker.filters import Filters
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.placing import told_minimum
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
@@ -33,7 +34,7 @@ from gantrymq.errors import (
     SubscriptionParseFailed,
     TopicNotExist,
 )
-from gantrymq.interfaces import Connection, GetLimit, GetResult, GetStatus, MessageFilter, MessageStore
+from gantrymq.interfaces import Bounds, Connection, GetLimit, GetResult, GetStatus, MessageFilter, MessageStore
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import ALL, TAG, Subscription
@@ -232,7 +233,7 @@ class Puller:
                 code,
                 found.status.name,
                 found.next_offset,
-                found.min_offset,
+                told_minimum(topic, Bounds(found.min_offset, found.max_offset)),
                 found.max_offset,
                 found.buffers,
                 found.size,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from gantrymq.broker.committing import Committing
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.placing import told_minimum
 from gantrymq.broker.topics import TopicTable
 from gantrymq.broker.wire.answers import ok
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, TopicNotExist
@@ -104,7 +105,8 @@ class OffsetRequests:
     def min_offset(self, asked: Command, connection: Connection) -> Command:
         """31: the first offset that is still there."""
         header = GetMinOffsetRequest.from_ext(asked.ext)
-        return ok(asked, {"offset": str(self._store.bounds(Queue(header.topic, header.queue_id)).min_offset)})
+        bounds = self._store.bounds(Queue(header.topic, header.queue_id))
+        return ok(asked, {"offset": str(told_minimum(self._topics.get(header.topic), bounds))})
 
     async def earliest(self, asked: Command, connection: Connection) -> Command:
         """32: store time of the oldest message, -1 where there is none."""
