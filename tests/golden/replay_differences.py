@@ -116,7 +116,7 @@ DIFFERENT = (
     Named(1, "GET_BROKER_RUNTIME_INFO", "*.timerReadBehind", FIGURE, java="1", ours="0"),
     Named(3, "GET_BROKER_CONFIG", "ext.version", "times"),
     Named(3, "GET_BROKER_CONFIG", "body", "ours lists the settings it has, which are fewer"),
-    Named(5, "VIEW_BROKER_STATS_DATA", "json.statsMinute.*", "windows of ten seconds that begin at other moments"),
+    Named(6, "VIEW_BROKER_STATS_DATA", "json.statsMinute.*", "windows of ten seconds that begin at other moments"),
     Named(1, "QUERY_CONSUME_QUEUE", "remark", "Java leaves a text there by mistake", java="not set *"),
     Named(1, "GET_CONSUMER_RUNNING_INFO", "answer", "a client of the replay does not answer", ours="(absent)"),
     Named(

@@ -1,3 +1,4 @@
+import asyncio
 from inspect import isawaitable
 
 import pytest
@@ -6,7 +7,7 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import OnlyTags, bodies, message, records_of
+from gantrymq.testing.store_contract_bench import START_MS, OnlyTags, bodies, message, records_of
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20000}
@@ -211,3 +212,25 @@ def test_a_disk_that_fails_a_cold_read_is_a_store_error(rig):
         rig.faults.failing.clear()
 
     rig.run(case, hotReadWindow=0)
+
+
+@pytest.mark.parametrize("window", [0, 1 << 20])
+def test_a_search_by_time_is_a_thread_s_and_sees_what_waits_in_memory(rig, window):
+    async def case(bench):
+        for n in range(12):
+            bench.clock.now = START_MS + n * 1000
+            await bench.add(message())
+            if n == 7:
+                rig.write_queues(bench)  # the others are in no file yet
+        reads = rig.faults.calls["pread"]
+        rig.workers.held_runs = True
+        for time_ms, lower, upper in ((0, 0, 0), (7000, 7, 7), (7500, 8, 7), (11000, 11, 11), (99000, 12, 11)):
+            for edge, wanted in ((Edge.LOWER, lower), (Edge.UPPER, upper)):
+                asked = asyncio.ensure_future(bench.store.offset_at(T0, START_MS + time_ms, edge))
+                await asyncio.sleep(0)
+                assert not asked.done() and rig.faults.calls["pread"] == reads
+                rig.workers.step()
+                assert await asked == wanted, (time_ms, edge)
+                reads = rig.faults.calls["pread"]
+
+    rig.run(case, hotReadWindow=window)

@@ -36,14 +36,16 @@ class Recorder:
 
 
 class InThread:
-    """Workers that run at once and note what they are given."""
+    """Workers that run at once."""
 
-    def __init__(self):
-        self.ran = []
+    inside = False
 
     async def run(self, work, *args):
-        self.ran.append(work)
-        return work(*args)
+        self.inside = True
+        try:
+            return work(*args)
+        finally:
+            self.inside = False
 
 
 def caught_up(store, *dispatchers):
@@ -58,6 +60,14 @@ def store():
     store.log = [entry(log_offset=number * 100) for number in range(5)]
     store.end = 500
     return store
+
+
+def test_what_it_missed_is_read_in_a_thread(store):
+    workers, recorder, seen = InThread(), Recorder(position=300), []
+    store.scan = lambda first, end: (each for each in store.log if seen.append(workers.inside) is None)
+    asyncio.run(Followers(store, [recorder], workers).catch_up())
+    assert seen == [True] * 5
+    assert recorder.calls == [("truncate", 500), ("dispatch", [0, 100, 200, 300, 400])]
 
 
 def test_a_dispatcher_is_cut_to_the_log_and_replays_what_it_missed(store):

@@ -101,7 +101,7 @@ def test_progress_of_a_group_that_nobody_knows_is_an_error(command):
 
 
 def test_progress_of_a_deleted_group_shows_the_offsets_that_are_left(server, online, command):
-    server.call(server.broker.commit, "CG", Queue("T", 0), 1)
+    server.call(server.broker.commit, "CG", Queue("T", 0), 0)
     command("group", "delete", "-g", "CG")
     assert [each["topic"] for each in command("group", "progress", "-g", "CG")["queues"]] == ["T", "T"]
 

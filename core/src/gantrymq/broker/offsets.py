@@ -108,8 +108,12 @@ class ConsumerOffsets:
         self.commit(group, queue, queue_offset)
         self._resets.setdefault(queue.topic, {})[group, queue.queue_id] = queue_offset
 
-    def take_reset(self, group: str, queue: Queue) -> int | None:
-        """The offset that a pull must be told, once; None when there was no reset. Budget: 0.1 us."""
+    def take_reset(self, group: str, queue: Queue, asked: int | None = None) -> int | None:
+        """The offset that a pull must be told, once; None when there was no reset. Budget: 0.1 us.
+
+        Not that a topic was made anew, where the pull *asked* for its first message; of other resets a pull is told in
+        any case, as by a Java broker.
+        """
         if not self._resets:
             return None
         waiting = self._resets.get(queue.topic)
@@ -118,7 +122,7 @@ class ConsumerOffsets:
         found = waiting.pop((group, queue.queue_id), None)
         if not waiting:
             del self._resets[queue.topic]
-        return found
+        return None if found == asked and queue.topic in self._left else found
 
     def cut_back(self, end: Callable[[Queue], int | None]) -> Iterator[list[str]]:
         """Set offsets behind the end of their queue to it, or new messages would be passed over unread.

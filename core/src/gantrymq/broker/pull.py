@@ -173,8 +173,8 @@ class Puller:
                 self._committing.commit(request.group, queue, request.commit_offset)
             except InvalidParameter as problem:  # the pull is served all the same: it says where it reads on
                 log.debug("a pull's commit is left out: %s", problem)
-        reset = self._offsets.take_reset(request.group, queue)
-        if reset is not None and reset != request.queue_offset:
+        reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
+        if reset is not None:
             bounds = self._store.bounds(queue)
             answer = (PULL_OFFSET_MOVED, OFFSET_RESET, reset, *bounds, (), 0, 0, topic.sys_flag, group.sys_flag)
             respond(PullAnswer(*answer))
