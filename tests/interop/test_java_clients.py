@@ -10,6 +10,7 @@ from harness import Driver, GantryServer, Process, create_topic
 pytestmark = pytest.mark.interop
 
 Running = Callable[[Process], Process]
+VIP = {"com.rocketmq.sendMessageWithVIPChannel": "true"}
 
 
 @pytest.fixture(params=["4.9.8", "5.3.3"])
@@ -22,6 +23,22 @@ def test_each_message_sent_is_pulled_once(driver: Driver, ours: GantryServer, to
     create_topic(ours.namesrv, topic)
     sent = driver.produce(topic, 50, mode, tags="TagA,TagB", keys_prefix="k")
     assert_same_messages(sent, driver.pull(topic), same_ids=mode != "batch")
+
+
+def test_clients_with_the_vip_channel_send_and_receive(
+    driver: Driver, ours: GantryServer, topic: str, tmp_path: Path, running: Running
+) -> None:
+    """They send to the fast port; to a broker without one they cannot."""
+    create_topic(ours.namesrv, topic)
+    vip = Driver(driver.version, tmp_path / "vip", ours.namesrv, properties=VIP)
+    consumer = running(vip.push(topic, f"{topic}-group"))
+    sent = vip.produce(topic, 50, "sync", tags="TagA,TagB")
+    assert_same_messages(sent, wait_for_bodies([consumer], sent))
+    assert_same_messages(sent, driver.pull(topic))
+    with GantryServer.both(tmp_path / "without", settings={"fastPortEnable": "false"}) as without:
+        vip = Driver(driver.version, tmp_path / "vip-without", without.namesrv, properties=VIP)
+        with pytest.raises(RuntimeError, match="ended with"):
+            vip.produce(topic, 1)
 
 
 def test_a_first_send_creates_the_topic(driver: Driver, topic: str) -> None:

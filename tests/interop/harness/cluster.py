@@ -29,7 +29,7 @@ class GantryCluster:
     def __init__(self, scratch: Path, *, namesrv_settings: Mapping[str, str] | None = None) -> None:
         self._scratch = scratch
         self._namesrv_settings = dict(namesrv_settings or {})
-        self._ports = {name: free_port() for name in ("namesrv-1", "namesrv-2", *BROKERS)}
+        self._ports = {name: free_port(also_below=2) for name in ("namesrv-1", "namesrv-2", *BROKERS)}
         self._servers: dict[str, GantryServer] = {}
         with ExitStack() as opening:
             opening.callback(self.stop)

@@ -21,7 +21,7 @@ _ours: set[int] = set()  # a process's locks do not keep itself out
 def free_port(*, also_below: int = 0) -> int:
     """Return a port that is free and nobody else will be given, and with it the port *also_below* lower.
 
-    A Java broker takes `listenPort - 2` as well, so it asks with `also_below=2`.
+    A broker takes `listenPort - 2` as well, so it is asked for with `also_below=2`.
     """
     choice = PORTS[also_below:]
     for port in random.sample(choice, min(len(choice), 200)):
