@@ -95,7 +95,7 @@ class BrokerFacade:
         return self._tables.offsets.committed(group, queue)
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Set the committed queue offset of a group."""
+        """Set the committed queue offset of a group; see `Committing.commit`."""
         self._rooms.committing.commit(group, queue, queue_offset)
 
     def topic(self, name: str) -> TopicConfig | None:

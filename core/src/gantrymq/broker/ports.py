@@ -1,8 +1,7 @@
 """The two ports of a broker: its own, and the fast one below it, where clients with ``vipChannelEnabled=true`` go.
 
     listenPort        everybody
-    listenPort - 2    the same requests, for those clients: they never ask the first port for a send, nor a route for
-                      the second
+    listenPort - 2    the same requests, from those clients: routes name the first port, they subtract by themselves
 
 Source: apache/rocketmq broker/.../BrokerController.java (initializeRemotingServer), common/.../MixAll.java
 (brokerVIPChannel). There the fast port does not serve pulls, which clients do not send to it; here it does.
@@ -16,7 +15,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.server import RemotingServer
 
-__all__ = ["FAST_BELOW", "Ports"]
+__all__ = ["Ports"]
 
 FAST_BELOW = 2  # the fast port is so far below the other
 TRIES = 100  # free ports that are looked at, for one with a free fast port

@@ -122,7 +122,11 @@ class Broker(Protocol):
         """Committed queue offset of a group, None when it has none."""
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Set the committed queue offset of a group."""
+        """Set the committed queue offset of a group.
+
+        Raises:
+            InvalidParameter: it is below 0, or behind the end of the queue.
+        """
 
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""
