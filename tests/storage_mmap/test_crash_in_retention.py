@@ -1,8 +1,10 @@
 """The process ends before each call of `Files` that a cleaning makes: the log has no hole, only what is old is gone."""
 
+import asyncio
+
 from gantrymq.interfaces import Cleaning
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq.testing.store_contract_bench import bodies, keyed, message
 
 QUEUES = [Queue("A", 0), Queue("A", 1)]
 SETTINGS = {
@@ -12,6 +14,15 @@ SETTINGS = {
     "deleteConsumeQueueFilesInterval": 0,
 }
 MESSAGES = 26
+
+
+async def until(condition):
+    """Let the event loop turn until *condition* holds."""
+    for _ in range(100_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come about")
 
 
 def body(number):
@@ -80,3 +91,42 @@ def test_wherever_a_cleaning_ends_the_store_opens_and_holds_what_has_not_expired
         rig.said.clear()
         assert crash(rig, stop_at)
     assert whole.last - whole.first > 40
+
+
+def test_minima_that_move_during_a_checkpoint_are_looked_for_by_the_next_start(rig):
+    """The checkpoint has read where queues begin; then the first log file goes; then the process is killed."""
+    bounds = {}
+
+    async def case(bench):
+        bench.clock.now = 4_000_000_000_000
+        for number in range(MESSAGES):
+            await bench.add(message(*QUEUES[number % 2], body(number)))
+        await rig.checkpoint(bench)
+        await bench.add(keyed(b"one more", "k", "U", topic="A"))
+        await bench.query("k", topic="A")
+        rig.workers.held_runs = True
+        bench.store._checkpointer.hasten()
+        task = bench.store._checkpointer._task
+        await until(lambda: rig.workers.waiting)
+        while rig.workers.waiting[0][0].__name__ != "write":  # what is not the slots of the index
+            rig.workers.step()
+            await until(lambda: rig.workers.waiting)
+        slots = rig.workers.waiting.pop(0)
+        cleaning = asyncio.ensure_future(bench.store.clean(Cleaning.EXPIRED_LOG))
+        while not bench.store.state().min_log_offset:
+            await asyncio.sleep(0)
+            while rig.workers.waiting:
+                rig.workers.step()
+        rig.workers.held_runs = False
+        rig.workers.waiting.insert(0, slots)
+        while rig.workers.waiting:
+            rig.workers.step()
+        await asyncio.wait([task, cleaning])
+        bounds.update({queue: bench.store.bounds(queue) for queue in QUEUES})
+        assert all(found.min_offset for found in bounds.values())
+
+    async def after(bench):
+        assert {queue: bench.store.bounds(queue) for queue in QUEUES} == bounds
+
+    rig.kill(case, **{**SETTINGS, "deleteFileBatchMax": 1})
+    rig.run(after, **SETTINGS)

@@ -50,6 +50,8 @@ LOG_BYTES: Final = 256 * 1024**2  # of log behind the checkpoint that hasten the
 FIRST_S: Final = 10.0  # from a start after a crash, or without a checkpoint, to the first
 LEAST_S: Final = 10.0  # between two checkpoints, however much the log grows
 
+_Ends = tuple[int, SavedQueues, SavedQueues, SavedQueues]  # where the log begins; queues, batch queues, ext rows
+
 
 class _Work(NamedTuple):
     """What a sync has to do."""
@@ -325,8 +327,12 @@ class Checkpointer:
                 return False
         return True
 
-    async def _ends(self, end_of: Callable[[FileRow], int]) -> tuple[SavedQueues, SavedQueues, SavedQueues]:
-        """How far every queue, batch queue and ext row goes; *end_of* gives the position."""
+    async def _ends(self, end_of: Callable[[FileRow], int]) -> _Ends:
+        """How far every queue, batch queue and ext row goes; *end_of* gives the position.
+
+        Retention may move minima meanwhile: then the log begins later than is noted here, and a start looks for them.
+        """
+        log_min = self._log.min_offset
         queues: SavedQueues = {}
         batch_queues: SavedQueues = {}
         ext: SavedQueues = {}
@@ -341,7 +347,7 @@ class Checkpointer:
         for batch in self._queues.batch.values():
             if end := end_of(batch):
                 batch_queues.setdefault(batch.topic, {})[str(batch.queue_id)] = (batch.first, end // BATCH_ENTRY_BYTES)
-        return queues, batch_queues, ext
+        return log_min, queues, batch_queues, ext
 
     def _point(
         self,
@@ -349,18 +355,11 @@ class Checkpointer:
         newest: tuple[int, int, int],
         checkpoint: Checkpoint,
         index_note: dict[str, Any],
-        ends: tuple[SavedQueues, SavedQueues, SavedQueues],
+        ends: _Ends,
     ) -> SavedPoint:
-        return SavedPoint(
-            offset,
-            newest,
-            self._log.min_offset,
-            checkpoint.log_timestamp,
-            checkpoint.queue_timestamp,
-            self._queues.file_bytes,
-            index_note,
-            *ends,
-        )
+        log_min, *queues = ends
+        times = (checkpoint.log_timestamp, checkpoint.queue_timestamp)
+        return SavedPoint(offset, newest, log_min, *times, self._queues.file_bytes, index_note, *queues)
 
 
 def _sync_row(files: Files, row: FileRow) -> None:
