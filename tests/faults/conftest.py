@@ -18,12 +18,10 @@ if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
 from bad_input_table import Row, read_rows
-from faulty_broker import DEADLINE_S, START, Running, Sentences, start_broker, start_name_server
+from faulty_broker import DEADLINE_S, PROGRAM, START, Running, Sentences, start_broker, start_name_server
 
 if find_spec("gantrymq_storage_mmap") is None or find_spec("gantrymq_filter_tag") is None:
     collect_ignore_glob = ["test_*.py"]
-
-PROGRAM = Path(sys.executable).parent / "gantrymq"
 
 
 @pytest.fixture(scope="session")

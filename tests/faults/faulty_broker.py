@@ -7,6 +7,7 @@ import logging
 import queue
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world.real import real_world
 
 DEADLINE_S = 30.0
+PROGRAM = Path(sys.executable).parent / "gantrymq"
 LOG_FILE_BYTES = 16 * 1024 * 1024
 START = ("start", "--namesrv-port", 0, "--broker-port", 0)
 FAST = {"listenPort": 0, "bindAddress": "127.0.0.1", "plugins": "filter_tag,storage_mmap"}

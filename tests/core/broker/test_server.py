@@ -220,7 +220,7 @@ def test_after_a_crash_no_committed_offset_is_left_behind_the_end_of_its_queue(p
 
 
 def test_what_a_connection_may_cost_is_set():
-    assert limits_of(Settings(SCHEMA)).busy_poll_s == 0.0003
+    assert limits_of(Settings(SCHEMA), 100_000).busy_poll_s == 0.0003
     given = {"maxConnections": 7, "serverChannelMaxIdleTimeSeconds": 9, "busyPollMicros": 50}
-    limits = limits_of(Settings(SCHEMA, given))
+    limits = limits_of(Settings(SCHEMA, given), 100_000)
     assert (limits.max_connections, limits.idle_timeout_s, limits.busy_poll_s) == (7, 9.0, 0.00005)

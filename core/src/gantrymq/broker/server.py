@@ -33,7 +33,7 @@ from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.gate import gate_of
-from gantrymq.remoting.limits import Limits
+from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
@@ -42,6 +42,7 @@ from gantrymq.world.turns import Turns
 log = logging.getLogger(__name__)
 
 SILENT_SCAN_S = 10.0
+DESCRIPTOR_SHARE = 5 / 8  # for connections; a name server beside it has 1/8, files have the rest
 CUT_BACK_STEP = 128  # topics and groups whose offsets are compared with queues in one step of the loop
 ANY_ADDRESSES = ("0.0.0.0", "::", "")
 
@@ -125,7 +126,9 @@ class BrokerServer:
         self._closing.append(followers.close)
         dispatch = Dispatch()
         gate = gate_of(settings, world.clock.now_ms)
-        remoting = RemotingServer(world, dispatch, limits=limits_of(settings), name="broker", gate=gate)
+        remoting = RemotingServer(
+            world, dispatch, limits=limits_of(settings, world.descriptors()), name="broker", gate=gate
+        )
         self._closing.append(remoting.stop)
         bound = await Ports(remoting, settings).listen()
         identity = self._identity = identified(world, settings, bound)
@@ -250,10 +253,18 @@ def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionServ
     return next((build() for build in plugins.transactions.values()), None)
 
 
-def limits_of(settings: Settings) -> Limits:
-    """What one connection and all of them may cost."""
+def limits_of(settings: Settings, descriptors: int) -> Limits:
+    """What one connection and all of them may cost, in a process with so many *descriptors*."""
+    wanted = settings.number("maxConnections")
+    most = connections_within(descriptors, DESCRIPTOR_SHARE, wanted)
+    if most < wanted:
+        log.warning(
+            "this process may have %d files and sockets open, so %d connections are the most, not maxConnections=%d; "
+            "raise its limit (ulimit -n, LimitNOFILE=)",
+            *(descriptors, most, wanted),
+        )
     return Limits(
-        max_connections=settings.number("maxConnections"),
+        max_connections=most,
         idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         busy_poll_s=settings.number("busyPollMicros") / 1_000_000,
     )

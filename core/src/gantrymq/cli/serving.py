@@ -84,7 +84,7 @@ class Servers:
         return line
 
     async def _start_name_server(self, given: NameServerSettings) -> None:
-        server = NameServer(self.world, given.settings)
+        server = NameServer(self.world, given.settings, beside_broker=self.broker is not None)
         self._running.append(server)
         if self.broker is not None:
             self._serving = server.release

@@ -17,7 +17,7 @@ from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.gate import gate_of
-from gantrymq.remoting.limits import Limits
+from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
@@ -25,6 +25,8 @@ from gantrymq.world import Timer, World
 __all__ = ["NameServer"]
 
 log = logging.getLogger(__name__)
+
+SHARE_ALONE, SHARE_BESIDE = 7 / 8, 1 / 8  # of the process's descriptors, for connections
 
 
 class NameServer:
@@ -34,14 +36,22 @@ class NameServer:
         settings: with the schema of `gantrymq.nameserver.settings.name_server_settings` in it.
     """
 
-    def __init__(self, world: World, settings: Settings) -> None:
-        """Files of TLS are read, nothing else is opened. Raises ConfigError: one of them cannot be used."""
+    def __init__(self, world: World, settings: Settings, *, beside_broker: bool = False) -> None:
+        """Files of TLS are read, nothing else is opened. Raises ConfigError: one of them cannot be used.
+
+        *beside_broker*: one in this process wants most of its descriptors.
+        """
         self._world = world
         self._settings = settings
         gate = gate_of(settings, world.clock.now_ms)
         self._notifier = Notifier(world, client_of(settings))
         self.service = NameService(world, settings, self._notifier.tell)
-        limits = Limits(idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")))
+        limits = Limits(
+            max_connections=connections_within(
+                world.descriptors(), SHARE_BESIDE if beside_broker else SHARE_ALONE, Limits().max_connections
+            ),
+            idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
+        )
         self._server = RemotingServer(world, self, limits=limits, name="name server", gate=gate)
         self._scan_timer: Timer | None = None
         self._writing: set[asyncio.Task[None]] = set()

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.remoting.frame import MAX_FRAME_BYTES
 
-__all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes"]
+__all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes", "connections_within"]
 
 MIB: Final = 1024 * 1024
 
@@ -31,6 +31,15 @@ class Limits:
     connect_timeout_s: float = 3.0  # client only, the handshake of TLS included
     busy_poll_s: float = 0.0  # server only, see `BusyPoll`; 0 sleeps as soon as there is nothing to do
     handshake_timeout_s: float = 10.0  # of TLS, from the first byte; Netty's default
+
+
+def connections_within(descriptors: int, share: float, wanted: int) -> int:
+    """How many connections a server may have that gets *share* of this process's *descriptors*, at most *wanted*.
+
+    What is left is for files. A process without a descriptor left can neither read a queue nor save an offset, so
+    connections that come are turned away before it comes to that.
+    """
+    return min(wanted, max(1, int(descriptors * share)))
 
 
 class Holder(Protocol):

@@ -45,6 +45,10 @@ def _one() -> float:
     return 1.0
 
 
+def _many() -> int:
+    return 1_048_576
+
+
 def _nothing() -> None:
     """Where nobody waits."""
 
@@ -62,4 +66,5 @@ class World:
     host_name: str
     environ: dict[str, str] = attrs.field(factory=dict)
     processors: Callable[[], float] = _one  # that this process may use at once; reads files
+    descriptors: Callable[[], int] = _many  # files and sockets that this process may have open at once
     give_way: Callable[[], object] = _nothing  # to whoever waits for this thread's processor

@@ -8,6 +8,7 @@ import socket
 
 from gantrymq.world import World
 from gantrymq.world.real.clock import RealClock
+from gantrymq.world.real.descriptors import usable_descriptors
 from gantrymq.world.real.files import RealFiles
 from gantrymq.world.real.network import RealNetwork
 from gantrymq.world.real.processors import give_way, usable_processors
@@ -34,5 +35,6 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
         host_name=socket.gethostname(),
         environ=dict(os.environ),
         processors=usable_processors,
+        descriptors=usable_descriptors,
         give_way=give_way,
     )
