@@ -136,10 +136,10 @@ async def judge(
     findings.found = sum(map(len, places.values()))
     findings.cleaned = ledger.cleaned
 
-    newest = max((sent.log_offset for sent in ledger.acknowledged), default=0)
+    newest = max([store.state().max_log_offset - 1, *(sent.log_offset for sent in ledger.acknowledged)])
 
     def expired(sent: Sent) -> bool:
-        """Whether retention may have taken it: never from the file that the newest message is in."""
+        """Whether retention may have taken it: never from the file that the newest record is in, acknowledged or not."""
         older = sent.log_offset // life.log_file_bytes < newest // life.log_file_bytes
         return ledger.cleaned and older and sent.log_offset < store.state().min_log_offset
 
