@@ -139,7 +139,7 @@ async def judge(
     newest = max([store.state().max_log_offset - 1, *(sent.log_offset for sent in ledger.acknowledged)])
 
     def expired(sent: Sent) -> bool:
-        """Whether retention may have taken it: never from the file that the newest record is in, acknowledged or not."""
+        """Whether retention may have taken it: never from the file of the newest record, acknowledged or not."""
         older = sent.log_offset // life.log_file_bytes < newest // life.log_file_bytes
         return ledger.cleaned and older and sent.log_offset < store.state().min_log_offset
 
