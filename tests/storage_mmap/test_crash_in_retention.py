@@ -2,6 +2,8 @@
 
 import asyncio
 
+from turning import until
+
 from gantrymq.interfaces import Cleaning
 from gantrymq.model.queue import Queue
 from gantrymq.testing.store_contract_bench import bodies, keyed, message
@@ -14,15 +16,6 @@ SETTINGS = {
     "deleteConsumeQueueFilesInterval": 0,
 }
 MESSAGES = 26
-
-
-async def until(condition):
-    """Let the event loop turn until *condition* holds."""
-    for _ in range(100_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it does not come about")
 
 
 def body(number):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from turning import until
 
 from gantrymq.errors import StoreError
 from gantrymq.formats import log_entries
@@ -23,15 +24,6 @@ def checkpoint(rig):
 async def caught_up(bench):
     """Wait until the index holds everything."""
     assert "being caught up" not in (await bench.query("no-such-key"))[1]
-
-
-async def until(condition):
-    """Let the event loop turn until *condition* holds."""
-    for _ in range(1_000_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it does not come about")
 
 
 async def send(bench, count, first=0):

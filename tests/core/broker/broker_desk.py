@@ -155,6 +155,14 @@ def body_of(answer: Command) -> Any:
     return loads(answer.payload)
 
 
+def settings_for(plugins: Plugins, **values: Any) -> Settings:
+    """Settings of a broker with these *plugins*, the memory store's for one."""
+    settings = Settings([*SCHEMA, *plugins.schema])
+    for key, value in {"bindAddress": "10.0.0.1", "storePathRootDir": "/store", "store": "memory", **values}.items():
+        settings.set(key, value, "the test")
+    return settings
+
+
 def run_broker(
     plugins: Plugins,
     main: Callable[[Desk], Awaitable[T]],
@@ -168,10 +176,7 @@ def run_broker(
 
     async def run(world: World) -> T:
         world = world_of(world)
-        settings = Settings([*SCHEMA, *plugins.schema])
-        own = {"bindAddress": "10.0.0.1", "brokerName": "broker-a", "storePathRootDir": "/store", "store": "memory"}
-        for key, value in {**own, **values}.items():
-            settings.set(key, value, "the test")
+        settings = settings_for(plugins, **{"brokerName": "broker-a", **values})
         desk = Desk(world, BrokerServer(world, settings, plugins))
         await desk.server.start()
         try:

@@ -6,22 +6,13 @@ import asyncio
 
 import attrs
 import pytest
-from broker_desk import START_MS, send_header
+from broker_desk import START_MS, send_header, settings_for
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.settings import SCHEMA
-from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, ConnectFailed
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 from gantrymq.world.simulated import simulate
-
-
-def settings_for(plugins, **values):
-    settings = Settings([*SCHEMA, *plugins.schema])
-    for key, value in {"bindAddress": "10.0.0.1", "storePathRootDir": "/store", "store": "memory", **values}.items():
-        settings.set(key, value, "the test")
-    return settings
 
 
 def started(plugins, case, **values):

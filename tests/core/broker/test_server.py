@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from broker_desk import START_MS, Desk, run_broker
+from broker_desk import START_MS, Desk, run_broker, settings_for
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.server import limits_of
@@ -47,13 +47,6 @@ def watched_store(store, calls):
             await super().stop()
 
     return WatchedStore
-
-
-def settings_for(plugins, **values):
-    settings = Settings([*SCHEMA, *plugins.schema])
-    for key, value in {"bindAddress": "10.0.0.1", "storePathRootDir": "/store", "store": "memory", **values}.items():
-        settings.set(key, value, "the test")
-    return settings
 
 
 def test_services_live_inside_the_store_s_life_and_stop_last_first(plugins):

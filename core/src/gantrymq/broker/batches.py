@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gantrymq.broker.placing import Placer, refuse_delays
+from gantrymq.broker.plugin_guards import intercepted
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
@@ -79,7 +80,7 @@ class Batches:
             assert request.body is not None
             body: bytes | memoryview = request.body
             if self._interceptors:
-                made = [self._intercepted(message(*entry, code)) for entry in entries]
+                made = [intercepted(message(*entry, code), self._interceptors) for entry in entries]
                 body = _joined(topic, queue_id, made, entries) or body
             whole = message(request.flag, body, appended, code)
             whole.sys_flag |= sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
@@ -91,7 +92,7 @@ class Batches:
             placing = self._placer.of_batch_entry(topic, text)
             if not own_tag:
                 code = tags_code(props.decode(own).get(props.TAGS) if own else None)
-            one = self._intercepted(message(flag, body, text + appended, code))
+            one = intercepted(message(flag, body, text + appended, code), self._interceptors)
             one.joined = bool(found)
             if one.topic == topic.name:
                 one.placing = placing
@@ -118,11 +119,6 @@ class Batches:
         if not entries:
             raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
         return entries
-
-    def _intercepted(self, message: StoreMessage) -> StoreMessage:
-        for interceptor in self._interceptors:
-            message = interceptor(message)
-        return message
 
 
 def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gantrymq.broker.figures import take_figures
 from gantrymq.broker.placing import Placer, serves_light_queues
-from gantrymq.broker.plugin_guards import guarded_listener
+from gantrymq.broker.plugin_guards import guarded_listener, intercepted
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.config import Settings
 from gantrymq.errors import RefusedWith
@@ -69,8 +69,7 @@ class BrokerFacade:
             RequestError: an interceptor or the store refuses it.
             StoreError: the gates failed.
         """
-        for interceptor in self._interceptors:
-            message = interceptor(message)
+        message = intercepted(message, self._interceptors)
         self._placer.place_of_plugin(message, self._tables.topics.get(message.topic))
         (result,) = await self._rooms.pipeline.put([message])
         if result.status is not PutStatus.OK:

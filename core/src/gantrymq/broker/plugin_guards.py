@@ -7,7 +7,7 @@ Filters are counted where they are rejected (`gantrymq.broker.filters`), dispatc
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from gantrymq.broker.stats import Stats
@@ -16,7 +16,7 @@ from gantrymq.interfaces import Connection, Gate, Handler, Interceptor, StoreMes
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 
-__all__ = ["GuardedGate", "GuardedInterceptor", "guarded_handler", "guarded_listener"]
+__all__ = ["GuardedGate", "GuardedInterceptor", "guarded_handler", "guarded_listener", "intercepted"]
 
 
 class GuardedInterceptor:
@@ -36,6 +36,13 @@ class GuardedInterceptor:
         except Exception:
             self._stats.plugin_failed("interceptor", name_of(self._inner))
             raise
+
+
+def intercepted(message: StoreMessage, interceptors: Iterable[Interceptor]) -> StoreMessage:
+    """What *interceptors* make of *message*, one behind the other. Raises what they raise."""
+    for interceptor in interceptors:
+        message = interceptor(message)
+    return message
 
 
 class GuardedGate:

@@ -20,6 +20,7 @@ from gantrymq.broker.batches import Batches
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.placing import Placer, refuse_delays
+from gantrymq.broker.plugin_guards import intercepted
 from gantrymq.broker.send_alike import Passed, SendsAlike
 from gantrymq.broker.stored_properties import StoredProperties
 from gantrymq.broker.topics import TopicTable
@@ -172,8 +173,7 @@ class Sender:
         if special is not None and special.get(props.TRAN_MSG) == "true":
             message = self._half(message)
         else:
-            for interceptor in self._interceptors:
-                message = interceptor(message)
+            message = intercepted(message, self._interceptors)
             if (special is not None or topic.attributes) and message.topic == topic.name:
                 refuse_delays(special or {})
                 self._placer.place(message, topic, special or {})

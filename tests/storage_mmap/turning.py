@@ -1,0 +1,12 @@
+"""Waiting for what other tasks bring about, without a clock."""
+
+import asyncio
+
+
+async def until(condition):
+    """Let the event loop turn until *condition* holds."""
+    for _ in range(1_000_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not come about")
