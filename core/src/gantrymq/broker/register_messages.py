@@ -1,9 +1,9 @@
 """What a broker tells name servers of its topics: all of them (103), or one (217).
 
-A name server reads frames up to 16 MiB, which some 50,000 topics fill. More are told in parts, as a RocketMQ broker with
-``enableSplitRegistration`` does: each part is a registration of its own under a version of its own, since a name server
-passes over a version that it knows. A name server with ``deleteTopicWithBrokerRegistration`` takes each part for the
-whole and keeps the last one only.
+A name server reads frames up to 16 MiB, which some 50,000 topics fill. More are told in parts, as a RocketMQ broker
+with ``enableSplitRegistration`` does: each part is a registration of its own under a version of its own, since a name
+server passes over a version that it knows. A name server with ``deleteTopicWithBrokerRegistration`` takes each part
+for the whole and keeps the last one only.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, registerSingleTopicAll).
 """
@@ -95,7 +95,9 @@ def _cut(topics: Mapping[str, TopicConfig]) -> Iterator[dict[str, TopicConfig]]:
             yield part
             part, size = {}, 0
         part[name] = topic
-        size += TOPIC_BYTES + 2 * len(name) + sum(2 * (len(key) + len(value)) for key, value in topic.attributes.items())
+        size += (
+            TOPIC_BYTES + 2 * len(name) + sum(2 * (len(key) + len(value)) for key, value in topic.attributes.items())
+        )
     yield part
 
 

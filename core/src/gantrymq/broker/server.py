@@ -117,8 +117,9 @@ class BrokerServer:
         )
         await state.load()
         self._closing.append(state.close)
+        committing = Committing(self.store, tables.topics, tables.offsets, lambda: state.commits_refusal)
         if not report.clean:
-            await self._cut_offsets_back(Committing(self.store, tables.topics, tables.offsets))
+            await self._cut_offsets_back(committing)
         await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
         dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
         followers = Followers(self.store, dispatchers, world.workers)
@@ -135,7 +136,17 @@ class BrokerServer:
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
         rooms = Rooms(
-            world, settings, self._plugins, identity, dispatch, tables, self.store, state, followers, self._transactions
+            world,
+            settings,
+            self._plugins,
+            identity,
+            dispatch,
+            tables,
+            self.store,
+            state,
+            committing,
+            followers,
+            self._transactions,
         )
         self._closing.append(rooms.close)
         facade = BrokerFacade(world, settings, self.root, tables, rooms, self.store, rooms.interceptors)
