@@ -11,10 +11,10 @@ from broker_desk import START_MS, run_broker, send_header
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.reserve import LEAST_BYTES
+from gantrymq.broker.reserve import ENOUGH_BYTES, Reserve
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.state_files import RETRY_S, StateFiles
-from gantrymq.broker.state_writes import MOST_UNSAVED_S, RESERVE
+from gantrymq.broker.state_writes import MOST_UNSAVED_S
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
@@ -59,7 +59,8 @@ class Room:
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
-        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, light=light)
+        reserve = Reserve(self.files, FOLDER / "reserve")
+        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, reserve, light=light)
         await self.state.load()
 
     def on_disk(self, name):
@@ -246,12 +247,12 @@ def test_offsets_that_cannot_be_saved_are_tried_every_second_and_told_once(room,
 def test_on_a_full_disk_the_reserve_makes_room_and_comes_back_with_it(room):
     async def main(room):
         disk = room.world.files._files
-        reserve = FOLDER / RESERVE
+        reserve = FOLDER / "reserve"
         for number in range(1000):
             room.offsets.commit(f"group-{number}", Queue("T", 0), 1)
         room.state.offsets_due()
         await room.state.saved()
-        assert disk.stat(reserve).size == LEAST_BYTES
+        assert disk.stat(reserve).size == ENOUGH_BYTES
         room_then, disk.capacity = disk.capacity, disk._disk.used  # full
         for number in range(1000, 2000):
             room.offsets.commit(f"group-{number}", Queue("T", 0), 1)
@@ -264,7 +265,7 @@ def test_on_a_full_disk_the_reserve_makes_room_and_comes_back_with_it(room):
         room.offsets.commit("group-0", Queue("T", 0), 2)
         room.state.offsets_due()
         await room.state.saved()
-        assert disk.stat(reserve).size == LEAST_BYTES
+        assert disk.stat(reserve).size == ENOUGH_BYTES
 
     room(main)
 

@@ -25,6 +25,7 @@ import attrs
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.reserve import Reserve
 from gantrymq.broker.state_writes import MOST_UNSAVED_S, StateWrites
 from gantrymq.broker.topics import TopicTable
 from gantrymq.errors import FormatError, StoreError
@@ -63,6 +64,7 @@ class StateFiles:
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
+        reserve: Reserve,
         *,
         light: bool = False,
     ) -> None:
@@ -78,7 +80,7 @@ class StateFiles:
         self._groups_file = GroupsFile()
         self._offset_texts = OffsetTexts()
         self._dirty: set[str] = set()  # changed, and the next save writes it
-        self._writes = StateWrites(world, folder)
+        self._writes = StateWrites(world, folder, reserve)
         self._unsaved_topics: set[str] = set()
         self._waiting: list[Saved] = []
         self._saving: asyncio.Task[None] | None = None

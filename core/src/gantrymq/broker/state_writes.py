@@ -7,7 +7,6 @@ commits of offsets are refused: they would be lost with the process.
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,15 +17,13 @@ import attrs
 from gantrymq.broker.reserve import Reserve
 from gantrymq.errors import StoreError
 from gantrymq.formats.config import save
-from gantrymq.world import World
+from gantrymq.world import World, is_full
 
-__all__ = ["MOST_UNSAVED_S", "RESERVE", "StateWrites"]
+__all__ = ["MOST_UNSAVED_S", "StateWrites"]
 
 log = logging.getLogger(__name__)
 
 MOST_UNSAVED_S: Final = 60.0  # for so long commits are taken that no file has
-RESERVE: Final = "reserve"  # the file of the reserve, beside those that it is for
-_FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @attrs.frozen
@@ -38,11 +35,11 @@ class _Failure:
 class StateWrites:
     """Writes files of one folder."""
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: World, folder: Path, reserve: Reserve) -> None:
         """Nothing is touched yet."""
         self._world = world
         self._folder = folder
-        self._reserve = Reserve(world.files, folder / RESERVE)
+        self._reserve = reserve
         self._failures: dict[str, _Failure] = {}
 
     @property
@@ -78,7 +75,7 @@ class StateWrites:
         try:
             save(self._world.files, path, text)
         except OSError as error:
-            if error.errno not in _FULL or not self._reserve.give_up():
+            if not is_full(error) or not self._reserve.give_up():
                 raise
             save(self._world.files, path, text)
         else:
