@@ -233,7 +233,7 @@ class StateFiles:
         topics = set(self._unsaved_topics)
         problem: StoreError | None = None
         for name in sorted(dirty):
-            failed = await self._writes.write(name, await self._text_to_make(name))
+            failed = await self._writes.write(name, self._text_to_make(name))
             if failed is not None:
                 problem = failed
                 self._offsets.dirty = self._offsets.dirty or name == self._offsets_name

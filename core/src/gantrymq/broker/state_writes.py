@@ -8,7 +8,7 @@ commits of offsets are refused: they would be lost with the process.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,11 +56,15 @@ class StateWrites:
         """Take the reserve where there is room for it. Runs in a thread."""
         self._reserve.keep(0)
 
-    async def write(self, name: str, make: Callable[[], str]) -> StoreError | None:
-        """Write what *make* makes, in a thread; the problem is returned as well as told."""
+    async def write(self, name: str, text: Awaitable[Callable[[], str]]) -> StoreError | None:
+        """Write a file; the problem is returned as well as told.
+
+        Args:
+            text: what makes the text in a thread, of copies that the loop makes before.
+        """
         path = self._folder / name
         try:
-            await self._world.workers.run(self._write, path, make)
+            await self._world.workers.run(self._write, path, await text)
         except OSError as error:
             return self._failed(name, f"{path} cannot be written: {error.strerror or error}; make room or fix it")
         except Exception as error:  # a mistake of ours; whoever waits has to hear of it all the same

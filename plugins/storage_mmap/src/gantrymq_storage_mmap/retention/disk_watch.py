@@ -112,12 +112,12 @@ class DiskWatch:
 
     def tick(self) -> None:
         """Look and try again in a thread, unless one is at it."""
+        if not self._halted:
+            self._arm()
         self._mend()
         if not self._looking:
             self._looking = True
             self._world.workers.submit(self._look, *self._to_count(), done=self._looked)
-        if not self._halted:
-            self._arm()
 
     # --- one look ---------------------------------------------------------------------------------------------------
 
