@@ -232,6 +232,22 @@ def test_message_send_then_pull(gantrymq):
     )
 
 
+@pytest.mark.parametrize("command", [("pull",), ("tail", "--from-beginning")])
+def test_a_body_that_cannot_be_decompressed_is_shown_as_a_problem(gantrymq, servers, record, command):
+    bodies = ({"body": b"one"}, {"body": b"damaged", "sys_flag": 0x301}, {"body": b"three"})
+    servers.stored["0"] = [record(queue_offset=number, **fields) for number, fields in enumerate(bodies)]
+    words = ("message", *command, "-t", "T", "--queue", "0", "--max", "3")
+    found = documents(gantrymq(*words, "--output", "json"))
+    assert [each.get("body") for each in found] == ["one", None, "three"]
+    assert (found[1]["queue_offset"], found[1]["body_base64"]) == (1, "ZGFtYWdlZA==")
+    assert "no zlib stream" in found[1]["body_problem"]
+    assert "body_problem" not in found[0]
+    lines = gantrymq(*words).stdout.splitlines()
+    assert len(lines) == 3
+    assert "a:0 @1" in lines[1]
+    assert "no body can be shown: compressed body of 7 bytes is no zlib stream" in lines[1]
+
+
 def test_message_pull_chooses_where_and_what(gantrymq):
     for tag in ("A", "B", "A"):
         gantrymq("message", "send", "-t", "T", "--queue", "a:0", "--body", f"is {tag}", "--tags", tag)

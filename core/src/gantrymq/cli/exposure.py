@@ -34,9 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _asks_for_certificates(settings: Settings) -> bool:
-    return (
-        settings.text("tls.server.mode") == "enforcing" and settings.text("tls.server.need.client.auth") == "require"
-    )
+    return settings.text("tls.server.mode") == "enforcing" and settings.text("tls.server.need.client.auth") == "require"
 
 
 def _sentence(host: str, names: list[str]) -> str:

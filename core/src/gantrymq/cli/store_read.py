@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from gantrymq.cli.message_shown import body_members, body_text
 from gantrymq.cli.output import output_option, print_json, print_table, say, warn
 from gantrymq.cli.store_common import folder_argument, log_option, progress_bar, time_ms, warn_if_in_use
 from gantrymq.formats.log_walk import LogDamage
@@ -173,27 +173,15 @@ def _queue(text: str) -> Any:
 
 def _body(record: RecordView) -> tuple[bytes, str]:
     """The body as the sender had it, or as it is stored and why."""
-    from gantrymq.client.compression import decompress
-    from gantrymq.errors import GantryError
+    from gantrymq.client.compression import readable
 
-    try:
-        return decompress(record.body, record.sys_flag), ""
-    except GantryError as problem:
-        return bytes(record.body), str(problem)
+    return readable(record.body, record.sys_flag)
 
 
 def _with_body(record: RecordView) -> dict[str, Any]:
     from gantrymq.offline.extract import described
 
-    document = described(record)
-    body, problem = _body(record)
-    if problem:
-        document["body_problem"] = problem
-    try:
-        document["body"] = body.decode("utf-8")
-    except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(body).decode()
-    return document
+    return {**described(record), **body_members(*_body(record))}
 
 
 def _show(record: RecordView) -> None:
@@ -203,7 +191,7 @@ def _show(record: RecordView) -> None:
     properties = record.properties
     marks = "".join(f" {name.lower()}={properties[name]}" for name in ("TAGS", "KEYS") if name in properties)
     where = f"{record.topic}:{record.queue_id} @{record.queue_offset}"
-    click.echo(f"{where} {stored}{marks} {_body(record)[0].decode('utf-8', 'backslashreplace')}")
+    click.echo(f"{where} {stored}{marks} {body_text(*_body(record))}")
 
 
 def _show_members(document: dict[str, Any], output: str) -> None:
