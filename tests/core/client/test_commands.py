@@ -312,3 +312,17 @@ def test_tail_ends_at_a_signal(servers):
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=30)
     assert (process.returncode, rest) == (0, ("", ""))
+
+
+def test_topic_create_asks_an_older_broker_for_its_queues(gantrymq, servers):
+    """One before 5.0 does not tell a topic's settings; its figures name the queues."""
+    table = {f'{{"brokerName":"a","queueId":{n},"topic":"T"}}': '{"maxOffset":5,"minOffset":2}' for n in range(4)}
+    body = '{"offsetTable":{' + ",".join(f"{key}:{value}" for key, value in table.items()) + "}}"
+    answers = servers.cluster.brokers["a"].answers
+    answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(0, body=body.encode())
+    done = gantrymq("topic", "create", "-t", "T", "-r", "3", "-w", "3", code=1)
+    assert "has 4 read queues" in done.stderr
+    assert "queue 3, 3 messages" in done.stderr
+    gantrymq("topic", "create", "-t", "T", "-r", "3", "-w", "3", "--fewer-queues")
+    answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(17, remark="no topic")
+    gantrymq("topic", "create", "-t", "T", "-r", "1", "-w", "1")

@@ -54,7 +54,7 @@ def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
 
 
 def readable(body: bytes | memoryview, sys_flag: int) -> tuple[bytes, str]:
-    """`decompress` for those who go on: the body and an empty text, or the stored bytes and why they stay as they are."""
+    """`decompress` for those who go on: the body and an empty text, or the stored bytes and what is wrong with them."""
     try:
         plain = decompress(body, sys_flag)
     except GantryError as problem:
