@@ -11,7 +11,7 @@ import click
 
 from gantrymq.cli.message_shown import body_members, body_text
 from gantrymq.cli.output import output_option, print_json, print_table, say, warn
-from gantrymq.cli.store_common import folder_argument, log_option, progress_bar, time_ms, warn_if_in_use
+from gantrymq.cli.store_common import IN_USE, folder_argument, log_option, progress_bar, time_ms, warn_if_in_use
 from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.record import RecordView
 
@@ -54,7 +54,8 @@ def extract(
     """Print messages straight from the commit log, oldest first; no queue and no index is needed.
 
     With --output json each is a JSON document on a line of its own, its body as text, or base64 where it is none.
-    Exit code 1: a part of the log could not be read, or nothing was found.
+    Exit code 1: a part of the log could not be read, or nothing was found. 3: a broker has the store open, and what
+    could not be read may be half written.
     """
     from gantrymq.errors import StoreError
     from gantrymq.offline.extract import Wanted
@@ -63,7 +64,7 @@ def extract(
     from gantrymq.offline.log_reader import LogReader
     from gantrymq.world.real import RealFiles
 
-    warn_if_in_use(root)
+    open_now = warn_if_in_use(root)
     files = RealFiles()
     reader = LogReader(files, find_layout(files, root, log_folders).log)
     wanted = Wanted(topic, queue_id, from_offset, to_offset, from_time, to_time, key, message_id, tag)
@@ -96,7 +97,7 @@ def extract(
         say(f"{found} records of {at} bytes are in {raw}")
     elif not found:
         say("nothing found")
-    ctx.exit(1 if damages or not found else 0)
+    ctx.exit(IN_USE if damages and open_now else 1 if damages or not found else 0)
 
 
 @click.command()

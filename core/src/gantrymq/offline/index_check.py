@@ -13,8 +13,8 @@ Against the log, of which parts come in order:
     index.no_record an entry for a place where no sound record is
 
 Several entries for one key of one record are allowed: Java's dispatch repeats some after a crash. A tag's entry may be
-there or not. After a crash RocketMQ makes every file anew that the checkpoint does not vouch for; what is wrong inside
-such a file is worth knowing, no damage.
+there or not. After a crash every file is made anew that the checkpoint does not vouch for; what is wrong in such a
+file, and keys of newer records that are in none, are left to the next start.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class _Entry(NamedTuple):
     begin: int  # ms, the time its seconds count from; -1 where the file does not say
     number: int
     file: StoreFile
+    vouched: bool  # by the checkpoint, for its file
 
 
 class IndexCheck:
@@ -66,7 +67,7 @@ class IndexCheck:
         self._next = next(self._stream, None)
         self._begins_at = self._next.log_offset if self._next is not None else -1
         self._missing_before = 0  # keys of records older than the index
-        self._missing: tuple[int, int, int] | None = None  # first and last log offset, keys
+        self._missing: tuple[int, int, int, bool] | None = None  # first and last log offset, keys, vouched for
 
     def see(self, part: RangePart) -> None:
         """Compare the keys of *part*."""
@@ -112,20 +113,24 @@ class IndexCheck:
                 self._wrong(entry, f"{entry.seconds} seconds where {right} belong")
             self._next = next(self._stream, None)
         if lacking := len(wanted - found):
+            vouched = timestamp < self._vouched_until_ms
             if log_offset < self._begins_at and not found:
                 self._missing_before += lacking
-            elif self._missing is None:
-                self._missing = (log_offset, log_offset, lacking)
+                return
+            if self._missing is not None and self._missing[3] is not vouched:
+                self._flush_missing()
+            if self._missing is None:
+                self._missing = (log_offset, log_offset, lacking, vouched)
             else:
-                self._missing = (self._missing[0], log_offset, self._missing[2] + lacking)
+                self._missing = (self._missing[0], log_offset, self._missing[2] + lacking, vouched)
         elif wanted:
             self._flush_missing()
 
     def _flush_missing(self) -> None:
         if self._missing is not None:
-            first, last, count = self._missing
+            first, last, count, vouched = self._missing
             text = f"{count} keys of records from log offset {first} to {last} are in no index file"
-            self.findings.append(Finding("index.missing", "index", text, first, count))
+            self._tell(Finding("index.missing", "index", text, first, count), vouched=vouched)
             self._missing = None
 
     def _no_record(self, entry: _Entry) -> None:
@@ -140,7 +145,11 @@ class IndexCheck:
         assert self._index_layout is not None
         name = self._layout.name(entry.file.path)
         place = self._index_layout.entry_at(entry.number)
-        self.findings.append(Finding(f"index.{kind}", name, f"{name}, entry {entry.number}: {text}", place, ENTRY.size))
+        finding = Finding(f"index.{kind}", name, f"{name}, entry {entry.number}: {text}", place, ENTRY.size)
+        self._tell(finding, vouched=entry.vouched)
+
+    def _tell(self, finding: Finding, *, vouched: bool) -> None:
+        self.findings.append(finding if vouched else finding.for_recovery())
 
     # --- each file by itself ----------------------------------------------------------------------------------------
 
@@ -166,7 +175,7 @@ class IndexCheck:
         vouched = header.end_timestamp <= self._vouched_until_ms
 
         def tell(kind: str, text: str, place: int) -> None:
-            self.findings.append(Finding(f"index.{kind}", name, f"{name}: {text}", place, damage=vouched))
+            self._tell(Finding(f"index.{kind}", name, f"{name}: {text}", place), vouched=vouched)
 
         count = header.index_count
         if count > layout.entries:
@@ -197,7 +206,7 @@ class IndexCheck:
                 if number == 1:
                     first_offset = log_offset
                 begin = header.begin_timestamp if number > 1 else -1
-                yield _Entry(log_offset, key_hash, seconds, begin, number, file)
+                yield _Entry(log_offset, key_hash, seconds, begin, number, file, vouched)
         self._compare_slots(file, layout, newest, tell)
         if count > 1:
             for what, said, right, place in (
