@@ -38,8 +38,8 @@ def check(
     """Read a whole store and hold everything in it against its commit log. Writes nothing.
 
     Exit code 0: nothing is wrong; what a killed broker leaves and the next start mends is listed in parentheses.
-    1: something is wrong, each thing is listed with its place. 3: a broker has the store open, and nothing is wrong up to
-    its checkpoint; the rest cannot be judged before it has stopped.
+    1: something is wrong, each thing is listed with its place. 3: a broker has the store open, and nothing is wrong up
+    to its checkpoint; the rest cannot be judged before it has stopped.
     """
     from gantrymq.offline.check import check_store
     from gantrymq.offline.open_check import check_open_store

@@ -140,7 +140,7 @@ def _check(
     end = min(bound, layout.log.end) if report.in_use else layout.log.end
     queues = QueueCheck(layout, open_files, known_topics(files, layout), bound)
     batches = BatchCheck(layout, open_files, bound)
-    index = IndexCheck(layout, index_layout, open_files, vouched_ms)
+    index = IndexCheck(layout, index_layout, open_files, vouched_ms, bound)
     first_timestamp = last_timestamp = 0
     progress.begin("log and queues", end - layout.log.start)
     damages = []

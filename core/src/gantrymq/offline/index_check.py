@@ -13,8 +13,9 @@ Against the log, of which parts come in order:
     index.no_record an entry for a place where no sound record is
 
 Several entries for one key of one record are allowed: Java's dispatch repeats some after a crash. A tag's entry may be
-there or not. After a crash every file is made anew that the checkpoint does not vouch for; what is wrong in such a
-file, and keys of newer records that are in none, are left to the next start.
+there or not. After a crash every file is made anew that the checkpoint does not vouch for. What is wrong in such a
+file, entries for places that the checkpoint does not vouch for (`vouched`), and keys of newer records are left to the
+next start.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from gantrymq.offline.findings import Finding
 from gantrymq.offline.layout import Layout, StoreFile
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.rebuild import RangePart
+from gantrymq.offline.vouched import EVERYTHING
 
 __all__ = ["IndexCheck"]
 
@@ -50,11 +52,21 @@ class IndexCheck:
     """Check the index of one store. `see` each part of the log, then `finish`."""
 
     def __init__(
-        self, layout: Layout, index_layout: IndexLayout | None, open_files: OpenFiles, vouched_until_ms: int
+        self,
+        layout: Layout,
+        index_layout: IndexLayout | None,
+        open_files: OpenFiles,
+        vouched_until_ms: int = EVERYTHING,
+        vouched_to: int = EVERYTHING,
     ) -> None:
-        """*vouched_until_ms*: after a crash, what the checkpoint says of the index; files that end later are made anew.
+        """Reads nothing yet.
 
-        A store that was closed in good order gives a time behind all others.
+        Args:
+            layout: the store's files.
+            index_layout: slots and entries of a file, None where no file tells.
+            open_files: reads them.
+            vouched_until_ms: after a crash, what the checkpoint says of the index; files that end later are made anew.
+            vouched_to: see `vouched.vouched_to`.
         """
         self.findings: list[Finding] = []
         self.entries = 0
@@ -62,7 +74,7 @@ class IndexCheck:
         self._layout = layout
         self._index_layout = index_layout
         self._open = open_files
-        self._vouched_until_ms = vouched_until_ms
+        self._vouched_until_ms, self._vouched_to = vouched_until_ms, vouched_to
         self._stream = self._all_entries()
         self._next = next(self._stream, None)
         self._begins_at = self._next.log_offset if self._next is not None else -1
@@ -113,7 +125,7 @@ class IndexCheck:
                 self._wrong(entry, f"{entry.seconds} seconds where {right} belong")
             self._next = next(self._stream, None)
         if lacking := len(wanted - found):
-            vouched = timestamp < self._vouched_until_ms
+            vouched = timestamp < self._vouched_until_ms and log_offset < self._vouched_to
             if log_offset < self._begins_at and not found:
                 self._missing_before += lacking
                 return
@@ -146,7 +158,7 @@ class IndexCheck:
         name = self._layout.name(entry.file.path)
         place = self._index_layout.entry_at(entry.number)
         finding = Finding(f"index.{kind}", name, f"{name}, entry {entry.number}: {text}", place, ENTRY.size)
-        self._tell(finding, vouched=entry.vouched)
+        self._tell(finding, vouched=entry.vouched and entry.log_offset < self._vouched_to)
 
     def _tell(self, finding: Finding, *, vouched: bool) -> None:
         self.findings.append(finding if vouched else finding.for_recovery())
@@ -159,7 +171,8 @@ class IndexCheck:
             if self._layout.index:
                 text = "no index file tells how many slots it has: they are empty, or their headers are damaged"
                 empty = all(self._header(file).index_count <= 1 for file in self._layout.index)
-                self.findings.append(Finding("index.header", "index", text, damage=not empty))
+                finding = Finding("index.header", "index", text, damage=not empty)
+                self._tell(finding, vouched=empty or self._vouched_until_ms == EVERYTHING)
             return
         for file in self._layout.index:
             if file.size == self._index_layout.file_bytes:
