@@ -83,7 +83,9 @@ def repair_store(
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     progress: Progress = no_progress,
 ) -> RepairReport:
-    """Check *root* and, when it is damaged, make a repaired copy in the folder *target* and check that.
+    """Check *root*, make a repaired copy in the folder *target* when something is wrong, and check that.
+
+    What the next start of a broker would mend is reason enough.
 
     Raises:
         StoreLayoutError: *root* is no store that can be read.
@@ -91,7 +93,7 @@ def repair_store(
         OSError: no room, or a disk failed.
     """
     before = check_store(files, root, log_folders=log_folders, delay_levels=delay_levels, progress=progress)
-    if not before.damaged:
+    if not (before.damaged or before.for_recovery):
         return RepairReport(root, None, before)
     if target.absolute().is_relative_to(root.absolute()):
         raise StoreError(f"{target} lies inside the store; the copy goes beside it")
