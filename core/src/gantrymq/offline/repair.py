@@ -19,7 +19,7 @@ import attrs
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import encode_checkpoint
-from gantrymq.formats.config import TOPICS, TopicsFile, backup_of, pretty
+from gantrymq.formats.config import RESERVE, TOPICS, TopicsFile, backup_of, pretty
 from gantrymq.formats.file_names import file_name
 from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
@@ -237,7 +237,7 @@ def _copy_configs(
     files.make_dirs(target)
     for name in files.list(source):
         stat = files.stat(source / name)
-        if stat is None or stat.is_dir:
+        if stat is None or stat.is_dir or name == RESERVE:
             continue
         if name in NO_JSON or name.endswith(".bak") or json_problem(files, source / name) is None:
             copy_file(files, source / name, target / name)
