@@ -19,23 +19,29 @@ __all__ = ["MOST_BYTES", "MOST_SENDS", "Room"]
 
 MOST_SENDS: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
+TICK_S: Final = 0.1
 TOGETHER: Final = 64  # sends that are let in, or given up, in one turn of the event loop
 
 
 class _Waiter:
     """A send in the line."""
 
-    __slots__ = ("joined", "size", "timeout_s", "turn")
+    __slots__ = ("joined", "patience", "size", "timeout_s", "turn")
 
-    def __init__(self, size: int, timeout_s: float, joined: float) -> None:
+    def __init__(self, size: int, timeout_s: float, joined: int) -> None:
         self.size = size
         self.timeout_s = timeout_s
-        self.joined = joined  # monotonic seconds
+        self.joined = joined  # tick
+        self.patience = 1 + math.ceil(timeout_s / TICK_S)  # ticks without anything moving
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class Room:
-    """Belongs to one producer and one broker; take, or wait, then leave."""
+    """Belongs to one producer and one broker; take, or wait, then leave.
+
+    Time is counted in ticks while there is a line: an event loop that others keep busy makes few of them, so a broker is
+    not given up for what could not be read.
+    """
 
     def __init__(self, clock: Clock, broker_name: str, most: int = MOST_SENDS, most_bytes: int = MOST_BYTES) -> None:
         """At most *most* sends, and *most_bytes* bytes of bodies: a larger one goes by itself."""
@@ -44,10 +50,11 @@ class Room:
         self._most = most
         self._most_bytes = most_bytes
         self._line: deque[_Waiter] = deque()
-        self._moved_at = clock.monotonic()  # when a send was finished last, while there is a line
+        self._tick = 0
+        self._moved = 0  # tick in which a send was finished last
+        self._shortest = 0  # patience, of all in the line
+        self._due = 0  # tick in which somebody's patience may end
         self._timer: Timer | None = None
-        self._due = 0.0  # when it is due
-        self._shortest_s = math.inf  # that one of the line waits without anything moving
         self._going = False  # whether more of the line are let in next turn
         self.sends = 0  # under way
         self.bytes = 0
@@ -70,31 +77,40 @@ class Room:
         Raises:
             CallTimeout: none of the broker's sends was finished for *timeout_s* seconds.
         """
-        waiter = _Waiter(size, timeout_s, self._clock.monotonic())
+        waiter = _Waiter(size, timeout_s, self._tick)
+        if self._line:
+            self._shortest = min(self._shortest, waiter.patience)
+            self._due = min(self._due, self._tick + waiter.patience)
+        else:
+            self._shortest, self._due = waiter.patience, self._tick + waiter.patience
         self._line.append(waiter)
-        self._shortest_s = min(self._shortest_s, timeout_s)
-        self._watch(waiter.joined + timeout_s)
+        if self._timer is None:
+            self._timer = self._clock.call_later(TICK_S, self._next_tick)
         try:
             await waiter.turn
         except asyncio.CancelledError:
             if not waiter.turn.cancelled() and waiter.turn.exception() is None:
                 self.leave(size)  # its turn came, and nobody is left to take it
             else:
-                self._let_in()
+                self._go_on()
             raise
 
     def leave(self, size: int, *, finished: bool = False) -> None:
         """End a send of *size* bytes; *finished* says that the broker has decided on it."""
         self.sends -= 1
         self.bytes -= size
-        if self._line:
-            if finished:
-                self._moved_at = self._clock.monotonic()
-            if not self._going:
-                self._let_in()
+        if finished:
+            self._moved = self._tick
+        self._go_on()
 
     def _fits(self, size: int) -> bool:
         return self.sends < self._most and (self.bytes + size <= self._most_bytes or not self.sends)
+
+    def _go_on(self) -> None:
+        """Look at the line in the next turn of the loop."""
+        if self._line and not self._going:
+            self._going = True
+            asyncio.get_running_loop().call_soon(self._let_in)
 
     def _let_in(self) -> None:
         """Give their turns to those for whom there is room; some in a turn of the loop, as others run there as well."""
@@ -102,8 +118,7 @@ class Room:
         line, left = self._line, TOGETHER
         while line and (line[0].turn.done() or self._fits(line[0].size)):
             if not left:
-                self._going = True
-                asyncio.get_running_loop().call_soon(self._let_in)
+                self._go_on()
                 return
             waiter = line.popleft()
             if not waiter.turn.done():
@@ -111,35 +126,25 @@ class Room:
                 self.sends += 1
                 self.bytes += waiter.size
                 waiter.turn.set_result(None)
-        if not line:
-            self._shortest_s = math.inf
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    def _watch(self, due: float) -> None:
-        """Look at *due* at the latest whether anything has moved."""
-        if self._timer is not None:
-            if self._due <= due:
-                return
+        if not line and self._timer is not None:
             self._timer.cancel()
-        self._due = due
-        self._timer = self._clock.call_later(max(0.0, due - self._clock.monotonic()), self._look)
+            self._timer = None
 
-    def _look(self) -> None:
-        """Give up those who have waited in vain for as long as they would."""
-        self._timer = None
-        now = self._clock.monotonic()
-        if self._moved_at + self._shortest_s > now:
-            self._watch(self._moved_at + self._shortest_s)
+    def _next_tick(self) -> None:
+        self._tick += 1
+        self._timer = self._clock.call_later(TICK_S, self._next_tick)
+        if self._tick < self._due:
             return
-        waiting = [(max(w.joined, self._moved_at) + w.timeout_s, w) for w in self._line if not w.turn.done()]
-        late = deque(waiter for due, waiter in waiting if due <= now)
-        if len(late) < len(waiting):
-            self._watch(min(due for due, _ in waiting if due > now))
+        if self._moved + self._shortest > self._tick:
+            self._due = self._moved + self._shortest
+            return
+        waiting = [(max(w.joined, self._moved) + w.patience, w) for w in self._line if not w.turn.done()]
+        late = deque(waiter for due, waiter in waiting if due <= self._tick)
+        self._due = min((due for due, _ in waiting if due > self._tick), default=self._tick + 1)
         self._give_up(late)
 
     def _give_up(self, late: deque[_Waiter]) -> None:
+        """Fail those whose patience is over, some in a turn of the loop."""
         for _ in range(min(TOGETHER, len(late))):
             waiter = late.popleft()
             if not waiter.turn.done():
@@ -152,4 +157,4 @@ class Room:
         if late:
             asyncio.get_running_loop().call_soon(self._give_up, late)
         else:
-            self._let_in()
+            self._go_on()
