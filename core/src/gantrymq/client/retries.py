@@ -50,16 +50,25 @@ class Policy:
 
 
 class Retries:
-    """The attempts of one send."""
+    """The attempts of one send.
+
+    Attributes:
+        brokers: names of those tried, in order.
+        avoid: names of those that had their turn since the last pause.
+        last: the error of the last attempt.
+        decided: whether it is a refusal that no other attempt would help.
+    """
+
+    __slots__ = ("_counted", "_pause_s", "_policy", "avoid", "brokers", "decided", "last")
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._counted = 0
         self._pause_s = FIRST_PAUSE_S
-        self.brokers: list[str] = []  # names of those tried, in order
-        self.avoid: set[str] = set()  # names of those that had their turn since the last pause
+        self.brokers: tuple[str, ...] = ()  # many sends wait in a line: what each keeps until then is small
+        self.avoid: frozenset[str] = frozenset()
         self.last: BaseException | None = None
-        self.decided = False  # whether it is a refusal that no other attempt would help
+        self.decided = False
 
     @property
     def last_attempt(self) -> bool:
@@ -79,7 +88,7 @@ class Retries:
             error: one of `FAILURES`.
         """
         self.last = error
-        self.avoid.add(broker_name)
+        self.avoid |= {broker_name}
         if isinstance(error, NoRoute):
             return not self._policy.one_queue or len(self.brokers) > 1
         if _stored_nowhere(error):
@@ -92,7 +101,7 @@ class Retries:
 
     def less_safe(self, broker_name: str) -> bool:
         """Note that *broker_name* stored the message less safely than promised; True when another may be tried."""
-        self.avoid.add(broker_name)
+        self.avoid |= {broker_name}
         self._counted += 1
         return self._counted < self._policy.attempts
 
@@ -107,11 +116,11 @@ class Retries:
             left_s: until the deadline.
             chance: shortens the pause by up to a quarter.
         """
-        names = set(brokers)
+        names = frozenset(brokers)
         if names - self.avoid:
             return 0.0
         last = self.brokers[-1] if self.brokers else ""
-        self.avoid = names - {last} if _stored_nowhere(self.last) and last in names else {last}
+        self.avoid = names - {last} if _stored_nowhere(self.last) and last in names else frozenset({last})
         pause_s = min(self._pause_s * (1 - CHANCE * chance.random()), left_s / 2)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         return pause_s

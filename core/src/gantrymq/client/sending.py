@@ -91,7 +91,7 @@ class Sending:
                 try:
                     chosen = queue or self._turns.choose(parcel.topic, await self.queues(parcel.topic), retries.avoid)
                     broker_name = chosen.broker_name
-                    retries.brokers.append(broker_name)
+                    retries.brokers += (broker_name,)
                     limit_s = None if retries.last_attempt else self._options.attempt_timeout_s
                     left_s = await journey.enter(self._room(broker_name), limit_s, finished=retries.answered)
                     result = await self._attempt(journey.outgoing(), chosen, left_s)
@@ -123,8 +123,7 @@ class Sending:
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
-        if self._ended:
-            raise ClientError("this Producer was closed before the message was sent")
+        self._check_open()
         address = await self._address(queue)
         request = send_request(outgoing, queue, self._options.identity, self._clock.now_ms())
         reply = await self._instance.calls.send(address, request, timeout_s)
@@ -132,18 +131,24 @@ class Sending:
 
     async def _pause(self, topic: str, queue: MessageQueue | None, journey: _Journey, retries: Retries) -> bool:
         """Wait where another attempt would come too soon; False when no time is left for one."""
+        self._check_open()
         routes = self._instance.routes
         left_s = journey.left_s()
         queues = routes.queues_known(topic) if queue is None else (queue,)
         pause_s = retries.pause_s({each.broker_name for each in queues}, left_s, self._instance.world.random)
         if pause_s > 0 and left_s > LEAST_LEFT_S:
             await self._clock.sleep(pause_s)
+            self._check_open()
             await routes.renew(topic, min(left_s, RENEW_TIMEOUT_S))
         return journey.left_s() > LEAST_LEFT_S
 
     async def _address(self, queue: MessageQueue) -> str:
         routes = self._instance.routes
         return routes.master(queue.broker_name) or await routes.find_broker(queue.topic, queue.broker_name)
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise ClientError("this Producer was closed before the message was sent")
 
     def _room(self, broker_name: str) -> Room:
         room = self._rooms.get(broker_name)
