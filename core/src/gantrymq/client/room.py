@@ -39,8 +39,8 @@ class _Waiter:
 class Room:
     """Belongs to one producer and one broker; take, or wait, then leave.
 
-    Time is counted in ticks while there is a line: an event loop that others keep busy makes few of them, so a broker is
-    not given up for what could not be read.
+    Time is counted in ticks while there is a line: an event loop that others keep busy makes few of them, so no broker
+    is given up for what could not be read.
     """
 
     def __init__(self, clock: Clock, broker_name: str, most: int = MOST_SENDS, most_bytes: int = MOST_BYTES) -> None:

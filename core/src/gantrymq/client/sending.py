@@ -94,6 +94,7 @@ class Sending:
                     retries.brokers += (broker_name,)
                     limit_s = None if retries.last_attempt else self._options.attempt_timeout_s
                     left_s = await journey.enter(self._room(broker_name), limit_s, finished=retries.answered)
+                    self._check_open()
                     result = await self._attempt(journey.outgoing(), chosen, left_s)
                     if result.ok or not self._options.retry_not_stored:
                         return result
@@ -123,7 +124,6 @@ class Sending:
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
-        self._check_open()
         address = await self._address(queue)
         request = send_request(outgoing, queue, self._options.identity, self._clock.now_ms())
         reply = await self._instance.calls.send(address, request, timeout_s)
