@@ -102,6 +102,21 @@ def test_a_broker_that_hangs_fails_those_under_way_and_those_in_line(simulate, c
     simulate(work)
 
 
+def test_a_line_at_one_broker_does_not_hold_up_the_other(simulate, cluster):
+    async def work(world):
+        async with (
+            cluster(world) as c,
+            Producer("P", c.namesrv, world=world, max_under_way=10, attempt_timeout_s=0.5) as producer,
+        ):
+            c.brokers["a"].answers[SEND] = None
+            begun = world.clock.monotonic()
+            results = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(200)))
+            assert {result.queue.broker_name for result in results} == {"b"}
+            assert world.clock.monotonic() - begun < 1.5
+
+    simulate(work)
+
+
 def test_sends_that_are_cancelled_give_up_their_room(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, max_under_way=10) as producer:
