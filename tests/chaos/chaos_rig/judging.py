@@ -71,8 +71,7 @@ def assert_all_came(found: Mapping[Place, str], got: Iterable[Event]) -> None:
     """Consumers were given what lies in the queues, each message as it lies there."""
     came: Bodies = {}
     for event in got:
-        body = event["body"].rstrip(".")
-        assert came.setdefault(place_of(event), body) == body, event
+        assert came.setdefault(place_of(event), event["body"]) == event["body"], event
     missing = found.keys() - came.keys()
     assert not missing, f"{len(missing)} of {len(found)} never came, such as {sorted(missing)[:3]}"
     other = {place: body for place, body in came.items() if found.get(place) != body}

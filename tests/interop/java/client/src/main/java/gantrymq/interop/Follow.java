@@ -13,7 +13,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A push consumer, orderly or concurrent (--listener), until standard input is closed. A short line for each message,
- * with the machine's monotonic time, by which the lines of several consumers can be put into one order.
+ * the body without the dots of {@link Stream}, with the machine's monotonic time, by which the lines of several
+ * consumers can be put into one order.
  */
 final class Follow {
     private static final int LEAVE_MS = 10_000;
@@ -56,8 +57,15 @@ final class Follow {
     private static void print(List<MessageExt> messages) {
         for (MessageExt message : messages) {
             Events.print("got", "b", message.getBrokerName(), "q", message.getQueueId(), "o", message.getQueueOffset(),
-                "body", new String(message.getBody(), StandardCharsets.UTF_8), "times", message.getReconsumeTimes(),
-                "at", System.nanoTime());
+                "body", withoutDots(message.getBody()), "at", System.nanoTime());
         }
+    }
+
+    private static String withoutDots(byte[] body) {
+        int end = body.length;
+        while (end > 0 && body[end - 1] == '.') {
+            end--;
+        }
+        return new String(body, 0, end, StandardCharsets.UTF_8);
     }
 }
