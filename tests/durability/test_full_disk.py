@@ -58,7 +58,8 @@ class Run:
         try:
             result = await producer.send(message)
         except SendFailed as error:
-            assert isinstance(error.__cause__, BrokerRefused), error
+            if not isinstance(error.__cause__, BrokerRefused):
+                raise
             self.refusals.append(error.__cause__)
             return False
         self.ledger.acknowledge("one", [number], result)
@@ -119,9 +120,10 @@ def test_a_full_disk_refuses_sends_and_nothing_else_and_says_why(small: SmallDis
             assert f'cause="{cause}"' in pages.get("/metrics").text
             small.free()
             await run.until_taken(producer)
-            assert "storeRefusalCause" not in await admin.runtime_info(address) or not (
-                await admin.runtime_info(address)
-            )["storeRefusalCause"]
+            assert (
+                "storeRefusalCause" not in await admin.runtime_info(address)
+                or not (await admin.runtime_info(address))["storeRefusalCause"]
+            )
             assert (pages.get("/healthz").status, pages.value("gantrymq_store_writable")) == (200, 1)
             await until_saved(small, queue, 7)
 

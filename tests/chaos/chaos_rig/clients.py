@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from chaos_rig.judging import Bodies, place_of
 from harness import Driver, Process
 from harness.polling import wait_until
 from harness.process import Event
+
+from chaos_rig.judging import Bodies, place_of
 
 # A client asks for its share every 20 s, tries a lost broker again after some, and a killed member's queues take 60 s.
 PROGRESS_S = 90.0

@@ -1,8 +1,8 @@
 """A wall clock that a test steps under running processes, as an operator or a time server would.
 
-libfaketime (Debian's package `faketime`) stands between a process and the C library; a file says how far the wall clock
-is ahead, and every look at the clock reads it. The monotonic clock, waiting and the times of files stay true, as they do
-when a machine's clock is set.
+libfaketime (Debian's package `faketime`) stands between a process and the C library; a file says how far the wall
+clock is ahead, and every look at the clock reads it. The monotonic clock, waiting and the times of files stay true.
+Those of files that are written after a step would not, on a machine whose clock is set: a test must not rely on them.
 """
 
 from __future__ import annotations

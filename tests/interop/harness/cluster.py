@@ -77,9 +77,7 @@ class GantryCluster:
         """Start the server *name*, in its old folder and at its old port."""
         port, folder = self._ports[name], self._scratch / name
         if name.startswith("namesrv"):
-            server = GantryServer.name_server(
-                folder, port=port, settings=self._namesrv_settings, environ=self._environ
-            )
+            server = GantryServer.name_server(folder, port=port, settings=self._namesrv_settings, environ=self._environ)
         else:
             own = {"brokerName": name, "listenPort": str(port), "registerNameServerPeriod": "10000"}
             all_settings = {**own, **self._broker_settings, **(settings or {})}
