@@ -7,6 +7,8 @@ import time
 import pytest
 from faulty_broker import DEADLINE_S, LOG_FILE_BYTES
 
+from gantrymq.broker import state_files
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.world import DiskUse
 from gantrymq.world.real.file import RealFile
 from gantrymq.world.real.files import RealFiles
@@ -99,6 +101,39 @@ def test_bi112_no_room_for_the_next_log_file(broker_with, row, disk, tmp_path):
         row.check(answer.remark, answer.code, size=MIB, folder=tmp_path / "store" / "commitlog")
         disk.full = False
         served_again(peer)
+
+
+def test_bi130_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tmp_path):
+    full, replace = [False], RealFiles.replace
+
+    def refuse_or_replace(files, path, data):
+        if full[0] and path.name == "consumerOffset.json":
+            raise OSError(errno.EIO, "Input/output error")
+        replace(files, path, data)
+
+    monkeypatch.setattr(RealFiles, "replace", refuse_or_replace)
+    monkeypatch.setattr(state_files, "MOST_UNSAVED_S", 0.0)
+    with broker_with(flushConsumerOffsetInterval=100).peer() as peer:
+        commit = {"consumerGroup": "G130", "topic": "T", "queueId": "0", "commitOffset": "0"}
+        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"G130"}').code == 0
+        assert peer.send("T").code == 0
+        full[0] = True
+        deadline = time.monotonic() + DEADLINE_S
+        while (answer := peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == 0:
+            assert time.monotonic() < deadline
+        row.check(
+            answer.remark.replace("for 0 s", "for 60 s"),
+            answer.code,
+            group="G130",
+            topic="T",
+            queue=0,
+            root=tmp_path / "store",
+            why="Input/output error",
+        )
+        assert peer.send("T").code == 0
+        full[0] = False
+        while peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit).code != 0:
+            assert time.monotonic() < deadline
 
 
 def test_bi113_an_hour_that_there_is_not(program, row):

@@ -1,5 +1,6 @@
 """A Java broker registers with our name server, and our broker with a Java name server."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def test_our_broker_registers_with_a_java_name_server(
         _send_and_receive(Driver("4.9.8", tmp_path, namesrv.address), topic, running)
         assert broker.stop() == 0
         wait_until(lambda: route_of(namesrv.address, topic) is None, "route gone", GONE_S)
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_our_broker_tells_a_java_name_server_more_topics_than_a_frame_holds(tmp_path: Path, version: str) -> None:
+    names = [f"T{number:05d}{'x' * 90}" for number in range(60_000)]
+    folder = tmp_path / "ours" / "store" / "config"
+    folder.mkdir(parents=True)
+    topics = {name: {"topicName": name, "readQueueNums": 1, "writeQueueNums": 1, "perm": 6} for name in names}
+    (folder / "topics.json").write_text(json.dumps({"topicConfigTable": topics}))
+    with JavaNameServer(version, tmp_path / "java") as namesrv, GantryServer.broker(tmp_path / "ours", namesrv.address):
+        for name in names[:: len(names) // 20]:
+            assert route_of(namesrv.address, name) is not None
 
 
 def _send_and_receive(driver: Driver, topic: str, running: Running) -> None:

@@ -262,10 +262,12 @@ def test_a_broker_that_its_name_server_lost_is_not(beside, http):
     assert b"no name server has this broker registered: 127.0.0.1:" in answer.body
 
 
-def seen(refusal=None, addresses="", servers=None):
+def seen(refusal=None, addresses="", servers=None, unwritten=None):
     """A broker as the health check sees it."""
     state = StoreState(0, 0, 0, 0, refusal)
-    figures = SimpleNamespace(cluster="C", broker="b", address="h:1", name_servers=servers or {}, parked={})
+    figures = SimpleNamespace(
+        cluster="C", broker="b", address="h:1", name_servers=servers or {}, parked={}, unwritten=unwritten or {}
+    )
     return SimpleNamespace(
         settings=SimpleNamespace(text=lambda key: addresses),
         store=SimpleNamespace(state=lambda: state),
@@ -279,6 +281,7 @@ def seen(refusal=None, addresses="", servers=None):
         (seen(), []),
         (seen(addresses="a:1;b:1", servers={"a:1": None, "b:1": "timed out"}), []),
         (seen(refusal="the disk is full"), ["the store refuses writes: the disk is full"]),
+        (seen(unwritten={"topics.json": "it cannot be written"}), ["it cannot be written"]),
         (seen(addresses="a:1"), ["no name server has this broker registered: not registered yet"]),
         (
             seen(addresses="a:1;b:1", servers={"a:1": "refused", "b:1": "timed out"}),

@@ -87,6 +87,22 @@ def test_a_full_disk_is_seen_at_the_start():
     run(case, capacity=10 * FILE)
 
 
+def test_a_store_that_was_stopped_cleanly_starts_on_a_disk_without_a_byte_for_readers():
+    async def case(bench):
+        await fill(bench, 7)
+        before = bodies(await bench.read_all(Queue("T", 0)))
+        await bench.store.stop()
+        room, bench.world.files.capacity = bench.world.files.capacity, bench.world.files._disk.used
+        await bench.restart()
+        assert bench.world.files.stat(ROOT / "abort").size == 0
+        assert bodies(await bench.read_all(Queue("T", 0))) == before
+        assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+        bench.world.files.capacity = room
+        assert await resumed_after(bench) <= 1
+
+    run(case)
+
+
 def test_free_bytes_refuse_and_resume():
     async def case(bench):
         bench.settings.set("minFreeDiskBytes", 1 << 41, "the test")

@@ -42,6 +42,7 @@ def tables_and_rooms():
         held=SimpleNamespace(count=3),
         dispatch=SimpleNamespace(connections=4),
         followers=SimpleNamespace(parked={"index": "OSError: no"}),
+        state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
         name_servers=lambda: {"127.0.0.1:9876": None},
     )
     return tables, rooms
@@ -57,6 +58,7 @@ def test_figures_are_what_the_tables_hold():
     assert taken.producers == {"senders": 1}
     assert taken.consumers == {"readers": OnlineGroup(2, "CLUSTERING")}
     assert taken.committed == {("Orders", "readers"): {1: 7}}
+    assert taken.unwritten == {"topics.json": "it cannot be written"}
     assert taken.parked == {"index": "OSError: no"}
     assert taken.plugin_errors == {("gate", "replicas"): 1, ("dispatcher", "index"): 1}
     assert (taken.put_mornings, taken.got_mornings) == (Mornings(3, 0), Mornings(2, 0))

@@ -6,11 +6,20 @@ import asyncio
 import logging
 from pathlib import Path
 
+import attrs
 import pytest
 from broker_desk import START_MS, Desk
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.registration import MOST_SINGLE, WHOLE_AFTER_S, WHOLE_TIMES, Registration, order_topics
+from gantrymq.broker.register_messages import PART_BYTES, RegisterMessages
+from gantrymq.broker.registration import (
+    LOST_S,
+    MOST_PAUSE_S,
+    MOST_SINGLE,
+    WHOLE_AFTER_S,
+    WHOLE_TIMES,
+    order_topics,
+)
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError
@@ -294,15 +303,62 @@ def test_a_topic_that_goes_before_it_was_told_is_passed_over(town):
     town(main)
 
 
-def test_a_registration_is_repeated_so_that_a_restarted_name_server_learns(town):
+@pytest.mark.parametrize("away_s", [0, 1, 20, 200])
+def test_a_restarted_name_server_learns_of_the_broker_as_soon_as_it_is_back(town, away_s):
     async def main(town):
         await town.open(FIRST)
         await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        await town.clock.sleep(5)  # the next period is 25 s away
         await town.close(FIRST)
+        await town.clock.sleep(away_s)
         await town.open(FIRST)
-        await town.clock.sleep(31)
+        await town.clock.sleep(max(LOST_S, MOST_PAUSE_S) + 0.1)
         assert await town.route(FIRST, "TBW102") == {"broker-a"}
 
+    town(main)
+
+
+def test_a_name_server_that_closes_every_connection_is_not_told_without_a_pause(town):
+    async def main(town):
+        await town.open(FIRST)
+        service, seen = town.servers[FIRST].service, []
+        answer = service.answer
+
+        def closing(asked, connection):
+            given = answer(asked, connection)
+            if asked.code == 103:
+                seen.append(town.clock.monotonic())
+                town.clock.call_later(0.01, connection.close)
+            return given
+
+        service.answer = closing
+        await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        await town.clock.sleep(10)
+        assert 5 <= len(seen) <= 12
+
+    town(main)
+
+
+def test_topics_that_fill_more_than_a_frame_are_told_in_parts(town):
+    names = [f"T{number:05d}{'x' * 90}" for number in range(60_000)]
+
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        seen = town.watch(FIRST)
+        table = desk.tables.topics
+        table.load({name: TopicConfig(name) for name in names}, table.version)
+        table.put(TopicConfig("Last"))
+        await town.clock.sleep(31)
+        assert len(seen) >= 3  # of 19 MiB
+        known = town.servers[FIRST].service.tables.queues
+        assert set(names) <= known.keys()
+        table.put(attrs.evolve(table.get(names[0]), perm=4))
+        table.permission_changed()
+        await town.clock.sleep(31)
+        assert await town.permissions(FIRST, names[0]) == [4]
+
+    assert len(names) * (2 * len(names[0]) + 150) > 2 * PART_BYTES
     town(main)
 
 
@@ -389,15 +445,16 @@ def test_whatever_goes_wrong_is_said_and_tried_again(town, monkeypatch, caplog, 
     async def main(town):
         await town.open(FIRST)
         await town.open(SECOND)
-        fails, made = [5], Registration.message
+        fails, made = [5], RegisterMessages.whole
 
-        async def message(self):
+        async def whole(self):
             if fails[0]:
                 fails[0] -= 1
                 raise error
-            return await made(self)
+            async for message in made(self):
+                yield message
 
-        monkeypatch.setattr(Registration, "message", message)
+        monkeypatch.setattr(RegisterMessages, "whole", whole)
         desk = await town.start_broker()
         assert (await desk.send("T")).code == 0
         await town.clock.sleep(70)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import attrs
@@ -9,6 +10,7 @@ import pytest
 from broker_desk import START_MS, Desk, run_broker, settings_for
 
 from gantrymq.broker import BrokerServer
+from gantrymq.broker.reserve import ENOUGH_BYTES
 from gantrymq.broker.server import limits_of
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
@@ -186,6 +188,39 @@ def test_interceptors_change_what_is_stored(plugins):
         assert facade.bounds(Queue("TBW102", 0)).max_offset == 1
 
     with_service(plugins, main, interceptors=(Moves(),))
+
+
+@pytest.mark.parametrize("reserved", [True, False])
+def test_a_store_that_finds_no_room_to_start_has_what_is_reserved(plugins, reserved):
+    reserve = Path("/store/config/reserve")
+
+    class Needy(plugins.stores["memory"]):
+        async def start(self):
+            if self.world.files.stat(reserve) is not None or not reserved:
+                error = OSError(errno.ENOSPC, "No space left on device")
+                raise StoreError("the store cannot be opened: No space left on device") from error
+            return await super().start()
+
+    def of(context):
+        store = Needy(context)
+        store.world = context.world
+        return store
+
+    async def main(world):
+        world.files.make_dirs(reserve.parent)
+        if reserved:
+            world.files.open(reserve, create=True).allocate(65536)
+        settings = settings_for(plugins)
+        server = BrokerServer(world, settings, Plugins(stores={"memory": of}))
+        if reserved:
+            await server.start()
+            assert world.files.stat(reserve).size == ENOUGH_BYTES  # there is room again
+            await server.stop()
+        else:
+            with pytest.raises(StoreError, match="No space left"):
+                await server.start()
+
+    simulate(1, main, start_ms=START_MS)
 
 
 @pytest.mark.parametrize("clean", [True, False])

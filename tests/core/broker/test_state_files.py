@@ -11,12 +11,14 @@ from broker_desk import START_MS, run_broker, send_header
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.reserve import ENOUGH_BYTES, Reserve
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.state_files import RETRY_S, StateFiles
+from gantrymq.broker.state_writes import MOST_UNSAVED_S
 from gantrymq.broker.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
-from gantrymq.formats.config import offset_texts
+from gantrymq.formats.config import TopicsFile, offset_texts
 from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
@@ -57,7 +59,8 @@ class Room:
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
-        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, light=light)
+        reserve = Reserve(self.files, FOLDER / "reserve")
+        self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, reserve, light=light)
         await self.state.load()
 
     def on_disk(self, name):
@@ -220,6 +223,70 @@ def test_offsets_that_could_not_be_saved_are_saved_when_due_again(room):
     room(main)
 
 
+def test_offsets_that_cannot_be_saved_are_tried_every_second_and_told_once(room, caplog):
+    async def main(room):
+        room.files.refused = {"consumerOffset.json"}
+        room.offsets.commit("CG", Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.clock.sleep(10)
+        problem = "/store/config/consumerOffset.json cannot be written: No space left on device; make room or fix it"
+        assert room.state.failing == {"consumerOffset.json": problem}
+        room.offsets.commit("CG", Queue("T", 0), 2)
+        room.files.refused = set()
+        await room.clock.sleep(RETRY_S + 0.1)  # no timer of the offsets is needed
+        assert room.on_disk("consumerOffset.json")["offsetTable"] == {"T@CG": {0: 2}}
+        assert room.state.failing == {}
+        assert [record.message.partition("consumerOffset.json ")[2] for record in caplog.records] == [
+            "cannot be written: No space left on device; make room or fix it; it is tried again",
+            "is written again",
+        ]
+
+    room(main)
+
+
+def test_on_a_full_disk_the_reserve_makes_room_and_comes_back_with_it(room):
+    async def main(room):
+        disk = room.world.files._files
+        reserve = FOLDER / "reserve"
+        for number in range(1000):
+            room.offsets.commit(f"group-{number}", Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.state.saved()
+        assert disk.stat(reserve).size == ENOUGH_BYTES
+        room_then, disk.capacity = disk.capacity, disk._disk.used  # full
+        for number in range(1000, 2000):
+            room.offsets.commit(f"group-{number}", Queue("T", 0), 1)
+        room.state.offsets_due()
+        await room.state.saved()
+        assert len(room.on_disk("consumerOffset.json")["offsetTable"]) == 2000
+        assert room.state.failing == {}
+        assert disk.stat(reserve) is None
+        disk.capacity = room_then
+        room.offsets.commit("group-0", Queue("T", 0), 2)
+        room.state.offsets_due()
+        await room.state.saved()
+        assert disk.stat(reserve).size == ENOUGH_BYTES
+
+    room(main)
+
+
+def test_whatever_goes_wrong_in_a_save_is_told_to_those_who_wait(room, monkeypatch, caplog):
+    async def main(room):
+        def fail(self):
+            raise ValueError("a bug")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TopicsFile, "to_text", fail)
+            room.topics.put(TopicConfig("T"))
+            with pytest.raises(StoreError, match=r"topics\.json cannot be made: ValueError\('a bug'\)"):
+                await room.state.saved()
+        await room.clock.sleep(RETRY_S + 0.1)
+        assert "T" in room.on_disk("topics.json")["topicConfigTable"]
+        assert "Traceback" in caplog.text
+
+    room(main)
+
+
 # --- a whole broker -------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +324,43 @@ def test_a_send_whose_topic_cannot_be_saved_is_refused_and_stores_nothing(plugin
         assert desk.tables.stats.put.total == 0
         watched[0].refused = set()
         assert (await desk.send("New")).code == 0
+
+    run_broker(plugins, main, world_of=world_of)
+
+
+def test_commits_that_no_file_takes_are_refused_after_a_while_and_shown_all_the_time(plugins):
+    watched = []
+
+    def world_of(world):
+        watched.append(FailingFiles(world.files))
+        return attrs.evolve(world, files=watched[0])
+
+    async def main(desk):
+        commit = {"consumerGroup": "CG", "topic": "T", "queueId": "0"}
+        for _ in range(4):
+            assert (await desk.send("T")).code == 0
+        desk.tables.groups.put(GroupConfig("CG"))
+        await desk.clock.sleep(10)
+        assert "unwrittenFiles" not in loads((await desk.ask(28)).payload)["table"]
+        watched[0].refused = {"consumerOffset.json"}
+        assert (await desk.ask(15, {**commit, "commitOffset": "1"})).code == 0
+        await desk.clock.sleep(MOST_UNSAVED_S - 10)
+        assert (await desk.ask(15, {**commit, "commitOffset": "2"})).code == 0
+        await desk.clock.sleep(20)
+        answer = await desk.ask(15, {**commit, "commitOffset": "3"})
+        assert answer.code == 14
+        assert answer.remark.startswith(
+            "the commit of group CG in queue T/0 is not taken: /store/config/consumerOffset"
+        )
+        assert (await desk.pull("T", consumerGroup="CG")).code == 0
+        assert (await desk.ask(14, commit)).ext["offset"] == "2"
+        shown = loads((await desk.ask(28)).payload)["table"]["unwrittenFiles"]
+        assert (
+            shown == "/store/config/consumerOffset.json cannot be written: No space left on device; make room or fix it"
+        )
+        watched[0].refused = set()
+        await desk.clock.sleep(RETRY_S + 0.1)
+        assert (await desk.ask(15, {**commit, "commitOffset": "4"})).code == 0
 
     run_broker(plugins, main, world_of=world_of)
 
@@ -329,10 +433,10 @@ def test_what_changes_while_a_save_is_under_way_is_not_in_it(room):
             async def run(self, work, *args):
                 if not jobs:
                     room.offsets.commit("A", Queue("T", 0), 2)  # after the copy was made
-                jobs.append(args[1].name)
+                jobs.append(args[0].name)
                 return await room.world.workers.run(work, *args)
 
-        room.state._world = attrs.evolve(room.world, workers=Late())
+        room.state._writes._world = attrs.evolve(room.world, workers=Late())
         room.state.offsets_due()
         await room.state.saved()
         assert jobs[0] == "consumerOffset.json"

@@ -135,6 +135,23 @@ def test_a_full_disk_is_an_error_at_allocation(tmp_path, monkeypatch):
     opened.close()
 
 
+def test_room_that_is_there_already_is_not_missed_on_a_full_disk(tmp_path, monkeypatch):
+    def refuse(*_):  # so does XFS where there is not as much room again
+        raise OSError(errno.ENOSPC, "full")
+
+    opened = RealFiles().open(tmp_path / "a", create=True)
+    opened.allocate(8192)
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    opened.allocate(8192)
+    for length in (8193, 1 << 20):
+        with pytest.raises(OSError, match=f"full: '{tmp_path}/a'"):
+            opened.allocate(length)
+    opened.truncate(1 << 20)  # sparse
+    with pytest.raises(OSError, match="full"):
+        opened.allocate(1 << 20)
+    opened.close()
+
+
 def test_short_reads_and_writes_are_continued(tmp_path, monkeypatch):
     pread, pwrite = os.pread, os.pwrite
     monkeypatch.setattr(file_module, "pread", lambda fd, length, at: pread(fd, min(length, 3), at))

@@ -7,12 +7,15 @@ new ones until the queue has grown so far. Here it is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.topics import TopicTable
-from gantrymq.errors import InvalidParameter
+from gantrymq.errors import InvalidParameter, RefusedWith
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
+from gantrymq.remoting.codes import ResponseCode
 
 __all__ = ["Committing"]
 
@@ -20,10 +23,14 @@ __all__ = ["Committing"]
 class Committing:
     """Takes the commits of clients and plugins."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets) -> None:
+    def __init__(
+        self, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets, refusal: Callable[[], str | None]
+    ) -> None:
+        """*refusal*: why no commit is taken now, None while they are."""
         self._store = store
         self._topics = topics
         self._offsets = offsets
+        self._refusal = refusal
 
     def end(self, queue: Queue) -> int | None:
         """Where a queue ends; None for one that this store may keep elsewhere or not know at all."""
@@ -38,6 +45,7 @@ class Committing:
 
         Raises:
             InvalidParameter: it is outside of ``[0, end]`` of the queue; the one before stays.
+            RefusedWith: (14) the file of the offsets could not be written for too long; the one before stays.
         """
         end = self.end(queue)
         if queue_offset < 0 or (end is not None and queue_offset > end):
@@ -45,4 +53,8 @@ class Committing:
             raise InvalidParameter(
                 f"group {group} commits {queue_offset} in queue {queue}, but {there}; nothing was changed"
             )
+        refusal = self._refusal()
+        if refusal is not None:
+            sentence = f"the commit of group {group} in queue {queue} is not taken: {refusal}"
+            raise RefusedWith(ResponseCode.SERVICE_NOT_AVAILABLE, sentence)
         self._offsets.commit(group, queue, queue_offset)

@@ -32,6 +32,7 @@ def take_figures(tables: Tables, rooms: Rooms) -> Figures:
             group.name: OnlineGroup(len(group.members), group.message_model) for group in clients.consumer_groups()
         },
         committed={pair(key): dict(queues) for key, queues in tables.offsets.table.items() if AT in key},
+        unwritten=dict(rooms.state.failing),
         parked=dict(rooms.followers.parked),
         plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in rooms.followers.parked}},
         name_servers=rooms.name_servers(),

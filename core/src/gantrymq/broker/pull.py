@@ -29,6 +29,7 @@ from gantrymq.errors import (
     InvalidParameter,
     NoPermission,
     RefusedWith,
+    RequestError,
     SubscriptionNotExist,
     SubscriptionNotLatest,
     SubscriptionParseFailed,
@@ -171,7 +172,7 @@ class Puller:
         if may_hold and request.sys_flag & FLAG_COMMIT:
             try:
                 self._committing.commit(request.group, queue, request.commit_offset)
-            except InvalidParameter as problem:  # the pull is served all the same: it says where it reads on
+            except RequestError as problem:  # the pull is served all the same: it says where it reads on
                 log.debug("a pull's commit is left out: %s", problem)
         reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
         if reset is not None:

@@ -7,8 +7,8 @@ follows after `WHOLE_TIMES` the time that the last one took: at once with few to
 many. So does one after a topic was deleted, which only a whole one tells. A name server that does not know 217
 (RocketMQ 4) gets whole registrations only; so does every one when many topics changed at once.
 
-All name servers are told side by side; one that does not answer is tried again after 1, 2, 4 ... seconds, at most the
-period, and costs the others nothing.
+All name servers are told side by side; one that does not answer is tried again after 1 second and then every 2, and
+costs the others nothing. One whose connection closes is told again at once, and so on: it is known when it is back.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, registerSingleTopicAll),
 out/BrokerOuterAPI.java.
@@ -18,21 +18,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.register_messages import RegisterMessages
 from gantrymq.broker.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
-from gantrymq.model.data_version import DataVersion
-from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.headers import RegisterBrokerRequest, UnregisterBrokerRequest
-from gantrymq.remoting.headers.nameserver import RegisterTopicInNamesrvRequest
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.headers import UnregisterBrokerRequest
 from gantrymq.world import World
 
 log = logging.getLogger(__name__)
@@ -43,6 +41,8 @@ UNREGISTER_TIMEOUT_S = 3.0
 WHOLE_TIMES: Final = 20
 WHOLE_AFTER_S: Final = 5.0  # at most so long after the first topic that was told by itself, or deleted
 MOST_SINGLE: Final = 256  # topics told by themselves in one go; more of them go into one whole registration
+LOST_S: Final = 1.0  # after a connection closed, and between registrations with one that closes each
+MOST_PAUSE_S: Final = 2.0  # between two tries: a name server that is back knows the broker so soon
 OTHERS_S = 1.0  # a broker is ready so long after the first name server knows it, whatever the others do
 
 
@@ -61,13 +61,14 @@ class Registration:
         timeout_s: float,
     ) -> None:
         self._client = client
-        self._clock, self._workers = world.clock, world.workers
+        self._clock = world.clock
         self._identity = identity
         self._topics = topics
         self._period_s = min(MAX_PERIOD_S, max(MIN_PERIOD_S, period_s))
         self._timeout_s = timeout_s
-        self._version = DataVersion(timestamp=world.clock.now_ms())  # of the queue mappings we never have
+        self._messages = RegisterMessages(world, identity, topics)
         self._loops = {address: _Loop(self, address) for address in name_servers}
+        client.on_close(self._lost)
 
     def start(self) -> None:
         """Begin to register; returns at once."""
@@ -110,6 +111,12 @@ class Registration:
         for loop in self._loops.values():
             loop.wake(name)
 
+    def _lost(self, address: str, _: Connection) -> None:
+        """A connection closed: the name server may be another process when it is back, and know nothing of us."""
+        loop = self._loops.get(address)
+        if loop is not None:
+            loop.lost()
+
     async def stop(self) -> None:
         """Stop registering and unregister; a name server that does not answer is left to expire us."""
         for loop in self._loops.values():
@@ -132,47 +139,18 @@ class Registration:
             if isinstance(outcome, ClientError):
                 log.warning("not unregistered: %s", outcome)
 
-    async def message(self) -> Command:
-        """The registration as a request (103); the body of thousands of topics is made off the loop."""
-        identity, versions = self._identity, (self._topics.version.to_json(), self._version.to_json())
-        body = await self._workers.run(_body, self._topics.registered(), *versions)
-        header = RegisterBrokerRequest(
-            broker_name=identity.broker_name,
-            broker_addr=identity.address,
-            cluster_name=identity.cluster,
-            ha_server_addr=identity.ha_address,
-            broker_id=identity.broker_id,
-            enable_acting_master=False,
-            compressed=False,
-            body_crc32=zlib.crc32(body) & 0x7FFFFFFF,
-        )
-        return request(RequestCode.REGISTER_BROKER, header.to_ext(), body)
-
     async def register_with(self, address: str) -> None:
         """Register once with one name server.
 
         Raises:
             ClientError: it cannot be reached, does not answer in time, or refuses.
         """
-        answer = await self._client.call(address, await self.message(), timeout_s=self._timeout_s)
-        if answer.code != 0:
-            raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
+        await self._client.connect(address)  # before thousands of topics are put into words for nobody
+        async for message in self._messages.whole():
+            answer = await self._client.call(address, message, timeout_s=self._timeout_s)
+            if answer.code != 0:
+                raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
         self._topics.mark_ordered(sorted(order_topics(answer.payload)))
-
-    def topic_message(self, name: str) -> Command | None:
-        """One topic as a request (217); None for one that is gone, which a whole registration tells."""
-        topic = self._topics.registered_one(name)
-        if topic is None:
-            return None
-        queues = {
-            "brokerName": self._identity.broker_name,
-            "perm": topic.perm,
-            "readQueueNums": topic.read_queues,
-            "topicSysFlag": topic.sys_flag,
-            "writeQueueNums": topic.write_queues,
-        }
-        header, body = RegisterTopicInNamesrvRequest(topic=name), loose_json.dumps({"queueDatas": [queues]})
-        return request(RequestCode.REGISTER_TOPIC_IN_NAMESRV, header.to_ext(), body)
 
     async def tell_topics(self, address: str, names: Sequence[str]) -> bool:
         """Tell one name server of single topics; False when it did not take them all.
@@ -180,28 +158,13 @@ class Registration:
         Raises:
             ClientError: it cannot be reached or does not answer in time.
         """
-        messages = [message for message in map(self.topic_message, names) if message is not None]
+        messages = [message for message in map(self._messages.one, names) if message is not None]
         calls = [self._client.call(address, message, timeout_s=self._timeout_s) for message in messages]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         return all(answer.code == 0 for answer in answers if isinstance(answer, Command))
-
-
-def _body(topics: Mapping[str, TopicConfig], version: dict[str, Any], mapping_version: dict[str, Any]) -> bytes:
-    return loose_json.dumps_plain(
-        {
-            "filterServerList": [],
-            "topicConfigSerializeWrapper": {
-                "dataVersion": version,
-                "mappingDataVersion": mapping_version,
-                "topicConfigTable": {name: topic.to_json() for name, topic in topics.items()},
-                "topicQueueMappingDetailMap": {},
-                "topicQueueMappingInfoMap": {},
-            },
-        }
-    )
 
 
 class _Loop:
@@ -235,6 +198,12 @@ class _Loop:
         """Register as a whole after a while, for what happens until then as well."""
         if self._whole_at is None:
             self._plan_whole()
+            self._wanted.set()
+
+    def lost(self) -> None:
+        """Register as a whole in a moment, unless that is being tried anyway."""
+        if self.problem is None:
+            self._whole_at = self._registration._clock.monotonic() + LOST_S
             self._wanted.set()
 
     def _plan_whole(self) -> None:
@@ -292,7 +261,7 @@ class _Loop:
 
     async def _pause(self, failures: int) -> None:
         period, clock = self._registration._period_s, self._registration._clock
-        delay = min(period, 2.0 ** (failures - 1)) if failures else period
+        delay = min(MOST_PAUSE_S, 2.0 ** (failures - 1)) if failures else period
         if not failures and self._whole_at is not None:
             delay = min(delay, max(0.0, self._whole_at - clock.monotonic()))
         timer = clock.call_later(delay, self._wanted.set)

@@ -75,6 +75,7 @@ class Rooms:
         tables: Tables,
         store: MessageStore,
         state: StateFiles,
+        committing: Committing,
         followers: Followers,
         transactions: TransactionService | None,
     ) -> None:
@@ -85,8 +86,8 @@ class Rooms:
         self.followers = followers
         self._tables = tables
         self._store = store
-        self.committing = Committing(store, tables.topics, tables.offsets)
-        self._state = state
+        self.committing = committing
+        self.state = state
         clock, topics, groups, clients = world.clock, tables.topics, tables.groups, tables.clients
         self.held = HeldPulls(store, clock, light=serves_light_queues(settings))
         stats = tables.stats
@@ -118,9 +119,7 @@ class Rooms:
             OffsetRequests(store, topics, groups, tables.offsets, self.committing),
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
             GroupRequests(groups, clients, tables.offsets, state.saved, state.offsets_due),
-            RuntimeRequests(
-                world, state.root, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()
-            ),
+            RuntimeRequests(world, state, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
             ConfigRequests(identity, settings, clock, self.permission_changed),
             ProgressRequests(identity, clock, store, topics, groups, clients, tables.offsets, tables.stats),
             ResetRequests(identity, settings, store, topics, groups, clients, tables.offsets),
@@ -153,10 +152,10 @@ class Rooms:
     def _forget_topic(self, name: str) -> Awaitable[None]:
         """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
         self._tables.topics.delete(name)
-        self._state.topics_changed(name)
+        self.state.topics_changed(name)
         dropped = self._store.drop(name)
         self._tables.offsets.forget_topic(name)
-        self._state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
+        self.state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
         self._tables.stats.forget(name)
         self.held.topic_changed(name)
         self.topic_deleted()

@@ -22,12 +22,13 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.placing import serves_light_queues
 from gantrymq.broker.ports import Ports
 from gantrymq.broker.registration import Registration
+from gantrymq.broker.reserve import Reserve
 from gantrymq.broker.rooms import Rooms, Tables
 from gantrymq.broker.state_files import StateFiles
 from gantrymq.broker.stats import SAMPLE_S, local_day
 from gantrymq.broker.wire.dispatch import Dispatch
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, PluginError
+from gantrymq.errors import ConfigError, PluginError, StoreError
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
@@ -36,7 +37,7 @@ from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world import Timer, World
+from gantrymq.world import Timer, World, is_full
 from gantrymq.world.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,8 @@ class BrokerServer:
 
     async def _start(self, serving: Callable[[], object]) -> RecoveryReport:
         world, settings, tables = self.world, self.settings, self.tables
-        report = await self.store.start()
+        reserve = Reserve(world.files, self.root / "config" / "reserve")
+        report = await self._open_store(reserve)
         self._closing.append(self.store.stop)
         self._say_how_it_opened(report)
         state = StateFiles(
@@ -113,12 +115,14 @@ class BrokerServer:
             tables.topics,
             tables.groups,
             tables.offsets,
+            reserve,
             light=serves_light_queues(settings),
         )
         await state.load()
         self._closing.append(state.close)
+        committing = Committing(self.store, tables.topics, tables.offsets, lambda: state.commits_refusal)
         if not report.clean:
-            await self._cut_offsets_back(Committing(self.store, tables.topics, tables.offsets))
+            await self._cut_offsets_back(committing)
         await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
         dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
         followers = Followers(self.store, dispatchers, world.workers)
@@ -135,7 +139,17 @@ class BrokerServer:
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
         rooms = Rooms(
-            world, settings, self._plugins, identity, dispatch, tables, self.store, state, followers, self._transactions
+            world,
+            settings,
+            self._plugins,
+            identity,
+            dispatch,
+            tables,
+            self.store,
+            state,
+            committing,
+            followers,
+            self._transactions,
         )
         self._closing.append(rooms.close)
         facade = BrokerFacade(world, settings, self.root, tables, rooms, self.store, rooms.interceptors)
@@ -154,6 +168,20 @@ class BrokerServer:
         serving()
         await self._register(identity, rooms)
         return report
+
+    async def _open_store(self, reserve: Reserve) -> RecoveryReport:
+        """Open it, on a disk without room with what is reserved there: readers need no more.
+
+        Raises:
+            StoreError: as `MessageStore.start`.
+        """
+        try:
+            return await self.store.start()
+        except StoreError as error:
+            if not is_full(error.__cause__) or not await self.world.workers.run(reserve.give_up):
+                raise
+        self.store = self._plugins.store(self.settings.text("store"))(self._context)
+        return await self.store.start()
 
     def _say_how_it_opened(self, report: RecoveryReport) -> None:
         """One line; what the store had to do on the way it has told by itself."""

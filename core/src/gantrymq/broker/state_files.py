@@ -4,7 +4,8 @@ Topics and groups are saved as soon as they change, several changes of one momen
 topic waits for that, so no acknowledged message is left without its topic. Offsets are saved on a timer and at stop.
 
 The loop copies what is to be saved, a thread makes a text of it and writes that; the texts of topics and offsets that
-did not change since the last save are kept. Reading at start is a thread's work as well. Tens of thousands of queues
+did not change since the last save are kept. Reading at start is a thread's work as well. A file that cannot be written
+is tried again every second, whatever it holds. Tens of thousands of queues
 take longer to encode than the loop may be held up.
 
 Source: apache/rocketmq common/.../ConfigManager.java and its subclasses.
@@ -13,8 +14,9 @@ Source: apache/rocketmq common/.../ConfigManager.java and its subclasses.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +25,8 @@ import attrs
 
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.reserve import Reserve
+from gantrymq.broker.state_writes import MOST_UNSAVED_S, StateWrites
 from gantrymq.broker.topics import TopicTable
 from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.config import (
@@ -37,9 +41,8 @@ from gantrymq.formats.config import (
     backup_of,
     load,
     pretty,
-    save,
 )
-from gantrymq.world import Files, Timer, World
+from gantrymq.world import Timer, World
 from gantrymq.world.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -61,6 +64,7 @@ class StateFiles:
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
+        reserve: Reserve,
         *,
         light: bool = False,
     ) -> None:
@@ -76,7 +80,7 @@ class StateFiles:
         self._groups_file = GroupsFile()
         self._offset_texts = OffsetTexts()
         self._dirty: set[str] = set()  # changed, and the next save writes it
-        self._unwritten: set[str] = set()  # could not be written; topics and groups only
+        self._writes = StateWrites(world, folder, reserve)
         self._unsaved_topics: set[str] = set()
         self._waiting: list[Saved] = []
         self._saving: asyncio.Task[None] | None = None
@@ -86,6 +90,19 @@ class StateFiles:
     def root(self) -> Path:
         """The store's folder."""
         return self._folder.parent
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """Name of each file that could not be written the last time, with a sentence."""
+        return self._writes.failing
+
+    @property
+    def commits_refusal(self) -> str | None:
+        """Why no more offsets are taken; None while they are. Budget: 0.2 us."""
+        if self._writes.failing_s(self._offsets_name) <= MOST_UNSAVED_S:
+            return None
+        problem = self._writes.failing[self._offsets_name]
+        return f"{problem}; for {MOST_UNSAVED_S:g} s commits were kept in memory, more could be lost; it is tried again"
 
     async def load(self) -> None:
         """Read the files into the tables and follow the tables from now on.
@@ -107,6 +124,7 @@ class StateFiles:
         self._groups.load(groups.groups, groups.forbidden, groups.version)
         self._offsets.load(offsets.offsets, offsets.version)
         self._offset_texts = OffsetTexts(offsets.kept, light=self._light)
+        self._writes.hold_room()
 
     def _read_offsets(self) -> ConsumerOffsetsFile:
         """The offsets; where light queues were only now switched on, those of consumerOffset.json."""
@@ -151,7 +169,7 @@ class StateFiles:
         What could not be written before is tried again at once.
         """
         if self._saving is None:
-            for name in sorted(self._unwritten):
+            for name in sorted(self.failing):
                 self._mark(name)
         if not self._dirty and self._saving is None:
             done(None)
@@ -188,10 +206,8 @@ class StateFiles:
             self._retry.cancel()
         for name in (TOPICS, GROUPS, self._offsets_name):
             self._mark(name)
-        try:
+        with contextlib.suppress(StoreError):  # it is logged
             await self.saved()
-        except StoreError as error:
-            log.error("%s", error)
         if self._retry is not None:
             self._retry.cancel()
 
@@ -213,21 +229,18 @@ class StateFiles:
         waiting, self._waiting = self._waiting, []
         dirty, self._dirty = self._dirty, set()
         if waiting:
-            dirty |= self._unwritten
+            dirty |= self.failing.keys()
         topics = set(self._unsaved_topics)
         problem: StoreError | None = None
         for name in sorted(dirty):
-            path = self._folder / name
-            try:
-                text = await self._text_to_make(name)
-                await self._world.workers.run(_save, self._world.files, path, text)
-                self._unwritten.discard(name)
-            except OSError as error:
-                problem = StoreError(f"{path} cannot be written: {error.strerror or error}; make room or fix it")
-                log.error("%s", problem)
-                self._dirty_later(name)
-        if TOPICS not in self._unwritten:
+            failed = await self._writes.write(name, self._text_to_make(name))
+            if failed is not None:
+                problem = failed
+                self._offsets.dirty = self._offsets.dirty or name == self._offsets_name
+        if TOPICS not in self.failing:
             self._unsaved_topics -= topics
+        if self.failing and self._retry is None:
+            self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
         for done in waiting:
             done(problem)
 
@@ -255,19 +268,7 @@ class StateFiles:
 
         return make
 
-    def _dirty_later(self, name: str) -> None:
-        if name == self._offsets_name:
-            self._offsets.dirty = True  # the next tick of its timer tries again
-            return
-        self._unwritten.add(name)
-        if self._retry is None:
-            self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
-
     def _try_again(self) -> None:
         self._retry = None
-        for name in sorted(self._unwritten):
+        for name in sorted(self.failing):
             self._mark(name)
-
-
-def _save(files: Files, path: Path, make: Callable[[], str]) -> None:
-    save(files, path, make())

@@ -21,7 +21,8 @@ def status(namesrv: str, output: str) -> None:
     """Show the clusters and their brokers.
 
     IN and OUT are messages a second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
-    count them. Exits with 1 when no name server answers.
+    count them. What a broker of ours cannot write, messages or its tables, is told below. Exits with 1 when no name
+    server answers.
     """
     found = run(_look(namesrv))
     if output == "json":
@@ -41,6 +42,9 @@ def status(namesrv: str, output: str) -> None:
         ["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "In today", "Out today"],
         [_row(broker) for broker in found["brokers"]],
     )
+    for broker in found["brokers"]:
+        for problem in broker.get("problems", ()):
+            say(f"{broker['broker']} at {broker['address']}: {problem}")
 
 
 async def _look(namesrv: str) -> dict[str, Any]:
@@ -91,6 +95,7 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
         "out_per_s": _rate(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
         "in_today": _since(figures, "msgPutTotal"),
         "out_today": _since(figures, "msgGetTotal"),
+        "problems": [figures[name] for name in ("storeRefusal", "unwrittenFiles") if name in figures],
     }
 
 

@@ -59,6 +59,7 @@ class Figures:
     producers: Mapping[str, int]  # group to members
     consumers: Mapping[str, OnlineGroup]
     committed: Mapping[tuple[str, str], Mapping[int, int]]  # topic and group to queue id to queue offset
+    unwritten: Mapping[str, str]  # file below config/ that cannot be written, to a sentence; memory has what it lacks
     parked: Mapping[str, str]  # dispatcher to the reason why it is not fed any more
     plugin_errors: Mapping[tuple[str, str], int]  # kind and name of what raised, to how often; parked ones too
     name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered

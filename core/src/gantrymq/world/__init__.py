@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.world.clock import Clock, Timer
-from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
+from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume, is_full
 from gantrymq.world.network import Listener, Network, ProtocolFactory
 from gantrymq.world.workers import Workers
 
@@ -37,6 +37,7 @@ __all__ = [
     "Volume",
     "Workers",
     "World",
+    "is_full",
 ]
 
 

@@ -8,8 +8,16 @@ at it, writes into a mapping included. Methods are synchronous; those that can t
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether *error* says that a disk has no room, which passes by itself."""
+    return isinstance(error, OSError) and error.errno in _FULL
 
 
 class FileStat(NamedTuple):

@@ -116,6 +116,13 @@ def _broker(moment: Moment) -> Iterator[Metric]:
     yield make.one("gantrymq_connections", "Open connections that have asked something.", figures.connections)
     errors = figures.plugin_errors.items()
     yield make.counter("gantrymq_plugin_errors_total", "Times a plugin's part raised.", ("kind", "name"), errors)
+    unwritten = [((name,), 1) for name in figures.unwritten]
+    yield make.gauge(
+        "gantrymq_file_unwritten",
+        "Tables whose file cannot be written, it is tried again; 1 each.",
+        ("file",),
+        unwritten,
+    )
     parked = [((name,), 1) for name in figures.parked]
     yield make.gauge("gantrymq_dispatcher_parked", "Plugins' dispatchers that raised; 1 each.", ("dispatcher",), parked)
     servers = [((address,), float(problem is None)) for address, problem in figures.name_servers.items()]

@@ -10,14 +10,16 @@ from gantrymq.interfaces import Broker
 def health(broker: Broker) -> dict[str, Any]:
     """What ``/healthz`` says.
 
-    ``healthy`` is false when *problems* has a sentence: the store refuses writes, or name servers are configured and
-    none of them has the broker registered. One name server of several that fails is told in ``nameServers`` only.
+    ``healthy`` is false when *problems* has a sentence: the store refuses writes, a table cannot be saved, or name
+    servers are configured and none of them has the broker registered. One name server of several that fails is told
+    in ``nameServers`` only.
     """
     figures = broker.figures()
     problems = []
     refusal = broker.store.state().refusal
     if refusal is not None:
         problems.append(f"the store refuses writes: {refusal}")
+    problems += figures.unwritten.values()
     servers = figures.name_servers
     if broker.settings.text("namesrvAddr").strip(" ;") and None not in servers.values():
         reasons = "; ".join(f"{address}: {reason}" for address, reason in servers.items()) or "not registered yet"

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
-__all__ = ["RESUME", "is_full", "no_room"]
+__all__ = ["RESUME", "no_room"]
 
 RESUME = "; writes resume by themselves once there is room"
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-
-
-def is_full(error: OSError) -> bool:
-    """Whether *error* says that there is no room, which passes by itself."""
-    return error.errno in _FULL
 
 
 def no_room(folder: Path, what: str, error: OSError) -> str:

@@ -30,7 +30,7 @@ from gantrymq.interfaces import (
     StoreState,
 )
 from gantrymq.model.queue import Queue
-from gantrymq.world import Lock
+from gantrymq.world import Lock, is_full
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
@@ -249,6 +249,16 @@ class MmapStore:
         self._files.remove(self._root / "abort")
         self._files.sync_dir(self._root)
 
+    def _mark_open(self) -> None:
+        """Make ``abort``, there while the store is open; on a full disk without the process id, which nobody reads."""
+        try:
+            self._files.replace(self._root / "abort", str(self._context.world.process_id).encode("ascii"))
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._files.open(self._root / "abort", create=True).close()
+            self._files.sync_dir(self._root)
+
     def _make_folders(self) -> None:
         """Runs in a thread. Raises OSError."""
         make_durable_dirs(self._files, self._root)
@@ -314,7 +324,7 @@ class MmapStore:
         loader = QueueLoader(files, root, self._queues, self._dropped, self._dropping.move_aside)
         loader.load(saved)
         if clean:
-            files.replace(root / "abort", str(self._context.world.process_id).encode("ascii"))
+            self._mark_open()
         report = recovery.run(clean, checkpoint, saved, loader.newest)
         self._dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)

@@ -6,12 +6,11 @@ store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gantrymq import __version__
 from gantrymq.broker.longpoll import HeldPulls
 from gantrymq.broker.offsets import ConsumerOffsets
 from gantrymq.broker.placing import serves_light_queues
+from gantrymq.broker.state_files import StateFiles
 from gantrymq.broker.stats import Stats
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.broker.wire.disk_figures import disk_figures
@@ -39,7 +38,7 @@ class RuntimeRequests:
     def __init__(
         self,
         world: World,
-        root: Path,
+        state: StateFiles,
         store: MessageStore,
         stats: Stats,
         held: HeldPulls,
@@ -47,10 +46,9 @@ class RuntimeRequests:
         settings: Settings,
         started_ms: int,
     ) -> None:
-        """*root*: the store's folder."""
         self._clock = world.clock
         self._files = world.files
-        self._root = root
+        self._state = state
         self._store = store
         self._stats = stats
         self._held = held
@@ -119,9 +117,18 @@ class RuntimeRequests:
             "dispatchMaxBuffer": "0",  # a constant in Java too
             "remainTransientStoreBufferNumbs": "2147483647",  # what Java says without that pool
             **_NO_TIMERS,
-            **disk_figures(self._files, self._root),
+            **disk_figures(self._files, self._state.root),
             **idle_pools(),
             **state.details,
+            **self._problems(state.refusal),
+        }
+
+    def _problems(self, refusal: str | None) -> dict[str, str]:
+        """What an operator has to see to, under names of our own; empty while all is well."""
+        unwritten = "; ".join(self._state.failing.values())
+        return {
+            **({"storeRefusal": refusal} if refusal else {}),
+            **({"unwrittenFiles": unwritten} if unwritten else {}),
         }
 
     def _earliest_ms(self, log_offset: int) -> int:

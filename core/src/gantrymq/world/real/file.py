@@ -116,9 +116,13 @@ class RealFile:
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
-        written = _pwrite(self._fd, data, position)
-        while written < len(data):
-            written += _pwrite(self._fd, memoryview(data)[written:], position + written)
+        try:
+            written = _pwrite(self._fd, data, position)
+            while written < len(data):
+                written += _pwrite(self._fd, memoryview(data)[written:], position + written)
+        except OSError as error:
+            error.filename = str(self._path)  # calls of a descriptor name none
+            raise
 
     def prefetch(self, position: int, length: int) -> None:
         """Have the system read a range into its cache, in the background, where it can."""
@@ -153,7 +157,10 @@ class RealFile:
             try:
                 os.posix_fallocate(descriptor, 0, length)
             except OSError as error:
+                if error.errno == errno.ENOSPC and self._has_room(length):
+                    return
                 if error.errno not in NO_RESERVATION:
+                    error.filename = str(self._path)
                     raise
             else:
                 return
@@ -182,6 +189,11 @@ class RealFile:
         if self._fd < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
         return self._fd
+
+    def _has_room(self, length: int) -> bool:
+        """Whether the blocks are there already: XFS wants as much room again, and needs none of it."""
+        stat = os.fstat(self._fd)
+        return stat.st_size >= length and stat.st_blocks * 512 >= length
 
     def _fill_with_zeros(self, length: int) -> None:
         size = self.size()

@@ -145,6 +145,7 @@ class LogFlusher:
         self._timer = self._clock.call_later(self._settings.number("flushIntervalCommitLog") / 1000, self._tick)
 
     def _tick(self) -> None:
+        self._arm()
         waiting = self._log.end - self.flushed_offset
         now = self._clock.monotonic()
         if now - self._thorough_at >= self._settings.number("flushCommitLogThoroughInterval") / 1000:
@@ -152,7 +153,6 @@ class LogFlusher:
             self.kick()
         elif waiting >= self._settings.number("flushCommitLogLeastPages") * PAGE_BYTES:
             self.kick()
-        self._arm()
 
 
 def sync_files(files: Sequence[LogFile]) -> None:

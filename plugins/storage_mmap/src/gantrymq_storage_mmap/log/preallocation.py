@@ -30,8 +30,8 @@ from typing import Final
 import attrs
 
 from gantrymq.formats.file_names import file_name
-from gantrymq.world import Files, Workers
-from gantrymq_storage_mmap.full_disk import is_full, no_room
+from gantrymq.world import Files, Workers, is_full
+from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile, create_log_file
 
 __all__ = ["Preallocation", "Warming"]

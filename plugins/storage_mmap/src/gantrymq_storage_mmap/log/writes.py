@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gantrymq_storage_mmap.full_disk import is_full, no_room
+from gantrymq.world import is_full
+from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile
 
 __all__ = ["LogWrites"]

@@ -17,7 +17,7 @@ from typing import Final
 
 from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.interfaces import DispatchEntry
-from gantrymq_storage_mmap.full_disk import is_full
+from gantrymq.world import is_full
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow

@@ -43,11 +43,11 @@ class TailWriter:
         self._timer = self._slice_timer = None
 
     def _tick(self) -> None:
+        self.start()
         self._tails.retry()
         self._due = self._tails.tick() - AGE_TICKS
         if self._slice_timer is None:
             self._write_slice()
-        self.start()
 
     def _write_slice(self) -> None:
         self._slice_timer = None

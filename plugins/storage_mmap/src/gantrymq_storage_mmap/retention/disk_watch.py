@@ -17,8 +17,7 @@ import attrs
 
 from gantrymq.config import Settings
 from gantrymq.formats.queue_entry import ENTRY_BYTES
-from gantrymq.world import Timer, World
-from gantrymq_storage_mmap.full_disk import is_full
+from gantrymq.world import Timer, World, is_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -113,12 +112,12 @@ class DiskWatch:
 
     def tick(self) -> None:
         """Look and try again in a thread, unless one is at it."""
+        if not self._halted:
+            self._arm()
         self._mend()
         if not self._looking:
             self._looking = True
             self._world.workers.submit(self._look, *self._to_count(), done=self._looked)
-        if not self._halted:
-            self._arm()
 
     # --- one look ---------------------------------------------------------------------------------------------------
 
@@ -182,7 +181,7 @@ class DiskWatch:
         self._mending = False
         if error is None:
             self._writes.refusal, self._writes.torn_bytes = None, 0
-        elif not (isinstance(error, OSError) and is_full(error)):
+        elif not is_full(error):
             self._writes.failed(error)
 
     # --- when -------------------------------------------------------------------------------------------------------
