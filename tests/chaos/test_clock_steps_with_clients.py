@@ -1,7 +1,7 @@
 """Official clients send and consume while the wall clock of their name server and broker is stepped to and fro.
 
-Nothing is lost, the orderly group keeps its order and its shares; and when a member is killed its queues are owned again
-within a minute and a rebalance, whatever the clock does meanwhile.
+Nothing is lost, the orderly group keeps its order and its shares; and when a member is killed its queues are owned
+again within a minute and a rebalance, whatever the clock does meanwhile.
 """
 
 import asyncio

@@ -20,6 +20,7 @@ from durability_rig.small_disks import SmallDisk, small_disk
 from gantrymq.client import Admin, Producer, PullConsumer, SendFailed
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import TopicConfig
 
 MOUNT_BYTES = 24 * 1024 * 1024
 SERVICE_NOT_AVAILABLE = 14
@@ -27,6 +28,7 @@ ONCE = 1  # the one send that meets the full disk first may be told this instead
 GROUP, TOPIC = "full-disk-group", "LoadA"
 RESUME_S = 10.0
 POLL_S = 0.05
+MOST_TOPICS = 200
 SENDS = 200
 # No log file may go, whatever retention thinks of the disk; offsets are saved soon.
 SETTINGS = {**FREE_PORT, "cleanFileForciblyEnable": "false", "flushConsumerOffsetInterval": 200}
@@ -187,7 +189,9 @@ def test_commits_made_on_a_full_disk_survive_a_stop_on_it(small: SmallDisk, tmp_
             await until_saved(small, await commit(consumer, 3), 3)
             small.fill()
             await run.until_refused(producer)
-            await commit(consumer, 9)
+            for offset in range(4, 10):  # again and again, beside sends that would take the room for themselves
+                await until_saved(small, await commit(consumer, offset), offset)
+                assert not await run.send(producer)
 
     with run.broker() as broker:
         asyncio.run(work(broker.namesrv()))
@@ -196,6 +200,62 @@ def test_commits_made_on_a_full_disk_survive_a_stop_on_it(small: SmallDisk, tmp_
     with run.broker() as broker:
         assert asyncio.run(committed(broker.namesrv())) == 9, broker.errors
         asyncio.run(run.assert_all_there(broker.namesrv()))
+
+
+def test_tables_that_not_even_the_reserve_has_room_for_are_told_and_saved_later(
+    small: SmallDisk, tmp_path: Path
+) -> None:
+    run = Run(small, tmp_path)
+    made: list[str] = []
+
+    async def work(broker: BrokerProcess) -> None:
+        ready = broker.ready()
+        namesrv, address, pages = ready["namesrv"], ready["broker"], Pages(broker.errors)
+
+        def unwritten() -> bool:
+            return "gantrymq_file_unwritten{" in pages.get("/metrics").text
+
+        await make_load_topics(namesrv, run.ledger)
+        async with (
+            Producer("full", namesrv, retries=0) as producer,
+            PullConsumer(GROUP, namesrv) as consumer,
+            Admin(namesrv) as admin,
+        ):
+            for _ in range(SENDS):
+                assert await run.send(producer)
+            await commit(consumer, 3)
+            small.fill()
+            (small.folder / "store" / "config" / "reserve").unlink(missing_ok=True)
+            small.fill()  # somebody takes it
+            with pytest.raises(BrokerRefused, match=r"topics.json cannot be written: No space left"):
+                while len(made) < MOST_TOPICS:
+                    name = f"Made{len(made)}".ljust(100, "x")
+                    await admin.create_topic(address, TopicConfig(name, read_queues=1, write_queues=1))
+                    made.append(name)
+            assert unwritten()
+            health = pages.get("/healthz")
+            assert health.status == 503
+            assert "topics.json cannot be written" in health.text
+            assert "topics.json" in (await admin.runtime_info(address))["unwrittenFiles"]
+            await run.assert_all_there(namesrv)
+            await commit(consumer, 5)
+            small.free()
+            await until(lambda: not unwritten(), "end of the metric of the file")
+            assert pages.get("/healthz").status == 200
+            await run.until_taken(producer)
+
+    with run.broker() as broker:
+        asyncio.run(work(broker))
+        broker.kill()
+    with run.broker() as broker:
+        assert set(made) <= set(asyncio.run(topics(broker.namesrv())))
+        asyncio.run(run.assert_all_there(broker.namesrv()))
+
+
+async def topics(namesrv: str) -> list[str]:
+    """The topics of the broker."""
+    async with Admin(namesrv) as admin:
+        return await admin.topics()
 
 
 async def commit(consumer: PullConsumer, offset: int) -> MessageQueue:
