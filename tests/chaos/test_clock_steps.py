@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from chaos_rig.stepped_clock import DAY_S, SteppedClock
 from durability_rig.broker_process import BrokerProcess
-from durability_rig.pages import FREE_PORT
+from durability_rig.pages import FREE_PORT, Pages
 from harness import gantrymq, route_of
 from harness.probe import request
 
@@ -205,6 +205,24 @@ def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_
     with serving(clock, tmp_path) as server:
         asyncio.run(server.make_topic())
         asyncio.run(work(server))
+
+
+def test_how_long_a_group_is_behind_is_off_by_the_step(clock: SteppedClock, tmp_path: Path) -> None:
+    async def fall_behind(server: Server) -> None:
+        await server.send(SENDS)
+        async with PullConsumer("stepped-behind", server.namesrv) as consumer:
+            (queue,) = await consumer.queues(TOPIC)
+            await consumer.pull(queue, 0)
+            await consumer.commit(queue, 1)
+
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        asyncio.run(fall_behind(server))
+        pages = Pages(server.process.errors)
+        for days, least_ms in ((0, 0), (1, DAY_S * 1000), (-1, 0)):
+            clock.step_to(days * DAY_S)
+            behind_ms = pages.value("rocketmq_group_get_latency_by_storetime")
+            assert least_ms <= behind_ms < least_ms + NEAR_MS, days
 
 
 def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: SteppedClock, tmp_path: Path) -> None:
