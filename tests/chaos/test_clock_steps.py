@@ -26,7 +26,7 @@ from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.topic import TopicConfig
 
 TOPIC = "Stepped"
-SENDS = 50
+SENDS = 20
 SCAN_MS = 100
 SCANS_S = 1.0  # ten scans for brokers that are silent
 HOLD_S, LATE_S = 1.5, 10.0

@@ -22,8 +22,9 @@ import socket
 import struct
 import threading
 from collections import Counter
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 DELAY_S = 0.2
 HOLD_S = 1.5
@@ -118,8 +119,8 @@ class HostileProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _start(self, work: object) -> None:
-        task = self._loop.create_task(work)  # type: ignore[arg-type]
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

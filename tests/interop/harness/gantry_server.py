@@ -24,7 +24,7 @@ class GantryServer(Process):
     """
 
     def __init__(self, command: str, scratch: Path, *options: str, environ: Mapping[str, str] | None = None) -> None:
-        words = [_program(), command, *options, "--output", "json"]
+        words: list[str | os.PathLike[str]] = [_program(), command, *options, "--output", "json"]
         super().__init__(f"gantrymq-{command}", words, scratch, {**_environment(scratch), **(environ or {})})
         found = self.wait_for_start(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
         self.ready: dict[str, Any] = found[0]
