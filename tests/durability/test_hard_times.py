@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from durability_rig.broker_process import BrokerProcess
 from durability_rig.ledger import Ledger
 from durability_rig.load import Load, make_load_topics, read_everything
+from durability_rig.small_disks import SmallDisk, small_disk
 
 from gantrymq.client import Producer
 from gantrymq.errors import GantryError
@@ -75,32 +75,18 @@ def test_a_broker_that_stood_still_loses_and_repeats_nothing(tmp_path: Path, sec
         assert broker.terminate() == 0
 
 
-def mount(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    words = ["mount", "-t", "tmpfs", "-o", ",".join((f"size={MOUNT_BYTES}", *options)), "none", str(folder)]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
+def small(tmp_path: Path) -> Iterator[SmallDisk]:
     """A folder on a file system of its own."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    try:
-        done = mount(folder)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip(f"no right to mount a tmpfs: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "small", MOUNT_BYTES) as disk:
+        yield disk
 
 
 def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once_there_is_room(
-    small: Path, tmp_path: Path
+    small: SmallDisk, tmp_path: Path
 ) -> None:
     ledger, rng = Ledger(), random.Random(1)
-    ballast = small / "ballast"
-    ballast.write_bytes(bytes(BALLAST_BYTES))
+    small.take(BALLAST_BYTES)
     refusals: list[str] = []
 
     async def send(producer: Producer) -> bool:
@@ -124,7 +110,7 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
             for _ in range(5):
                 await send(producer)
             full = ledger.acknowledged
-            ballast.unlink()
+            small.free()
             deadline = asyncio.get_running_loop().time() + RESUME_S
             while not await send(producer):
                 assert asyncio.get_running_loop().time() < deadline, refusals[-1]
@@ -133,12 +119,12 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
                 assert await send(producer), refusals[-1]
             return full
 
-    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
         full = asyncio.run(work(broker))
         broker.kill()
     assert len(refusals) >= 6
     assert all("No space left" in refusal or "full" in refusal or "free" in refusal for refusal in refusals), refusals
-    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
         findings = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
         print(f"{full} acknowledged until the disk was full, {len(refusals)} refused; {findings}")
         assert findings.problems == 0, f"{findings}\n{broker.errors}"
@@ -146,7 +132,7 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
         assert broker.terminate() == 0, broker.errors
 
 
-def test_a_store_on_a_read_only_file_system_is_refused_and_stays_as_it_is(small: Path, tmp_path: Path) -> None:
+def test_a_store_on_a_read_only_file_system_is_refused_and_stays_as_it_is(small: SmallDisk, tmp_path: Path) -> None:
     ledger = Ledger()
 
     async def work(namesrv: str) -> None:
@@ -155,18 +141,18 @@ def test_a_store_on_a_read_only_file_system_is_refused_and_stays_as_it_is(small:
             number, message = ledger.write("LoadA", random.Random(1))
             ledger.acknowledge("one", [number], await producer.send(message))
 
-    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
         asyncio.run(work(broker.namesrv()))
         assert broker.terminate() == 0
-    before = contents(small)
-    subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True, capture_output=True)
-    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+    before = contents(small.folder)
+    small.remount("ro")
+    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
         assert broker.exit_code() == 1
-        assert f"the store's folder {small / 'store'} cannot be written" in broker.errors
+        assert f"the store's folder {small.folder / 'store'} cannot be written" in broker.errors
         assert "Traceback" not in broker.errors
-    assert contents(small) == before
-    subprocess.run(["mount", "-o", "remount,rw", str(small)], check=True, capture_output=True)
-    with BrokerProcess(small / "store", tmp_path / "processes") as broker:
+    assert contents(small.folder) == before
+    small.remount("rw")
+    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
         findings = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
         assert (findings.problems, findings.found) == (0, 1), f"{findings}\n{broker.errors}"
 

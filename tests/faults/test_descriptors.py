@@ -1,23 +1,53 @@
-"""More connections than a process has descriptors: those that are connected are served, the others are turned away."""
+"""A real `ulimit -n`: who is connected is served, newcomers are turned away, and no queue goes without its file.
+
+docs/hard-times.md has the table.
+"""
 
 import json
 import subprocess
+import time
 from contextlib import ExitStack
 
-from faulty_broker import PROGRAM, START, Peer
+from faulty_broker import DEADLINE_S, PROGRAM, START, Peer
 
 LIMIT = 256
 CROWD = 400
+QUEUES = 300  # more than there are descriptors
+
+
+def limited(store):
+    """`gantrymq start` on *store* that may have LIMIT files and sockets open."""
+    words = [*START, "--store", store, "--log-level", "warning", "--output", "json"]
+    small = ["--set", "mappedFileSizeCommitLog=4194304", "--set", "mappedFileSizeConsumeQueue=2000"]
+    command = ["bash", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', PROGRAM, *words, *small]
+    return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_more_queues_than_descriptors_are_all_written_and_read(tmp_path):
+    for life in range(2):
+        with ExitStack() as opened, limited(tmp_path / "store") as process:
+            opened.callback(process.kill)
+            host, _, port = json.loads(process.stdout.readline())["broker"].rpartition(":")
+            peer = Peer((host, int(port)))
+            opened.callback(peer.socket.close)
+            assert peer.create_topic("T", readQueueNums=QUEUES, writeQueueNums=QUEUES).code == 0
+            for turn in range(2):
+                for queue in range(QUEUES):
+                    assert peer.send("T", f"{life} {turn} {queue}".encode(), e=queue).code == 0
+            for queue in range(QUEUES):
+                pulled = peer.pull("T", queueId=queue)
+                assert pulled.code == 0
+                for before in range(life + 1):
+                    for turn in range(2):
+                        assert f"{before} {turn} {queue}".encode() in pulled.payload
+            process.terminate()
+            _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "Too many open files" not in errors
 
 
 def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
-    words = [*START, "--store", tmp_path / "store", "--log-level", "warning", "--output", "json"]
-    small = ["--set", "mappedFileSizeCommitLog=4194304"]
-    command = ["bash", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', PROGRAM, *words, *small]
-    with (
-        ExitStack() as opened,
-        subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
-    ):
+    with ExitStack() as opened, limited(tmp_path / "store") as process:
         opened.callback(process.kill)
         ready = json.loads(process.stdout.readline())
         host, _, port = ready["broker"].rpartition(":")
@@ -32,9 +62,27 @@ def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
             assert honest.send("T", f"{number}".encode(), e=number % 16).code == 0
             assert honest.create_topic(f"T{number % 20}").code == 0
         assert honest.pull("T").code == 0
+        for peer in crowd:
+            peer.socket.close()
+        with ExitStack() as later:  # once they have gone there is room for others
+            newcomer = arrive((host, int(port)), later)
+            assert newcomer.send("T", b"newcomer").code == 0
         process.terminate()
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
     assert f"may have {LIMIT} files and sockets open, so 160 connections are the most" in errors
     assert "refused: 160 connections are open, which is the limit" in errors
     assert "Too many open files" not in errors
+
+
+def arrive(address, stack):
+    """A connection that is served; one that is turned away tries again."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        peer = Peer(address)
+        stack.callback(peer.socket.close)
+        try:
+            assert peer.pull("T").code == 0
+            return peer
+        except (AssertionError, OSError):
+            assert time.monotonic() < deadline

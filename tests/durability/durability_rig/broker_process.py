@@ -28,8 +28,18 @@ SMALL_FILES = {
 class BrokerProcess:
     """Name server and broker in one process, on free loopback ports; killed when the context ends with it alive."""
 
-    def __init__(self, store: Path, scratch: Path, settings: Mapping[str, object] | None = None) -> None:
-        """Start the process and return at once; standard output and error go to files in *scratch*."""
+    def __init__(
+        self,
+        store: Path,
+        scratch: Path,
+        settings: Mapping[str, object] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the process and return at once; standard output and error go to files in *scratch*.
+
+        *environ* is more of its environment.
+        """
         program = Path(sys.executable).parent / "gantrymq"
         if not program.exists():
             pytest.skip("needs `gantrymq` installed beside the Python that runs the tests")
@@ -41,7 +51,7 @@ class BrokerProcess:
         for key, value in {**SMALL_FILES, **(settings or {})}.items():
             words += ["--set", f"{key}={value}"]
         # Settings may come from the environment, and some files lie in the home by default: take neither from the user.
-        env = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
+        env = {"PATH": os.environ["PATH"], "HOME": str(scratch), **(environ or {})}
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._child = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env)
 

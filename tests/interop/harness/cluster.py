@@ -1,9 +1,9 @@
-"""Several of each: two name servers and two brokers of ours, which a test kills and starts again.
+"""Several of each: by default two name servers and two brokers of ours, which a test kills and starts again.
 
 Every server keeps its port and its folder over its lives, so clients and servers that know it find it again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ from harness.ports import free_port
 from harness.probe import route_of
 
 AGAIN_S = 60.0  # a broker asks a lost name server again after at most 10 s here, a client after 30 s
+NAME_SERVERS = ("namesrv-1", "namesrv-2")
 BROKERS = ("broker-a", "broker-b")
 
 
@@ -23,13 +24,26 @@ class GantryCluster:
 
     Args:
         scratch: each server gets a folder of its own below it.
-        namesrv_settings: of both name servers.
+        names: of the servers; a name server's begins with ``namesrv``.
+        namesrv_settings: of all name servers.
+        broker_settings: of all brokers.
+        environ: more of their environment, for all of them.
     """
 
-    def __init__(self, scratch: Path, *, namesrv_settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        scratch: Path,
+        *,
+        names: Iterable[str] = (*NAME_SERVERS, *BROKERS),
+        namesrv_settings: Mapping[str, str] | None = None,
+        broker_settings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._scratch = scratch
         self._namesrv_settings = dict(namesrv_settings or {})
-        self._ports = {name: free_port(also_below=2) for name in ("namesrv-1", "namesrv-2", *BROKERS)}
+        self._broker_settings = dict(broker_settings or {})
+        self._environ = environ
+        self._ports = {name: free_port(also_below=2) for name in names}
         self._servers: dict[str, GantryServer] = {}
         with ExitStack() as opening:
             opening.callback(self.stop)
@@ -37,24 +51,37 @@ class GantryCluster:
             opening.pop_all()
 
     @property
-    def namesrvs(self) -> tuple[str, str]:
+    def namesrvs(self) -> tuple[str, ...]:
         """HOST:PORT of each name server, alive or not."""
-        first, second = (f"127.0.0.1:{self._ports[name]}" for name in ("namesrv-1", "namesrv-2"))
-        return first, second
+        return tuple(self.address(name) for name in self._ports if name.startswith("namesrv"))
 
     @property
     def namesrv(self) -> str:
-        """Both name servers, as clients are told them."""
+        """All name servers, as clients are told them."""
         return ";".join(self.namesrvs)
+
+    @property
+    def brokers(self) -> tuple[str, ...]:
+        """Names of the brokers, alive or not."""
+        return tuple(name for name in self._ports if not name.startswith("namesrv"))
+
+    def address(self, name: str) -> str:
+        """HOST:PORT of the server *name*, alive or not."""
+        return f"127.0.0.1:{self._ports[name]}"
+
+    def server(self, name: str) -> GantryServer:
+        """The server *name*, which runs."""
+        return self._servers[name]
 
     def start(self, name: str, settings: Mapping[str, str] | None = None) -> GantryServer:
         """Start the server *name*, in its old folder and at its old port."""
         port, folder = self._ports[name], self._scratch / name
         if name.startswith("namesrv"):
-            server = GantryServer.name_server(folder, port=port, settings=self._namesrv_settings)
+            server = GantryServer.name_server(folder, port=port, settings=self._namesrv_settings, environ=self._environ)
         else:
             own = {"brokerName": name, "listenPort": str(port), "registerNameServerPeriod": "10000"}
-            server = GantryServer.broker(folder, self.namesrv, settings={**own, **(settings or {})})
+            all_settings = {**own, **self._broker_settings, **(settings or {})}
+            server = GantryServer.broker(folder, self.namesrv, settings=all_settings, environ=self._environ)
         self._servers[name] = server
         return server
 
@@ -67,12 +94,12 @@ class GantryCluster:
         assert self._servers.pop(name).stop() == 0
 
     def heal(self) -> None:
-        """Start what does not run and wait until both name servers know both brokers."""
+        """Start what does not run and wait until every name server knows every broker."""
         for name in self._ports:
             if name not in self._servers:
                 self.start(name)
         for address in self.namesrvs:
-            self.wait_for_route("TBW102", lambda route: all(name in route for name in BROKERS), address)
+            self.wait_for_route("TBW102", lambda route: all(name in route for name in self.brokers), address)
 
     def wait_for_route(self, topic: str, look: Callable[[str], bool], address: str) -> str:
         """Wait until the name server at *address* has a route for *topic* that *look* accepts, and return it."""

@@ -23,10 +23,9 @@ class GantryServer(Process):
     this process does not have is a KeyError.
     """
 
-    def __init__(self, command: str, scratch: Path, *options: str) -> None:
-        super().__init__(
-            f"gantrymq-{command}", [_program(), command, *options, "--output", "json"], scratch, _environment(scratch)
-        )
+    def __init__(self, command: str, scratch: Path, *options: str, environ: Mapping[str, str] | None = None) -> None:
+        words: list[str | os.PathLike[str]] = [_program(), command, *options, "--output", "json"]
+        super().__init__(f"gantrymq-{command}", words, scratch, {**_environment(scratch), **(environ or {})})
         found = self.wait_for_start(lambda p: [e for e in p.events if e.get("ready")], "ready line", READY_S)
         self.ready: dict[str, Any] = found[0]
 
@@ -53,15 +52,29 @@ class GantryServer(Process):
         return cls("start", scratch, "--store", str(folder), *ports, *_sets(settings))
 
     @classmethod
-    def name_server(cls, scratch: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> Self:
+    def name_server(
+        cls,
+        scratch: Path,
+        *,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
         """A name server alone, on a loopback port, by default a free one."""
         conf = _write(
             scratch / "namesrv.conf", {"bindAddress": "127.0.0.1", "kvConfigPath": str(scratch / "kvConfig.json")}
         )
-        return cls("nameserver", scratch, "-c", str(conf), "--port", str(port), *_sets(settings))
+        return cls("nameserver", scratch, "-c", str(conf), "--port", str(port), *_sets(settings), environ=environ)
 
     @classmethod
-    def broker(cls, scratch: Path, namesrv: str, *, settings: Mapping[str, str] | None = None) -> Self:
+    def broker(
+        cls,
+        scratch: Path,
+        namesrv: str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
         """A broker alone that registers with *namesrv*, on a free loopback port."""
         conf = _write(
             scratch / "broker.conf",
@@ -76,7 +89,7 @@ class GantryServer(Process):
                 "storePathRootDir": str(scratch / "store"),
             },
         )
-        return cls("broker", scratch, "-c", str(conf), *_sets(settings))
+        return cls("broker", scratch, "-c", str(conf), *_sets(settings), environ=environ)
 
 
 def gantrymq(scratch: Path, *words: str) -> Any:

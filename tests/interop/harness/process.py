@@ -119,6 +119,14 @@ class Process:
         self._child.wait(STOP_S)
         self._ended()
 
+    def pause(self) -> None:
+        """Send SIGSTOP: it stands still until `resume`."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Send SIGCONT."""
+        self._child.send_signal(signal.SIGCONT)
+
     def alive(self) -> bool:
         return self._child.poll() is None
 

@@ -1,6 +1,5 @@
 package gantrymq.interop;
 
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -60,18 +59,7 @@ final class Produce {
     /** Send without an end, with a pause after each message, until standard input is closed. */
     private void sendUntilClosed(DefaultMQProducer producer) throws Exception {
         CountDownLatch closed = new CountDownLatch(1);
-        Thread reader = new Thread(() -> {
-            try {
-                while (System.in.read() >= 0) {
-                    continue;
-                }
-            } catch (IOException e) {
-                Events.error(-1, e);
-            }
-            closed.countDown();
-        });
-        reader.setDaemon(true);
-        reader.start();
+        Input.whenClosed(closed::countDown);
         for (int i = 0; !closed.await(options.number("pause-ms", 0), TimeUnit.MILLISECONDS); i++) {
             Message message = message(i);
             try {

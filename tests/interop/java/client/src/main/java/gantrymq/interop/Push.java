@@ -1,6 +1,5 @@
 package gantrymq.interop;
 
-import java.io.IOException;
 import java.lang.reflect.Method;
 import java.util.Set;
 import java.util.TreeSet;
@@ -58,7 +57,7 @@ final class Push {
         consumer.start();
         Runtime.getRuntime().addShutdownHook(new Thread(consumer::shutdown));
         Events.print("started", "clientId", consumer.buildMQClientId());
-        background(this::waitForClosedInput);
+        Input.whenClosed(end::countDown);
         background(() -> watchQueues(consumer));
         end.await();
         consumer.shutdown();
@@ -79,17 +78,6 @@ final class Push {
             }
         }
         throw new IllegalArgumentException("no message model " + name);
-    }
-
-    private void waitForClosedInput() {
-        try {
-            while (System.in.read() >= 0) {
-                continue;
-            }
-        } catch (IOException e) {
-            Events.error(-1, e);
-        }
-        end.countDown();
     }
 
     private void watchQueues(DefaultMQPushConsumer consumer) {

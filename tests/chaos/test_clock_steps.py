@@ -1,0 +1,264 @@
+"""The wall clock of a name server and broker is set a day ahead, a day back, and four days ahead, under their clients.
+
+What is a span (locks, held pulls, registrations) is measured on the monotonic clock and notices nothing. Store times
+never go back within a log. Retention believes the clock. docs/hard-times.md has the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from chaos_rig.stepped_clock import DAY_S, SteppedClock
+from durability_rig.broker_process import BrokerProcess
+from durability_rig.pages import FREE_PORT, Pages
+from harness import gantrymq, route_of
+from harness.probe import request
+
+from gantrymq.client import Admin, Producer, PullConsumer, PullStatus
+from gantrymq.client.admin_messages import MessageAdmin
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.topic import TopicConfig
+
+TOPIC = "Stepped"
+SENDS = 20
+SCAN_MS = 100
+SCANS_S = 1.0  # ten scans for brokers that are silent
+HOLD_S, LATE_S = 1.5, 10.0
+LOCK_BATCH_MQ = 41
+SETTINGS = {**FREE_PORT, "scanNotActiveBrokerInterval": SCAN_MS}
+NEAR_MS = 60_000
+LOG_FILES = 6
+KEPT = 2  # of them: the newest, and the one that is made ahead
+BIG = bytes(range(256)) * 200
+
+there_and_back = pytest.mark.parametrize("days", [1, -1], ids=["ahead", "back"])
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> SteppedClock:
+    """Wall time of the brokers of a test."""
+    return SteppedClock(tmp_path)
+
+
+class Server:
+    """A name server and broker with a stepped clock."""
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self.process = process
+        ready = process.ready()
+        self.namesrv, self.address = str(ready["namesrv"]), str(ready["broker"])
+
+    async def make_topic(self) -> None:
+        async with Admin(self.namesrv) as admin:
+            await admin.create_topic(self.address, TopicConfig(TOPIC, read_queues=1, write_queues=1))
+
+    async def send(self, count: int, body: bytes = b"x") -> None:
+        """Send *count* messages, one after the other, with their numbers as keys."""
+        async with Producer("stepped", self.namesrv, compress_over=1 << 30) as producer:
+            for number in range(count):
+                await producer.send(Message(TOPIC, body, keys=f"key{number}"))
+
+    async def read(self) -> list[ReceivedMessage]:
+        """All that the queue has; a gap is an error."""
+        found: list[ReceivedMessage] = []
+        async with PullConsumer("stepped-reader", self.namesrv) as consumer:
+            (queue,) = await consumer.queues(TOPIC)
+            begin, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+            while begin + len(found) < end:
+                result = await consumer.pull(queue, begin + len(found))
+                assert result.status is PullStatus.FOUND
+                found += result.messages
+        assert [message.queue_offset for message in found] == list(range(begin, end))
+        return found
+
+    def lock(self, client_id: str) -> bool:
+        """Ask for the lock of the queue, or renew it, as an orderly consumer does; whether *client_id* has it now."""
+        queue = {"topic": TOPIC, "brokerName": "x", "queueId": 0}
+        body = json.dumps({"consumerGroup": "stepped-orderly", "clientId": client_id, "mqSet": [queue]}).encode()
+        header, answer = request(self.address, LOCK_BATCH_MQ, {}, body)
+        assert header["code"] == 0, header
+        return len(json.loads(answer)["lockOKMQSet"]) == 1
+
+
+@contextmanager
+def serving(clock: SteppedClock, tmp_path: Path) -> Iterator[Server]:
+    """Start it on the test's store; it has to end in order unless the test has killed it."""
+    with BrokerProcess(tmp_path / "store", tmp_path / "processes", SETTINGS, environ=clock.environ) as process:
+        yield Server(process)
+        if not process.ended_within(0):
+            assert process.terminate() == 0, process.errors
+        assert "Traceback" not in process.errors
+
+
+@there_and_back
+def test_messages_go_on_and_store_times_never_go_back(clock: SteppedClock, tmp_path: Path, days: int) -> None:
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        asyncio.run(server.send(SENDS))
+        clock.step_to(days * DAY_S)
+        asyncio.run(server.send(SENDS))
+        clock.step_to(0)
+        asyncio.run(server.send(SENDS))
+        before, stepped, after = times_by_third(asyncio.run(server.read()))
+        if days > 0:
+            assert abs(stepped[0] - before[-1] - DAY_S * 1000) < NEAR_MS  # the broker did see the step
+            assert set(after) == {stepped[-1]}  # until the clock has come so far again
+        else:
+            assert set(stepped) == {before[-1]}
+            assert abs(after[-1] - clock.now_ms()) < NEAR_MS
+        server.process.kill()
+    clock.step_to(-DAY_S)
+    with serving(clock, tmp_path) as server:  # nor do they after a crash, with a clock that is further behind
+        asyncio.run(server.send(SENDS))
+        messages = asyncio.run(server.read())
+        assert len(messages) == 4 * SENDS
+        assert {message.store_timestamp for message in messages[3 * SENDS :]} == {after[-1]}
+
+
+def times_by_third(messages: list[ReceivedMessage]) -> tuple[list[int], list[int], list[int]]:
+    """Store times of each third of the messages; none lies before its predecessor's."""
+    assert len(messages) == 3 * SENDS
+    times = [message.store_timestamp for message in messages]
+    assert times == sorted(times)
+    return times[:SENDS], times[SENDS : 2 * SENDS], times[2 * SENDS :]
+
+
+@there_and_back
+def test_messages_are_found_by_time_and_by_key_on_both_sides_of_a_step(
+    clock: SteppedClock, tmp_path: Path, days: int
+) -> None:
+    async def look(server: Server) -> None:
+        times = [message.store_timestamp for message in await server.read()]
+        async with PullConsumer("stepped-reader", server.namesrv) as consumer:
+            (queue,) = await consumer.queues(TOPIC)
+            for asked in (times[0], times[SENDS - 1] + 1, times[SENDS], times[-1]):
+                first = next((n for n, stored in enumerate(times) if stored >= asked), len(times))
+                assert await consumer.offset_at(queue, asked) == first, (asked, times)
+        async with MessageAdmin(server.namesrv) as admin:
+            found = await admin.query_message(TOPIC, "key7", begin_ms=times[0], end_ms=times[-1] + 1)
+            assert [message.queue_offset for message in found] == [7, SENDS + 7]
+
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        asyncio.run(server.send(SENDS))
+        clock.step_to(days * DAY_S)
+        asyncio.run(server.send(SENDS))
+        asyncio.run(look(server))
+
+
+@there_and_back
+def test_a_live_holder_keeps_its_lock(clock: SteppedClock, tmp_path: Path, days: int) -> None:
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        assert server.lock("holder")
+        assert not server.lock("other")
+        clock.step_to(days * DAY_S)
+        assert not server.lock("other")
+        assert server.lock("holder")
+        clock.step_to(0)
+        assert not server.lock("other")
+
+
+@there_and_back
+def test_routes_stay(clock: SteppedClock, tmp_path: Path, days: int) -> None:
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        assert '"brokerName"' in (route_of(server.namesrv, TOPIC) or "")
+        clock.step_to(days * DAY_S)
+        end, asked = time.monotonic() + SCANS_S, 0
+        while time.monotonic() < end:
+            assert '"brokerName"' in (route_of(server.namesrv, TOPIC) or "")
+            asked += 1
+        assert asked > 10
+        asyncio.run(server.send(1))
+
+
+@there_and_back
+def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_path: Path, days: int) -> None:
+    async def work(server: Server) -> None:
+        async with PullConsumer("stepped-reader", server.namesrv) as consumer, Admin(server.namesrv) as admin:
+            (queue,) = await consumer.queues(TOPIC)
+
+            async def until_held() -> None:
+                while int((await admin.runtime_info(server.address))["pullRequestsHeld"]) < 1:
+                    pass
+
+            began = time.monotonic()
+            pull = asyncio.create_task(consumer.pull(queue, 0, suspend_ms=int(HOLD_S * 1000)))
+            await asyncio.wait_for(until_held(), LATE_S)
+            clock.step_to(days * DAY_S)
+            assert (await pull).status is not PullStatus.FOUND
+            assert HOLD_S * 0.9 < time.monotonic() - began < HOLD_S + LATE_S
+
+            pull = asyncio.create_task(consumer.pull(queue, 0, suspend_ms=60_000))
+            await asyncio.wait_for(until_held(), LATE_S)
+            clock.step_to(0)
+            await server.send(1)
+            assert (await asyncio.wait_for(pull, LATE_S)).status is PullStatus.FOUND
+
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        asyncio.run(work(server))
+
+
+def test_how_long_a_group_is_behind_is_off_by_the_step(clock: SteppedClock, tmp_path: Path) -> None:
+    async def fall_behind(server: Server) -> None:
+        await server.send(SENDS)
+        async with PullConsumer("stepped-behind", server.namesrv) as consumer:
+            (queue,) = await consumer.queues(TOPIC)
+            await consumer.pull(queue, 0)
+            await consumer.commit(queue, 1)
+
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        asyncio.run(fall_behind(server))
+        pages = Pages(server.process.errors)
+        for days, least_ms in ((0, 0), (1, DAY_S * 1000), (-1, 0)):
+            clock.step_to(days * DAY_S)
+            behind_ms = pages.value("rocketmq_group_get_latency_by_storetime")
+            assert least_ms <= behind_ms < least_ms + NEAR_MS, days
+
+
+def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: SteppedClock, tmp_path: Path) -> None:
+    """Retention goes by the wall clock: what was written before the step counts as four days old after it."""
+
+    def log_files() -> list[Path]:
+        return sorted((tmp_path / "store" / "commitlog").iterdir())
+
+    def clean(server: Server) -> None:
+        gantrymq(tmp_path, "broker", "clean", "log", "-n", server.namesrv, "-b", server.address)
+
+    async def until_gone(server: Server) -> None:
+        async with PullConsumer("stepped-reader", server.namesrv) as consumer:
+            (queue,) = await consumer.queues(TOPIC)
+            end = time.monotonic() + LATE_S
+            while len(log_files()) > KEPT:
+                assert time.monotonic() < end, server.process.errors
+                await asyncio.sleep(0.05)
+            assert await consumer.min_offset(queue) > 0
+            result = await consumer.pull(queue, 0)  # who had not read them is told where to go on
+            assert result.status in (PullStatus.OFFSET_ILLEGAL, PullStatus.NO_MATCHED_MSG), result.status
+            assert result.next_offset == await consumer.min_offset(queue)
+
+    with serving(clock, tmp_path) as server:
+        asyncio.run(server.make_topic())
+        while len(log_files()) < LOG_FILES:
+            asyncio.run(server.send(20, BIG))
+        before = log_files()
+        clock.step_to(-4 * DAY_S)
+        clean(server)
+        assert set(before) <= set(log_files())
+        clock.step_to(4 * DAY_S)
+        clean(server)
+        asyncio.run(until_gone(server))
+        assert not before[0].exists()
+        newest = asyncio.run(server.read())  # the newest file stays, whatever its age
+        assert newest
+        asyncio.run(server.send(1))
+        assert len(asyncio.run(server.read())) == len(newest) + 1

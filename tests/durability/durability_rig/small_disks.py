@@ -1,0 +1,95 @@
+"""A small file system of its own for a store, which a test fills to the last byte and frees again.
+
+A tmpfs, or ext4 on a loop device; both need the right to mount. What was mounted is taken down by whoever did it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+MIB = 1024 * 1024
+BALLAST = "ballast"
+SHARED_OUT = 4096
+
+
+class SmallDisk:
+    """A mounted file system; `ballast` is a file of the test's, beside the store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / BALLAST
+
+    @property
+    def free_bytes(self) -> int:
+        """What a new file could take."""
+        found = os.statvfs(self.folder)
+        return found.f_bavail * found.f_frsize
+
+    def take(self, most: int) -> None:
+        """Have the ballast take *most* bytes more."""
+        with self._ballast.open("ab") as file:
+            os.posix_fallocate(file.fileno(), file.tell(), most)
+
+    def fill(self) -> None:
+        """Have the ballast take every byte that is free, and make sure that none is left."""
+        piece = MIB
+        while piece:
+            try:
+                self.take(piece)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                piece = piece // 2 if piece > SHARED_OUT else 0
+        assert self.free_bytes == 0, f"{self.free_bytes} bytes are still free"
+        try:
+            with pytest.raises(OSError, match="No space left"):
+                (self.folder / "one").write_bytes(b"x")
+        finally:
+            (self.folder / "one").unlink(missing_ok=True)
+
+    def free(self) -> None:
+        """Give back what the ballast took."""
+        self._ballast.unlink()
+
+    def remount(self, option: str) -> None:
+        """Mount it again, ``ro`` or ``rw``."""
+        subprocess.run(["mount", "-o", f"remount,{option}", str(self.folder)], check=True, capture_output=True)
+
+
+@contextmanager
+def small_disk(folder: Path, size_bytes: int, kind: str = "tmpfs") -> Iterator[SmallDisk]:
+    """Mount a file system *kind* (``tmpfs`` or ``ext4``) at *folder*; skips the test where that is not possible."""
+    if sys.platform != "linux":
+        pytest.skip("only Linux has a tmpfs to mount")
+    folder.mkdir()
+    image = folder.with_suffix(".img")
+    if kind == "tmpfs":
+        words = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "none", str(folder)]
+    else:
+        with image.open("wb") as file:
+            file.truncate(size_bytes)
+        _or_skip(f"mkfs.{kind}", "-q", "-F", "-m", "0", str(image))  # no blocks that only root may use
+        words = ["mount", "-t", kind, "-o", "loop", str(image), str(folder)]
+    _or_skip(*words)
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        image.unlink(missing_ok=True)
+
+
+def _or_skip(*words: str) -> None:
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip(f"there is no {words[0]} command")
+    if done.returncode:
+        pytest.skip(f"no right to mount a small file system: {' '.join(words[:3])}: {done.stderr.strip()}")
