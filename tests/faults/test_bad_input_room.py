@@ -103,7 +103,7 @@ def test_bi112_no_room_for_the_next_log_file(broker_with, row, disk, tmp_path):
         served_again(peer)
 
 
-def test_bi130_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tmp_path):
+def test_bi135_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tmp_path):
     full, replace = [False], RealFiles.replace
 
     def refuse_or_replace(files, path, data):
@@ -114,8 +114,8 @@ def test_bi130_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tm
     monkeypatch.setattr(RealFiles, "replace", refuse_or_replace)
     monkeypatch.setattr(state_files, "MOST_UNSAVED_S", 0.0)
     with broker_with(flushConsumerOffsetInterval=100).peer() as peer:
-        commit = {"consumerGroup": "G130", "topic": "T", "queueId": "0", "commitOffset": "0"}
-        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"G130"}').code == 0
+        commit = {"consumerGroup": "G135", "topic": "T", "queueId": "0", "commitOffset": "0"}
+        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"G135"}').code == 0
         assert peer.send("T").code == 0
         full[0] = True
         deadline = time.monotonic() + DEADLINE_S
@@ -124,7 +124,7 @@ def test_bi130_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tm
         row.check(
             answer.remark.replace("for 0 s", "for 60 s"),
             answer.code,
-            group="G130",
+            group="G135",
             topic="T",
             queue=0,
             root=tmp_path / "store",

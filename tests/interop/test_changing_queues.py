@@ -79,7 +79,8 @@ def test_our_clients_follow_a_topic_that_shrinks(ours: GantryServer, tmp_path: P
 
 def _set_queues(ours: GantryServer, scratch: Path, topic: str, *, write: int, read: int) -> None:
     numbers = ("-w", str(write), "-r", str(read))
-    gantrymq(scratch, "topic", "create", "-n", ours.namesrv, "-t", topic, *numbers)
+    told = ("--fewer-queues",) if read == AFTER else ()
+    gantrymq(scratch, "topic", "create", "-n", ours.namesrv, "-t", topic, *numbers, *told)
 
 
 def _wait_for_queues_used(producer: Process, queues: int) -> None:

@@ -211,6 +211,24 @@ def test_an_advertised_loopback_address_beside_a_public_bind_is_warned_about(run
 
 
 @needs_store
+def test_servers_that_others_reach_are_warned_about_once(run, tmp_path):
+    server = start(run, tmp_path / "store", "--set", "bindAddress=0.0.0.0")
+    server.ready()
+    _, errors = server.stop()
+    (warning,) = [line for line in errors.splitlines() if "without access control" in line]
+    assert warning.startswith("warning: the name server and the broker listen on 0.0.0.0")
+    assert "bindAddress" in warning
+
+
+@needs_store
+def test_servers_of_this_machine_alone_are_not_warned_about(run, tmp_path):
+    server = start(run, tmp_path / "store")
+    server.ready()
+    _, errors = server.stop()
+    assert "access control" not in errors
+
+
+@needs_store
 def test_a_setting_may_come_from_the_environment(run, tmp_path):
     server = start(run, tmp_path / "store", flushDiskType="ASYNC_FLUSH")
     assert server.ready()["flush"] == "ASYNC_FLUSH"

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.cli import serving
+from gantrymq.cli.exposure import exposure_notes
 from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, options, store_root
 from gantrymq.cli.serving import Servers, advertises_loopback
 from gantrymq.errors import ConfigError, PluginError
@@ -88,3 +89,34 @@ def test_a_missing_store_plugin_is_found_before_any_port_is_open(world, tmp_path
         asyncio.run(servers.start())
     assert started == []
     assert not (tmp_path / "store").exists()
+
+
+def exposed(world, *pairs):
+    given = [(name, broker(world, pairs=pairs)) for name in ("name server", "broker")]
+    return exposure_notes(given)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "::1", "localhost"])
+def test_a_server_of_this_machine_alone_is_not_exposed(world, host):
+    assert exposed(world, f"bindAddress={host}") == ()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "192.168.1.2", "192.0.2.1", "broker.example"])
+def test_a_server_that_others_reach_is_exposed_and_told_once(world, host):
+    (note,) = exposed(world, f"bindAddress={host}")
+    assert f"the name server and the broker listen on {host}" in note
+
+
+def test_required_certificates_of_clients_are_access_control(world):
+    wanted = ("tls.server.need.client.auth=require", "tls.server.authClient=true")
+    assert exposed(world, "tls.server.mode=enforcing", *wanted) == ()
+    assert len(exposed(world, "tls.server.mode=permissive", *wanted)) == 1
+    assert len(exposed(world, "tls.server.mode=enforcing")) == 1
+
+
+def test_two_addresses_are_told_of_apart(world):
+    given = [("name server", broker(world, pairs=("bindAddress=10.0.0.5",))), ("broker", broker(world))]
+    assert [note.partition(",")[0] for note in exposure_notes(given)] == [
+        "the name server listens on 10.0.0.5",
+        "the broker listens on 0.0.0.0",
+    ]

@@ -232,6 +232,22 @@ def test_message_send_then_pull(gantrymq):
     )
 
 
+@pytest.mark.parametrize("command", [("pull",), ("tail", "--from-beginning")])
+def test_a_body_that_cannot_be_decompressed_is_shown_as_a_problem(gantrymq, servers, record, command):
+    bodies = ({"body": b"one"}, {"body": b"damaged", "sys_flag": 0x301}, {"body": b"three"})
+    servers.stored["0"] = [record(queue_offset=number, **fields) for number, fields in enumerate(bodies)]
+    words = ("message", *command, "-t", "T", "--queue", "0", "--max", "3")
+    found = documents(gantrymq(*words, "--output", "json"))
+    assert [each.get("body") for each in found] == ["one", None, "three"]
+    assert (found[1]["queue_offset"], found[1]["body_base64"]) == (1, "ZGFtYWdlZA==")
+    assert "no zlib stream" in found[1]["body_problem"]
+    assert "body_problem" not in found[0]
+    lines = gantrymq(*words).stdout.splitlines()
+    assert len(lines) == 3
+    assert "a:0 @1" in lines[1]
+    assert "no body can be shown: compressed body of 7 bytes is no zlib stream" in lines[1]
+
+
 def test_message_pull_chooses_where_and_what(gantrymq):
     for tag in ("A", "B", "A"):
         gantrymq("message", "send", "-t", "T", "--queue", "a:0", "--body", f"is {tag}", "--tags", tag)
@@ -296,3 +312,17 @@ def test_tail_ends_at_a_signal(servers):
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=30)
     assert (process.returncode, rest) == (0, ("", ""))
+
+
+def test_topic_create_asks_an_older_broker_for_its_queues(gantrymq, servers):
+    """One before 5.0 does not tell a topic's settings; its figures name the queues."""
+    table = {f'{{"brokerName":"a","queueId":{n},"topic":"T"}}': '{"maxOffset":5,"minOffset":2}' for n in range(4)}
+    body = '{"offsetTable":{' + ",".join(f"{key}:{value}" for key, value in table.items()) + "}}"
+    answers = servers.cluster.brokers["a"].answers
+    answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(0, body=body.encode())
+    done = gantrymq("topic", "create", "-t", "T", "-r", "3", "-w", "3", code=1)
+    assert "has 4 read queues" in done.stderr
+    assert "queue 3, 3 messages" in done.stderr
+    gantrymq("topic", "create", "-t", "T", "-r", "3", "-w", "3", "--fewer-queues")
+    answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(17, remark="no topic")
+    gantrymq("topic", "create", "-t", "T", "-r", "1", "-w", "1")

@@ -4,7 +4,7 @@ import zlib
 import pytest
 
 from gantrymq.client import compression
-from gantrymq.client.compression import ZLIB_FLAGS, compress, decompress
+from gantrymq.client.compression import ZLIB_FLAGS, compress, decompress, readable
 from gantrymq.errors import ClientError, FormatError
 
 TEXT = b"gantry " * 2000
@@ -65,3 +65,14 @@ def test_zstandard_is_read_where_it_is_installed():
     for broken in (b"no frame", frame[:-9]):
         with pytest.raises(FormatError, match="Zstandard"):
             decompress(broken, 0x201)
+
+
+@pytest.mark.parametrize(("body", "flags", "word"), [(b"no stream at all", 0x301, "zlib"), (b"x", 0x401, "0x400")])
+def test_a_body_that_cannot_be_read_is_kept_with_the_reason(body, flags, word):
+    kept, problem = readable(memoryview(body), flags)
+    assert kept == body
+    assert word in problem
+
+
+def test_a_body_that_can_be_read_has_no_problem():
+    assert readable(compress(TEXT), 0x301) == (TEXT, "")

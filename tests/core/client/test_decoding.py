@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from gantrymq.client.decoding import received_from, wanted_tags
@@ -68,3 +70,19 @@ def test_tag_expression_is_split(expression, tags):
 def test_bars_without_a_tag_are_refused():
     with pytest.raises(ClientError, match="names no tag"):
         wanted_tags("||")
+
+
+@pytest.mark.parametrize(("flags", "word"), [(0x301, "no zlib stream"), (0x001, "no zlib stream"), (0x401, "0x400")])
+def test_a_body_that_cannot_be_decompressed_is_given_as_it_is_stored(record, flags, word):
+    body = record(queue_offset=1) + record(queue_offset=2, body=b"damaged", sys_flag=flags) + record(queue_offset=3)
+    before, spoilt, behind = received_from(body, "b")
+    assert (before.body_problem, behind.body_problem) == ("", "")
+    assert (spoilt.queue_offset, spoilt.body, spoilt.sys_flag) == (2, b"damaged", flags)
+    assert word in spoilt.body_problem
+
+
+def test_a_body_whose_package_is_missing_names_it(record, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    (message,) = received_from(record(body=b"packed", sys_flag=0x201), "b")
+    assert message.body == b"packed"
+    assert "pip install zstandard" in message.body_problem

@@ -47,6 +47,31 @@ def test_queue_is_read_to_its_end(simulate, cluster, record, first, last, start,
     assert simulate(work) == list(expected)
 
 
+@pytest.mark.parametrize("stream", ["read", "follow"])
+def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, record, stream):
+    async def work(world):
+        def stored(queue_offset):
+            spoilt = {"body": b"damaged", "sys_flag": 0x301} if queue_offset in (3, 4) else {}
+            return record(queue_offset=queue_offset, **spoilt)
+
+        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+            c.brokers["a"].answers[PULL] = Log(stored, 0, 7)
+            told = []
+            if stream == "read":
+                messages = read(consumer, QUEUE, 0)
+            else:
+                messages = follow(consumer, QUEUE, 0, clock=world.clock, problem=told.append)
+            found = []
+            async with aclosing(messages):
+                async for message in messages:
+                    found.append((message.queue_offset, bool(message.body_problem)))
+                    if message.queue_offset == 7:
+                        break
+            return found, told
+
+    assert simulate(work) == ([(number, number in (3, 4)) for number in range(8)], [])
+
+
 def test_stretches_without_a_match_are_passed(simulate, cluster, record):
     async def work(world):
         async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:

@@ -20,12 +20,18 @@ def test_topics_begin_at_places_of_their_own():
 
 def test_failed_broker_is_avoided():
     turns = QueueTurns(random.Random(3))
-    assert {turns.choose("T", QUEUES, "a").broker_name for _ in range(8)} == {"b"}
+    assert {turns.choose("T", QUEUES, {"a"}).broker_name for _ in range(8)} == {"b"}
+
+
+def test_all_brokers_that_failed_are_avoided():
+    queues = [MessageQueue("T", name, i) for name in "abc" for i in range(2)]
+    turns = QueueTurns(random.Random(3))
+    assert {turns.choose("T", queues, {"a", "b"}).broker_name for _ in range(8)} == {"c"}
 
 
 def test_only_broker_is_taken_although_it_failed():
     turns = QueueTurns(random.Random(3))
-    assert turns.choose("T", QUEUES[:2], "a").broker_name == "a"
+    assert turns.choose("T", QUEUES[:2], {"a"}).broker_name == "a"
 
 
 def test_fewer_queues_than_before_are_no_trouble():

@@ -111,11 +111,79 @@ async def test_answers_in_any_order_and_answers_nobody_waits_for(rig):
 async def test_a_call_times_out_on_the_worlds_clock(rig, clock):
     connection, _ = rig.connect()
     call = connection.send_request(request(105), 3.0)
+    clock.advance(60)  # gathered, not written: the time of the call has not begun
+    connection.flush()
     clock.advance(2.9)
     assert not call.done()
     clock.advance(0.2)
     with pytest.raises(CallTimeout, match="GET_ROUTEINFO_BY_TOPIC within 3 s"):
         await call
+
+
+@in_loop
+async def test_a_call_behind_what_the_peer_reads_slowly_is_waited_for(rig, clock):
+    connection, transport = rig.connect()
+    transport.slow = True
+    connection.oneway(request(310, body=b"x" * 10_000))
+    call = connection.send_request(request(105), 3.0)
+    connection.flush()
+    for _ in range(3):
+        transport.drain(2000)
+        clock.advance(3.0)
+        assert not call.done()
+    transport.drain(transport.held)
+    clock.advance(3.0)
+    assert isinstance(call.exception(), CallTimeout)
+
+
+@in_loop
+async def test_oneway_requests_that_were_not_written_are_told_and_logged(rig, caplog):
+    connection, transport = rig.connect(pause_reading_bytes=1000)
+    told = []
+    connection.oneway(request(40, body=b"x" * 100), lambda: told.append("written"))
+    connection.flush()
+    transport.slow = True
+    for n in range(3):
+        connection.oneway(request(40, body=b"x" * 1000), lambda n=n: told.append(n))
+        connection.flush()
+    connection.oneway(request(40))
+    transport.drain(1200)
+    connection.abort()
+    await asyncio.sleep(0)
+    assert told == [1, 2]
+    assert "the connection was lost with 3 oneway requests unwritten" in caplog.text
+    connection.oneway(request(40), lambda: told.append("late"))
+    assert told == [1, 2, "late"]
+
+
+@in_loop
+async def test_a_connection_that_is_closed_in_order_drops_no_oneway_request(rig, caplog):
+    connection, transport = rig.connect()
+    transport.slow = True
+    connection.oneway(request(40))
+    connection.close()
+    await asyncio.sleep(0)
+    assert transport.commands
+    assert "unwritten" not in caplog.text
+
+
+@in_loop
+async def test_writers_wait_while_too_much_is_unwritten(rig):
+    connection, transport = rig.connect(pause_reading_bytes=1000)
+    transport.slow = True
+    assert await connection.writable(3.0)
+    connection.oneway(request(40, body=b"x" * 2000))
+    waiting = [asyncio.ensure_future(connection.writable(3.0)) for _ in range(2)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in waiting)
+    transport.drain(transport.held)
+    assert await asyncio.gather(*waiting) == [True, True]
+    connection.oneway(request(40, body=b"x" * 2000))
+    waiting = [asyncio.ensure_future(connection.writable(3.0)) for _ in range(2)]
+    await asyncio.sleep(0)
+    connection.abort()
+    assert await asyncio.gather(*waiting) == [False, False]
 
 
 @in_loop

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from gantrymq.client import Producer, SendResult
+from gantrymq.client.instance import ClientInstance
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.message import Message
 from gantrymq.world import World
@@ -37,9 +38,15 @@ class CountingProducer(Producer):
 
     tries = 0
 
-    async def _attempt(self, *args: Any) -> SendResult:
-        self.tries += 1
-        return await super()._attempt(*args)
+    def _register(self, instance: ClientInstance) -> None:
+        super()._register(instance)
+        attempt = self._sending._attempt
+
+        async def counted(*args: Any) -> SendResult:
+            self.tries += 1
+            return await attempt(*args)
+
+        self._sending._attempt = counted
 
 
 class Sending:

@@ -29,6 +29,7 @@ from gantrymq.broker.stats import SAMPLE_S, local_day
 from gantrymq.broker.wire.dispatch import Dispatch
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError, StoreError
+from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
@@ -105,7 +106,7 @@ class BrokerServer:
 
     async def _start(self, serving: Callable[[], object]) -> RecoveryReport:
         world, settings, tables = self.world, self.settings, self.tables
-        reserve = Reserve(world.files, self.root / "config" / "reserve")
+        reserve = Reserve(world.files, self.root / "config" / RESERVE)
         report = await self._open_store(reserve)
         self._closing.append(self.store.stop)
         self._say_how_it_opened(report)

@@ -1,6 +1,7 @@
 """The ``gantrymq`` command. A command's module is imported when the command is used, not before.
 
-Exit codes: 0 done, 1 the broker or the data said no (one sentence on stderr), 2 wrong usage.
+Exit codes: 0 done, 1 the broker or the data said no (one sentence on stderr), 2 wrong usage, 3 a store that a broker
+has open.
 """
 
 from __future__ import annotations

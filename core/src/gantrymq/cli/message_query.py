@@ -6,7 +6,7 @@ import time
 
 import click
 
-from gantrymq.cli.message_shown import as_json, show
+from gantrymq.cli.message_shown import as_json, body_text, show
 from gantrymq.cli.output import namesrv_option, output_option, print_json
 from gantrymq.cli.run import run
 from gantrymq.cli.times import read_time_ms
@@ -111,5 +111,5 @@ def _lines(found: ReceivedMessage) -> list[tuple[str, object]]:
         ("System flag", found.sys_flag),
         ("Flag", found.flag),
         *((f"  {name}", value) for name, value in found.properties.items()),
-        ("Body", found.body.decode("utf-8", "backslashreplace")),
+        ("Body", body_text(found.body, found.body_problem)),
     ]

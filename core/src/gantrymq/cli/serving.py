@@ -8,7 +8,6 @@ the topic does not exist. A signal during the start ends it; whatever was opened
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,6 +16,7 @@ import attrs
 
 from gantrymq.broker import BrokerServer
 from gantrymq.cli import LOADED_AT
+from gantrymq.cli.exposure import exposure_notes, is_loopback
 from gantrymq.cli.output import print_json, warn
 from gantrymq.cli.run import collect_less_often, collect_only_young, give_way_sooner, stop_requested
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
@@ -46,8 +46,7 @@ class Servers:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the settings made worth saying, one sentence each."""
-        parts = (self.name_server, self.broker)
-        return tuple(note for part in parts if part is not None for note in part.notes)
+        return tuple(note for _, part in self._parts() for note in part.notes)
 
     async def start(self) -> None:
         """Start the name server, then the broker with the name server's address in front of its list.
@@ -65,6 +64,8 @@ class Servers:
         except BaseException:
             await self.stop()
             raise
+        for note in exposure_notes((name, part.settings) for name, part in self._parts()):
+            warn(note)
 
     async def stop(self) -> None:
         """Stop what runs, the last one first. Idempotent."""
@@ -82,6 +83,11 @@ class Servers:
             line["flush"] = self.broker.settings.text("flushDiskType")
         line["start_ms"] = round((time.perf_counter() - LOADED_AT) * 1000)
         return line
+
+    def _parts(self) -> list[tuple[str, NameServerSettings | BrokerSettings]]:
+        """The servers that are to run, by what they are called."""
+        parts = (("name server", self.name_server), ("broker", self.broker))
+        return [(name, part) for name, part in parts if part is not None]
 
     async def _start_name_server(self, given: NameServerSettings) -> None:
         server = NameServer(self.world, given.settings, beside_broker=self.broker is not None)
@@ -128,14 +134,7 @@ def name_servers(settings: Settings) -> list[str]:
 
 def advertises_loopback(advertised: str, bound: str) -> bool:
     """Whether clients of other machines may connect but are then sent to themselves."""
-    return _is_loopback(advertised) and not _is_loopback(bound)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return is_loopback(advertised) and not is_loopback(bound)
 
 
 async def serve(servers: Servers, announce: Callable[[Servers], object]) -> None:

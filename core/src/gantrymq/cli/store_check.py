@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gantrymq.cli.output import output_option, print_json, print_table, say
 from gantrymq.cli.store_common import (
+    IN_USE,
     folder_argument,
+    in_use,
     levels_option,
     log_option,
     progress_bar,
     show_findings,
     warn_if_in_use,
 )
+
+if TYPE_CHECKING:
+    from gantrymq.offline.check import CheckReport
 
 
 @click.command()
@@ -30,35 +37,64 @@ def check(
 ) -> None:
     """Read a whole store and hold everything in it against its commit log. Writes nothing.
 
-    Exit code 0: nothing is wrong. 1: something is, each thing is listed with its place.
+    Exit code 0: nothing is wrong; what a killed broker leaves and the next start mends is listed in parentheses.
+    1: something is wrong, each thing is listed with its place. 3: a broker has the store open, and nothing is wrong up
+    to its checkpoint; the rest cannot be judged before it has stopped.
     """
     from gantrymq.offline.check import check_store
+    from gantrymq.offline.open_check import check_open_store
     from gantrymq.world.real import RealFiles
 
-    warn_if_in_use(root)
-    with progress_bar() as progress:
-        report = check_store(
-            RealFiles(),
-            root,
-            log_folders=log_folders,
-            delay_levels=delay_levels,
-            check_crc=not no_crc,
-            progress=progress,
-        )
+    def look(check: Callable[..., CheckReport]) -> CheckReport:
+        with progress_bar() as progress:
+            return check(
+                RealFiles(),
+                root,
+                log_folders=log_folders,
+                delay_levels=delay_levels,
+                check_crc=not no_crc,
+                progress=progress,
+            )
+
+    report = look(check_open_store if in_use(root) else check_store)
+    if not report.in_use and report.findings and in_use(root):  # a broker has opened it meanwhile
+        report = look(check_open_store)
     if output == "json":
         print_json(report.to_json())
     else:
-        show_findings(report.findings)
-        damages = sum(finding.damage for finding in report.findings)
-        click.echo(f"{root}: {'sound' if not damages else f'damaged, {damages} findings'}")
-        say(
-            f"{report.records} records from log offset {report.log_start} to {report.log_end}, {report.queue_entries} "
-            f"entries of {report.queues} queues, {report.batch_entries} of {report.batch_queues} batch queues, "
-            f"{report.index_entries} of {report.index_files} index files"
-        )
+        _show(root, report)
+    ctx.exit(1 if report.damaged else IN_USE if report.in_use else 0)
+
+
+def _show(root: Path, report: CheckReport) -> None:
+    """The report for people: findings, the verdict, what was read, what can be done."""
+    show_findings(report.findings)
+    click.echo(f"{root}: {_verdict(report)}")
+    say(
+        f"{report.records} records from log offset {report.log_start} to {report.log_end}, {report.queue_entries} "
+        f"entries of {report.queues} queues, {report.batch_entries} of {report.batch_queues} batch queues, "
+        f"{report.index_entries} of {report.index_files} index files"
+    )
+    if report.damaged:
+        stop = "when its broker has stopped, " if report.in_use else ""
+        say(f"{stop}a repaired copy is made by: gantrymq store repair {root}")
+    elif report.in_use:
+        say("for a verdict on all of it stop the broker, and check again")
+
+
+def _verdict(report: CheckReport) -> str:
+    damages = sum(finding.damage for finding in report.findings)
+    if report.in_use:
+        place = f"log offset {report.vouched_to}, where the checkpoint stands"
         if damages:
-            say(f"a repaired copy is made by: gantrymq store repair {root}")
-    ctx.exit(1 if report.damaged else 0)
+            return f"damaged, {damages} findings before {place}; a broker has it open, the rest cannot be judged yet"
+        if report.vouched_to == report.log_start:
+            return "cannot be judged yet: a broker has it open, and its checkpoint vouches for nothing so far"
+        return f"cannot be judged yet: a broker has it open; sound up to {place}"
+    mended = f"the next start of a broker mends {report.for_recovery} findings, which are normal after a kill"
+    if damages:
+        return f"damaged, {damages} findings" + (f"; {mended}" if report.for_recovery else "")
+    return f"sound, as a broker that was killed leaves it: {mended}" if report.for_recovery else "sound"
 
 
 @click.command()
@@ -67,12 +103,15 @@ def check(
 @output_option
 @click.pass_context
 def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: str) -> None:
-    """Count what the commit log holds, by topic and queue. Writes nothing; exit code 1 if the log is damaged."""
+    """Count what the commit log holds, by topic and queue. Writes nothing.
+
+    Exit code 1: the log is damaged. 3: it may be, or a broker that has the store open is writing there.
+    """
     from gantrymq.offline.layout import find_layout
     from gantrymq.offline.totals import stat_store
     from gantrymq.world.real import RealFiles
 
-    warn_if_in_use(root)
+    open_now = warn_if_in_use(root)
     files = RealFiles()
     with progress_bar() as progress:
         found = stat_store(files, find_layout(files, root, log_folders), progress=progress)
@@ -102,7 +141,7 @@ def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: 
         )
         if found.damaged_places:
             say(f"{found.damaged_places} places of {found.damaged_bytes} bytes hold no sound record")
-    ctx.exit(1 if found.damaged_places else 0)
+    ctx.exit(0 if not found.damaged_places else IN_USE if open_now else 1)
 
 
 def _moment(time_ms: int) -> str:

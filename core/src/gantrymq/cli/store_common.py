@@ -1,6 +1,7 @@
 """What the commands of ``gantrymq store`` share: the folder, settings of the store, progress, how findings are shown.
 
-Progress goes to stderr and only to a terminal. Exit codes: 0 sound, 1 damaged or refused, 2 wrong usage.
+Progress goes to stderr and only to a terminal. Exit codes: 0 sound, 1 damaged or refused, 2 wrong usage, 3 a broker has
+the store open, so that nothing final can be said.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+IN_USE = 3  # exit code
 MOST_SHOWN = 200  # findings in a table for people; the JSON has them all
 
 folder_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path))
@@ -46,10 +48,27 @@ target_option = click.option(
 )
 
 
-def warn_if_in_use(root: Path) -> None:
-    """Say on stderr that a broker has the store open: what is read then may be half written."""
-    if held_elsewhere(root / "lock"):
+def in_use(root: Path) -> bool:
+    """Whether a broker, ours or a Java one, has the store open."""
+    return held_elsewhere(root / "lock")
+
+
+def warn_if_in_use(root: Path) -> bool:
+    """Say on stderr that a broker has the store open, if it has: what is read then may be half written."""
+    open_now = in_use(root)
+    if open_now:
         warn(f"a broker has {root} open; what it writes meanwhile may look like damage")
+    return open_now
+
+
+def refuse_if_in_use(ctx: click.Context, root: Path) -> None:
+    """End the command with `IN_USE` when a broker has the store open: a copy made now would be half of its work."""
+    if in_use(root):
+        say(
+            f"gantrymq: a broker has {root} open, and what is made of it now would lack what the broker still writes; "
+            f"stop the broker first (gantrymq store check {root} looks at what is durable)"
+        )
+        ctx.exit(IN_USE)
 
 
 @contextmanager

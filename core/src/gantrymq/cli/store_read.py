@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 
 import click
 
+from gantrymq.cli.message_shown import body_members, body_text
 from gantrymq.cli.output import output_option, print_json, print_table, say, warn
-from gantrymq.cli.store_common import folder_argument, log_option, progress_bar, time_ms, warn_if_in_use
+from gantrymq.cli.store_common import IN_USE, folder_argument, log_option, progress_bar, time_ms, warn_if_in_use
 from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.record import RecordView
 
@@ -54,7 +54,8 @@ def extract(
     """Print messages straight from the commit log, oldest first; no queue and no index is needed.
 
     With --output json each is a JSON document on a line of its own, its body as text, or base64 where it is none.
-    Exit code 1: a part of the log could not be read, or nothing was found.
+    Exit code 1: a part of the log could not be read, or nothing was found. 3: a broker has the store open, and what
+    could not be read may be half written.
     """
     from gantrymq.errors import StoreError
     from gantrymq.offline.extract import Wanted
@@ -63,7 +64,7 @@ def extract(
     from gantrymq.offline.log_reader import LogReader
     from gantrymq.world.real import RealFiles
 
-    warn_if_in_use(root)
+    open_now = warn_if_in_use(root)
     files = RealFiles()
     reader = LogReader(files, find_layout(files, root, log_folders).log)
     wanted = Wanted(topic, queue_id, from_offset, to_offset, from_time, to_time, key, message_id, tag)
@@ -96,7 +97,7 @@ def extract(
         say(f"{found} records of {at} bytes are in {raw}")
     elif not found:
         say("nothing found")
-    ctx.exit(1 if damages or not found else 0)
+    ctx.exit(IN_USE if damages and open_now else 1 if damages or not found else 0)
 
 
 @click.command()
@@ -173,27 +174,15 @@ def _queue(text: str) -> Any:
 
 def _body(record: RecordView) -> tuple[bytes, str]:
     """The body as the sender had it, or as it is stored and why."""
-    from gantrymq.client.compression import decompress
-    from gantrymq.errors import GantryError
+    from gantrymq.client.compression import readable
 
-    try:
-        return decompress(record.body, record.sys_flag), ""
-    except GantryError as problem:
-        return bytes(record.body), str(problem)
+    return readable(record.body, record.sys_flag)
 
 
 def _with_body(record: RecordView) -> dict[str, Any]:
     from gantrymq.offline.extract import described
 
-    document = described(record)
-    body, problem = _body(record)
-    if problem:
-        document["body_problem"] = problem
-    try:
-        document["body"] = body.decode("utf-8")
-    except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(body).decode()
-    return document
+    return {**described(record), **body_members(*_body(record))}
 
 
 def _show(record: RecordView) -> None:
@@ -203,7 +192,7 @@ def _show(record: RecordView) -> None:
     properties = record.properties
     marks = "".join(f" {name.lower()}={properties[name]}" for name in ("TAGS", "KEYS") if name in properties)
     where = f"{record.topic}:{record.queue_id} @{record.queue_offset}"
-    click.echo(f"{where} {stored}{marks} {_body(record)[0].decode('utf-8', 'backslashreplace')}")
+    click.echo(f"{where} {stored}{marks} {body_text(*_body(record))}")
 
 
 def _show_members(document: dict[str, Any], output: str) -> None:

@@ -12,9 +12,9 @@ from gantrymq.cli.store_common import (
     levels_option,
     log_option,
     progress_bar,
+    refuse_if_in_use,
     show_findings,
     target_option,
-    warn_if_in_use,
 )
 from gantrymq.offline.rebuild_store import RebuildReport
 
@@ -34,15 +34,16 @@ def repair(
     delay_levels: str,
     output: str,
 ) -> None:
-    """Check a store and, if it is damaged, make a repaired copy beside it. The store itself is not touched.
+    """Check a store and, if anything is wrong, make a repaired copy beside it. The store itself is not touched.
 
-    Exit code 0: the copy is sound, or nothing was wrong and no copy was made. 1: the copy still has damage.
+    Exit code 0: the copy is sound, or nothing was wrong and no copy was made. 1: the copy still has damage. 3: a broker
+    has the store open.
     """
     from gantrymq.offline.rebuild_store import beside
     from gantrymq.offline.repair import repair_store
     from gantrymq.world.real import RealClock, RealFiles
 
-    warn_if_in_use(root)
+    refuse_if_in_use(ctx, root)
     clock = RealClock()
     with progress_bar() as progress:
         report = repair_store(
@@ -94,7 +95,7 @@ def rebuild_queues(
     from gantrymq.offline.rebuild_store import rebuild_queues as work
     from gantrymq.world.real import RealFiles
 
-    warn_if_in_use(root)
+    refuse_if_in_use(ctx, root)
     with progress_bar() as progress:
         report = work(
             RealFiles(),
@@ -139,7 +140,7 @@ def rebuild_index(
 
     if (slots is None) != (entries is None):
         raise click.UsageError("give --slots and --entries together")
-    warn_if_in_use(root)
+    refuse_if_in_use(ctx, root)
     with progress_bar() as progress:
         report = work(
             RealFiles(),

@@ -9,6 +9,7 @@ import click
 
 from gantrymq.cli.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.cli.run import run
+from gantrymq.cli.topic_queues import refuse_to_hide
 from gantrymq.client import Admin
 from gantrymq.client.routes import TopicRoute
 from gantrymq.errors import InvalidParameter, NoRoute
@@ -69,6 +70,7 @@ def list_topics(everything: bool, namesrv: str, output: str) -> None:
     help="What clients may do: 2 or W write, 4 or R read, 6 or RW both.",
 )
 @click.option("-a", "--attribute", "attributes", multiple=True, metavar="+NAME=VALUE|-NAME", help="Set or take away.")
+@click.option("--fewer-queues", is_flag=True, help="Take read queues away although messages are in them.")
 @namesrv_option
 @output_option
 def create(
@@ -79,10 +81,14 @@ def create(
     write_queues: int,
     perm: str,
     attributes: tuple[str, ...],
+    fewer_queues: bool,
     namesrv: str,
     output: str,
 ) -> None:
-    """Create a topic, or change one, at the masters of a cluster or at one broker."""
+    """Create a topic, or change one, at the masters of a cluster or at one broker.
+
+    Fewer read queues than there are hide the messages in the others, so that is refused without --fewer-queues.
+    """
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
     if broker:
@@ -90,7 +96,7 @@ def create(
     config = TopicConfig(
         name, read_queues, write_queues, PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
     )
-    brokers = run(_create(namesrv, config, cluster, broker))
+    brokers = run(_create(namesrv, config, cluster, broker, fewer_queues=fewer_queues))
     if output == "json":
         print_json(
             {
@@ -175,9 +181,14 @@ async def _list(namesrv: str, everything: bool) -> list[str]:
     return [n for n in topics if n not in own and not names.is_system_topic(n) and not n.startswith(of_groups)]
 
 
-async def _create(namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None) -> list[str]:
+async def _create(
+    namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
+) -> list[str]:
     async with Admin(namesrv) as admin:
         addresses = [broker] if broker else await admin.masters(cluster)
+        if not fewer_queues:
+            for address in addresses:
+                await refuse_to_hide(admin, address, config)
         for address in addresses:
             await admin.create_topic(address, config)
         return list(addresses)

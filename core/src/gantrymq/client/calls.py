@@ -12,6 +12,7 @@ from gantrymq.remoting import command
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers import Header
 from gantrymq.world import Clock
 
@@ -45,7 +46,8 @@ class Calls:
             code: of the request.
             header: its fields, if it has any.
             body: its body, if it has one.
-            timeout_s: seconds; where a connection must be made first, that may take its own 3 s.
+            timeout_s: seconds, from when the request is written; where a connection must be made first, that counts,
+                and may take its own 3 s.
 
         Raises:
             BrokerRefused: the answer has another code.
@@ -78,9 +80,9 @@ class Calls:
                 raise CallTimeout(f"{address}: connecting took the time there was for {request_name(request.code)}")
         return await self._remoting.call(address, request, timeout_s)
 
-    async def send_oneway(self, address: str, request: Command) -> None:
-        """Send a request that gets no answer; done once it is handed to the connection. Raises ConnectFailed."""
-        await self._remoting.oneway(address, request)
+    async def writable(self, address: str, timeout_s: float) -> Connection:
+        """A connection that takes a request without an answer, see `RemotingClient.writable`."""
+        return await self._remoting.writable(address, timeout_s)
 
 
 def refused(reply: Command, address: str) -> BrokerRefused:

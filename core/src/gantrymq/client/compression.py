@@ -14,7 +14,7 @@ import importlib
 import zlib
 from typing import Any
 
-from gantrymq.errors import ClientError, FormatError
+from gantrymq.errors import ClientError, FormatError, GantryError
 from gantrymq.model.sys_flag import (
     COMPRESSED,
     COMPRESSION_LZ4,
@@ -23,7 +23,7 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
-__all__ = ["MAX_BODY_BYTES", "ZLIB_FLAGS", "compress", "decompress"]
+__all__ = ["MAX_BODY_BYTES", "ZLIB_FLAGS", "compress", "decompress", "readable"]
 
 ZLIB_FLAGS = COMPRESSED | COMPRESSION_ZLIB  # 0x301
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body: a few KB must not grow into all of the memory
@@ -51,6 +51,15 @@ def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
     if kind == COMPRESSION_ZSTD:
         return _unpack_zstd(bytes(body))
     raise FormatError(f"sysFlag {sys_flag:#x} names compression {kind:#x}; known are 0x100, 0x200 and 0x300")
+
+
+def readable(body: bytes | memoryview, sys_flag: int) -> tuple[bytes, str]:
+    """`decompress` for those who go on: the body and an empty text, or the stored bytes and what is wrong with them."""
+    try:
+        plain = decompress(body, sys_flag)
+    except GantryError as problem:
+        return bytes(body), str(problem)
+    return plain, ""
 
 
 def _inflate(body: bytes | memoryview) -> bytes:

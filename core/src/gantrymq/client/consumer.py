@@ -110,7 +110,7 @@ class PullConsumer(Joined):
         expression_type: str = TAG,
         suspend_ms: int = 0,
     ) -> PullResult:
-        """Read messages of one queue from *offset* on.
+        """Read messages of one queue from *offset* on. Look at `body_problem` of each before you read its body.
 
         Args:
             queue: of `queues`.
@@ -124,7 +124,7 @@ class PullConsumer(Joined):
             NoRoute: no replica of the queue's broker is known.
             BrokerRefused: the broker does not let the group read, or cannot read the expression.
             ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, gives no answer.
-            FormatError: a record or a compressed body that cannot be read.
+            FormatError: a record that cannot be read.
             ClientError: a record that this client cannot read; the sentence says what can.
         """
         instance = self._started()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gantrymq.client.compression import decompress
+from gantrymq.client.compression import readable
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.model import ids
@@ -47,7 +47,7 @@ def received_from(
         offset_delta: added to every queue offset (static topics).
 
     Raises:
-        FormatError: a record or a compressed body that cannot be read.
+        FormatError: a record that cannot be read.
         ClientError: a record only another client can read.
     """
     for record in iter_records(body):
@@ -58,25 +58,27 @@ def received_from(
 def received(record: RecordView, broker_name: str = "", offset_delta: int = 0) -> ReceivedMessage:
     """One message; its body is copied out of the record and decompressed.
 
+    A body that cannot be decompressed stays as it is stored, with the reason beside it: readers have to get past it.
+
     Raises:
-        FormatError: a compressed body that cannot be read.
-        ClientError: an inner batch, or a compression whose package is not installed.
+        ClientError: an inner batch.
     """
     if record.sys_flag & (INNER_BATCH | NEED_UNWRAP):
         raise ClientError(
             f"the record at queue offset {record.queue_offset} of {record.topic} is an inner batch "
             "(topic attribute queue.type=BatchCQ), which this client does not unwrap; read it with the Java client"
         )
+    body, problem = readable(record.body, record.sys_flag)
     return ReceivedMessage(
         topic=record.topic,
-        body=decompress(record.body, record.sys_flag),
+        body=body,
         properties=record.properties,
         flag=record.flag,
         queue_id=record.queue_id,
         queue_offset=record.queue_offset + offset_delta,
         log_offset=record.log_offset,
         store_size=record.total_size,
-        sys_flag=record.sys_flag & ~COMPRESSED,
+        sys_flag=record.sys_flag if problem else record.sys_flag & ~COMPRESSED,
         born_timestamp=record.born_timestamp,
         born_host=host_text(record.born_host),
         store_timestamp=record.store_timestamp,
@@ -86,4 +88,5 @@ def received(record: RecordView, broker_name: str = "", offset_delta: int = 0) -
         prepared_offset=record.prepared_offset,
         offset_id=ids.offset_id(bytes(record.store_host), record.log_offset),
         broker_name=broker_name,
+        body_problem=problem,
     )

@@ -109,7 +109,7 @@ class ClientInstance:
         self._remoting = RemotingClient(world, tls=tls)
         self.calls = Calls(self._remoting, world.clock)
         self._due = asyncio.Event()  # a heartbeat is due now
-        self.routes = RouteBook(self.calls, self.servers, changed=self._due.set)
+        self.routes = RouteBook(self.calls, self.servers, world.clock, changed=self._due.set)
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
         self._jobs: list[asyncio.Task[None]] = []

@@ -3,16 +3,12 @@
     async with Producer("orders", "127.0.0.1:9876") as producer:
         result = await producer.send(Message("TopicTest", b"hello", tags="TagA"))
 
-What happens to a failed attempt (``send`` has 1 + retries attempts, each at another broker if there is one):
-
-    attempt                                          send             send_async       to a given queue, oneway
-    stored                                           return           return           return
-    no connection, connection lost, no answer        next attempt     next attempt     raise
-    code 1, 2, 14, 16, 17, 204, 205, 1500            next attempt     raise            raise
-    any other code                                   raise            raise            raise
+Any number of sends may be begun together: at each broker so many are under way, the others wait in a line for room
+(`room`), and the time of a send begins when its request is written. What happens to an attempt that fails, and what may
+be stored twice because of it, is said in `retries`.
 
 Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendDefaultImpl, sendKernelImpl),
-client/.../impl/MQClientAPIImpl.java (onExceptionImpl), client/.../producer/DefaultMQProducer.java.
+client/.../producer/DefaultMQProducer.java.
 """
 
 from __future__ import annotations
@@ -24,17 +20,11 @@ from gantrymq.client import checks
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.joined import Joined
-from gantrymq.client.outgoing import Outgoing, SendIdentity, prepare, prepare_batch, send_request
-from gantrymq.client.results import SendFailed, SendResult, read_send_reply
-from gantrymq.client.selection import QueueTurns
-from gantrymq.errors import (
-    BrokerRefused,
-    CallTimeout,
-    ConnectFailed,
-    ConnectionLost,
-    InvalidParameter,
-    NoRoute,
-)
+from gantrymq.client.outgoing import Outgoing, SendIdentity, prepare, prepare_batch
+from gantrymq.client.results import SendResult
+from gantrymq.client.retries import RETRY_CODES, Policy
+from gantrymq.client.room import MOST_BYTES, MOST_SENDS
+from gantrymq.client.sending import SEND_TIMEOUT_S, Parcel, Sending, SendingOptions
 from gantrymq.model import names
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
@@ -43,16 +33,19 @@ from gantrymq.world import World
 
 __all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "Producer"]
 
-SEND_TIMEOUT_S = 3.0
-RETRY_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 _NO_CODES: frozenset[int] = frozenset()
-_LOST = (ConnectFailed, ConnectionLost, CallTimeout, NoRoute)
+_ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
 class Producer(Joined):
-    """Sends messages of one producer group; used as ``async with``, or between `start` and `close`."""
+    """Sends messages of one producer group; used as ``async with``, or between `start` and `close`.
+
+    Attributes:
+        group: its name.
+        oneways_dropped: messages of `send_oneway` that were taken and then could not be written.
+    """
 
     def __init__(
         self,
@@ -73,6 +66,8 @@ class Producer(Joined):
         compress_over: int = 4096,
         compress_level: int = 5,
         max_message_bytes: int = checks.MAX_MESSAGE_BYTES,
+        max_under_way: int = MOST_SENDS,
+        max_under_way_bytes: int = MOST_BYTES,
     ) -> None:
         """Nothing is opened before `start`.
 
@@ -94,6 +89,8 @@ class Producer(Joined):
             compress_over: bodies of so many bytes and more are compressed (zlib).
             compress_level: 0 to 9.
             max_message_bytes: the longest body, before compression, and the longest batch.
+            max_under_way: sends to one broker whose answers are not there yet; further ones wait in a line.
+            max_under_way_bytes: the same of their bodies before compression, in bytes; a larger one goes by itself.
 
         Raises:
             InvalidParameter: the group's name is not legal.
@@ -101,24 +98,32 @@ class Producer(Joined):
         checks.check_producer_group(group)
         self.group = group
         super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
-        self._identity = SendIdentity(group, default_topic, default_topic_queues)
-        self._attempts = 1 + retries
-        self._async_attempts = 1 + async_retries
-        self._retry_not_stored = retry_not_stored
-        self._attempt_timeout_s = attempt_timeout_s
+        self._policy = Policy(1 + retries)
+        self._async_policy = Policy(1 + async_retries, _NO_CODES)
+        self._options = SendingOptions(
+            identity=SendIdentity(group, default_topic, default_topic_queues),
+            retry_not_stored=retry_not_stored,
+            attempt_timeout_s=attempt_timeout_s,
+            most_sends=max_under_way,
+            most_bytes=max_under_way_bytes,
+        )
         self._compression = (compress_over, compress_level)
         self._max_bytes = max_message_bytes
-        self._turns: QueueTurns | None = None
+        self._sending: Sending | None = None
+        self.oneways_dropped = 0
         self._under_way: dict[asyncio.Task[SendResult], None] = {}  # in the order in which they began
 
     def _register(self, instance: ClientInstance) -> None:
         instance.register_producer(self.group)
-        self._turns = QueueTurns(instance.world.random)
+        self._sending = Sending(instance, self._options, self._count_dropped)
 
     async def _finish(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _unregister(self, instance: ClientInstance) -> None:
+        if self._sending is not None:
+            self._sending.end()
+            self._sending = None
         await instance.unregister_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -129,17 +134,20 @@ class Producer(Joined):
             ConnectFailed: no name server answers.
         """
         names.check_topic(topic)
-        return await self._publish_queues(topic, SEND_TIMEOUT_S)
+        return await self._open().queues(topic)
 
     async def send(
         self, message: Message, queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
     ) -> SendResult:
-        """Send one message and wait until it is stored; the table above says what is tried again.
+        """Send one message and wait until it is stored; the table of `retries` says what is tried again.
+
+        However many tasks do so at once, each message has its turn; they are written in the order of the calls. A send
+        waits for its turn as long as the broker finishes others, and *timeout_s* without one finished at most.
 
         Args:
-            message: is not changed.
-            queue: to send to, in a single attempt; None to take the next in turn.
-            timeout_s: seconds for all attempts together.
+            message: is not changed; nor may it be changed by others before the call is over.
+            queue: to send to, and to no other; None to take the next in turn.
+            timeout_s: seconds for all attempts together, pauses included, from when the first request is written.
 
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent; nothing was.
@@ -148,8 +156,12 @@ class Producer(Joined):
                 when an answer was lost.
             BrokerRefused: with a code that another attempt would not help.
             ConnectFailed, ConnectionLost, CallTimeout: no name server answers, or the broker of *queue* does not.
+            ClientError: the producer was closed meanwhile.
         """
-        return await self._send(self._prepare(message), queue, timeout_s, self._attempts, RETRY_CODES)
+        sending = self._open()
+        checks.check_message(message, self._max_bytes)
+        parcel = Parcel(message.topic, len(message.body), lambda: self._prepare(message))
+        return await sending.send(parcel, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
 
     def send_async(
         self,
@@ -160,8 +172,9 @@ class Producer(Joined):
     ) -> asyncio.Task[SendResult]:
         """Begin to send and return at once; `close` waits for it.
 
-        How many are under way is not limited: wait for the results of a bunch before you begin the next. Unlike Java's,
-        a further attempt names the queue that it goes to, and not that of the first.
+        Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body: wait for
+        the results of a bunch before you begin the next. Unlike Java's, a further attempt names the queue that it goes
+        to, and not that of the first.
 
         Args:
             message: is not changed.
@@ -175,7 +188,11 @@ class Producer(Joined):
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
         """
-        work = self._send(self._prepare(message), queue, timeout_s, self._async_attempts, _NO_CODES)
+        sending = self._open()
+        checks.check_message(message, self._max_bytes)
+        outgoing = self._prepare(message)
+        parcel = Parcel(message.topic, len(message.body), lambda: outgoing)
+        work = sending.send(parcel, queue, timeout_s, self._async_policy if queue is None else _ONE_QUEUE)
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
@@ -188,16 +205,25 @@ class Producer(Joined):
     ) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost.
 
+        Gives others their turn from time to time, and waits while more than 1 MiB is unwritten, in the order of the
+        calls. A message that could not be written because the connection was lost is counted in ``oneways_dropped``,
+        and one line of the log says how many there were; what the broker's system took and lost, nobody knows. There is
+        one attempt.
+
+        Args:
+            message: is not changed; nor may it be changed by others before the call is over.
+            queue: as in `send`.
+            timeout_s: seconds that the broker may take nothing.
+
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
             NoRoute: the topic does not exist and cannot be created, or its broker is gone.
             ConnectFailed: there is no connection to the broker or to any name server.
+            CallTimeout: the broker takes nothing; the message was not sent.
         """
-        outgoing, instance = self._prepare(message), self._started()
-        queue = _checked(queue, outgoing.topic) if queue else await self._choose(outgoing.topic, None, timeout_s)
-        address = await instance.routes.find_broker(outgoing.topic, queue.broker_name)
-        request = send_request(outgoing, queue, self._identity, instance.world.clock.now_ms(), oneway=True)
-        await instance.calls.send_oneway(address, request)
+        sending = self._open()
+        checks.check_message(message, self._max_bytes)
+        await sending.oneway(Parcel(message.topic, len(message.body), lambda: self._prepare(message)), queue, timeout_s)
 
     async def send_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
@@ -214,79 +240,22 @@ class Producer(Joined):
         checks.check_batch(messages)
         for message in messages:
             checks.check_message(message, self._max_bytes)
+        sending = self._open()
         outgoing = prepare_batch(messages, self._started().ids.next, self._max_bytes)
-        return await self._send(outgoing, queue, timeout_s, self._attempts, RETRY_CODES)
+        parcel = Parcel(outgoing.topic, len(outgoing.body), lambda: outgoing)
+        return await sending.send(parcel, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
 
     def _prepare(self, message: Message) -> Outgoing:
-        instance = self._started()
-        checks.check_message(message, self._max_bytes)
-        return prepare(message, instance.ids.next, *self._compression)
+        return prepare(message, self._started().ids.next, *self._compression)
 
-    async def _send(
-        self,
-        outgoing: Outgoing,
-        queue: MessageQueue | None,
-        timeout_s: float,
-        attempts: int,
-        retry_codes: frozenset[int],
-    ) -> SendResult:
-        clock = self._started().world.clock
-        deadline = clock.monotonic() + timeout_s
-        if queue is not None:
-            return await self._attempt(outgoing, _checked(queue, outgoing.topic), timeout_s)
-        result: SendResult | None = None
-        tried: list[str] = []
-        last: BaseException | None = None
-        await self._publish_queues(outgoing.topic, timeout_s)  # that there is no route is no failed attempt
-        for attempt in range(attempts):
-            left_s = deadline - clock.monotonic()
-            if left_s <= 0:
-                break
-            chosen = await self._choose(outgoing.topic, tried[-1] if tried else None, left_s)
-            if self._attempt_timeout_s is not None and attempt + 1 < attempts:
-                left_s = min(left_s, self._attempt_timeout_s)
-            tried.append(chosen.broker_name)
-            try:
-                result = await self._attempt(outgoing, chosen, left_s)
-            except BrokerRefused as error:
-                last = error
-                if error.response_code not in retry_codes:
-                    if result is not None:
-                        return result
-                    raise
-            except _LOST as error:
-                last = error
-            else:
-                if result.ok or not self._retry_not_stored:
-                    return result
-        if result is not None:
-            return result
-        raise SendFailed(outgoing.topic, tried, last, timeout_s) from last
+    def _count_dropped(self) -> None:
+        self.oneways_dropped += 1
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
-        instance = self._started()
-        address = instance.routes.master(queue.broker_name)
-        if address is None:
-            address = await instance.routes.find_broker(outgoing.topic, queue.broker_name)
-        request = send_request(outgoing, queue, self._identity, instance.world.clock.now_ms())
-        reply = await instance.calls.send(address, request, timeout_s)
-        return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_id)
-
-    async def _choose(self, topic: str, avoid_broker: str | None, timeout_s: float) -> MessageQueue:
-        assert self._turns is not None
-        return self._turns.choose(topic, await self._publish_queues(topic, timeout_s), avoid_broker)
-
-    async def _publish_queues(self, topic: str, timeout_s: float) -> tuple[MessageQueue, ...]:
-        identity = self._identity
-        return await self._started().routes.publish_queues(
-            topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
-        )
-
-
-def _checked(queue: MessageQueue, topic: str) -> MessageQueue:
-    if queue.topic != topic:
-        raise InvalidParameter(f"the message is for topic {topic}, the queue given is one of {queue.topic}")
-    return queue
+    def _open(self) -> Sending:
+        """What sends. Raises ClientError: `start` was not called, or `close` was."""
+        self._started()
+        assert self._sending is not None
+        return self._sending
 
 
 def _report(task: asyncio.Task[SendResult], callback: Callback) -> None:

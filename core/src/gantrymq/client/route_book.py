@@ -25,10 +25,13 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
+from gantrymq.world import Clock
 
 __all__ = ["RouteBook"]
 
 logger = logging.getLogger(__name__)
+
+RENEW_S = 0.05  # routes are not asked for more often because of failures
 
 T = TypeVar("T")
 
@@ -38,9 +41,10 @@ _UNREACHABLE = (ConnectFailed, ConnectionLost, CallTimeout)
 class RouteBook:
     """Topic to route, broker name to addresses."""
 
-    def __init__(self, calls: Calls, servers: NameServerList, changed: Callable[[], None]) -> None:
+    def __init__(self, calls: Calls, servers: NameServerList, clock: Clock, changed: Callable[[], None]) -> None:
         """*changed* is called after an update that brought an address nobody knew before."""
         self._calls = calls
+        self._clock = clock
         self._servers = servers
         self._changed = changed
         self._routes: dict[str, TopicRoute] = {}
@@ -49,6 +53,7 @@ class RouteBook:
         self._publish: dict[str, tuple[MessageQueue, ...]] = {}  # queues to send to, of both kinds of topics
         self._brokers: dict[str, BrokerAddresses] = {}
         self._lookup = asyncio.Lock()  # many sends of a new topic ask once
+        self._renewed: dict[str, float] = {}  # by topic: monotonic seconds
 
     def master(self, broker_name: str) -> str | None:
         """Address of the master of a broker name, None while there is none."""
@@ -70,6 +75,10 @@ class RouteBook:
                 if slaves or broker_id == 0
             }
         )
+
+    def queues_known(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Queues to send to as they were told last; none before `publish_queues`."""
+        return self._publish.get(topic, ())
 
     async def publish_queues(
         self, topic: str, default_topic: str, default_queues: int, timeout_s: float = CALL_TIMEOUT_S
@@ -149,6 +158,20 @@ class RouteBook:
         self._borrowed.discard(topic)
         self._learn()
         return route
+
+    async def renew(self, topic: str, timeout_s: float) -> None:
+        """Ask for the route of *topic* again because sends to it fail; many that fail together ask once.
+
+        What cannot be asked is logged, and what is kept stays.
+        """
+        now = self._clock.monotonic()
+        if now - self._renewed.get(topic, -RENEW_S) < RENEW_S:
+            return
+        self._renewed[topic] = now
+        try:
+            await self.refresh(topic, timeout_s)
+        except GantryError as problem:
+            logger.info("refreshing the route of %s failed: %s", topic, problem)
 
     async def ask_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
         """The answer of the first name server that gives one, with any code, and that server's address.

@@ -9,7 +9,7 @@ client/.../common/ThreadLocalIndex.java.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gantrymq.model.queue import MessageQueue
 
@@ -25,17 +25,17 @@ class QueueTurns:
         self._chance = chance
         self._next: dict[str, int] = {}
 
-    def choose(self, topic: str, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
-        """Return the next queue, if possible of another broker than *avoid_broker*.
+    def choose(self, topic: str, queues: Sequence[MessageQueue], avoid: Collection[str] = ()) -> MessageQueue:
+        """Return the next queue, if possible of a broker that is not in *avoid*.
 
         Args:
             topic: whose turn it is.
             queues: at least one.
-            avoid_broker: name of the broker that just failed.
+            avoid: names of brokers that just failed.
         """
         for _ in queues:
             queue = queues[self._turn(topic) % len(queues)]
-            if queue.broker_name != avoid_broker:
+            if queue.broker_name not in avoid:
                 return queue
         return queues[self._turn(topic) % len(queues)]
 

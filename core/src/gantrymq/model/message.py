@@ -38,7 +38,7 @@ class ReceivedMessage:
     """What an application gets, with where and when it was stored."""
 
     topic: str
-    body: bytes  # decompressed
+    body: bytes  # decompressed; as it is stored where `body_problem` says that this cannot be done
     properties: dict[str, str]
     flag: int
     queue_id: int
@@ -55,6 +55,7 @@ class ReceivedMessage:
     prepared_offset: int
     offset_id: str
     broker_name: str = ""
+    body_problem: str = ""  # why the body could not be decompressed, and what would help; else empty
 
     @property
     def tags(self) -> str | None:

@@ -11,6 +11,7 @@ from gantrymq.offline.findings import Finding
 from gantrymq.offline.layout import Layout, Series
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.rebuild import RangePart
+from gantrymq.offline.vouched import EVERYTHING
 
 __all__ = ["BatchCheck"]
 
@@ -47,10 +48,11 @@ class _Cursor:
 class BatchCheck:
     """Compare the batch queues of one store. `see` each part, then `finish`."""
 
-    def __init__(self, layout: Layout, open_files: OpenFiles) -> None:
-        """Reads nothing yet."""
+    def __init__(self, layout: Layout, open_files: OpenFiles, vouched_to: int = EVERYTHING) -> None:
+        """Reads nothing yet. *vouched_to*: see `vouched.vouched_to`."""
         self.findings: list[Finding] = []
         self.entries = 0
+        self._vouched_to = vouched_to
         self._log_start = layout.log.start
         self._cursors = {queue: _Cursor(series, open_files) for queue, series in layout.batch.items()}
         self._nothing = _Cursor(Series(), open_files)
@@ -78,21 +80,20 @@ class BatchCheck:
             self._no_record(queue, entry)
             cursor.advance()
         if entry is None or entry.log_offset > wanted.log_offset:
-            self._add(
-                "missing", queue, wanted.base_offset, f"no entry for the record at log offset {wanted.log_offset}"
-            )
+            self._add("missing", queue, wanted, f"no entry for the record at log offset {wanted.log_offset}")
             return
         if entry != wanted:
             text = f"the entry says {tuple(entry)}, the record {tuple(wanted)}"
-            self._add("wrong", queue, wanted.base_offset, text)
+            self._add("wrong", queue, wanted, text)
         cursor.advance()
 
     def _no_record(self, queue: Queue, entry: BatchQueueEntry) -> None:
         if entry.log_offset >= self._log_start:
             text = f"the entry names {entry.size} bytes at log offset {entry.log_offset}, where no sound record is"
-            self._add("no_record", queue, entry.base_offset, text)
+            self._add("no_record", queue, entry, text)
 
-    def _add(self, kind: str, queue: Queue, queue_offset: int, text: str) -> None:
+    def _add(self, kind: str, queue: Queue, entry: BatchQueueEntry, text: str) -> None:
         path = f"batchconsumequeue/{queue.topic}/{queue.queue_id}"
-        sentence = f"batch queue {queue.topic}/{queue.queue_id}, offset {queue_offset}: {text}"
-        self.findings.append(Finding(f"batch.{kind}", path, sentence, queue_offset, 1))
+        sentence = f"batch queue {queue.topic}/{queue.queue_id}, offset {entry.base_offset}: {text}"
+        finding = Finding(f"batch.{kind}", path, sentence, entry.base_offset, 1)
+        self.findings.append(finding.for_recovery() if entry.log_offset >= self._vouched_to else finding)

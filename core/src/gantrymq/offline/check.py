@@ -3,6 +3,9 @@
     report = check_store(files, root)
     report.damaged, report.findings
 
+A store that a broker has open is looked at up to where its checkpoint stands, see `open_check`; one that was not closed
+in good order as a whole, but what the next start mends is no damage.
+
 Memory is bounded: the log is read in ranges of 64 MB, whose entries are compared and forgotten.
 """
 
@@ -30,12 +33,13 @@ from gantrymq.offline.queue_check import QueueCheck
 from gantrymq.offline.rebuild import RangePart, in_order, rebuild_range
 from gantrymq.offline.store_rules import known_topics, rules_of
 from gantrymq.offline.targets import Rules
+from gantrymq.offline.vouched import EVERYTHING, vouched_to
 from gantrymq.world.files import Files
 
 __all__ = ["CheckReport", "check_store", "log_findings", "ranges"]
 
 RANGE_BYTES = 64 * 1024 * 1024
-FAR_FUTURE_MS = 1 << 62
+TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
 
 
 @attrs.define
@@ -54,11 +58,18 @@ class CheckReport:
     index_files: int = 0
     index_entries: int = 0
     clean_stop: bool = True  # no `abort` was there
+    in_use: bool = False  # a broker had it open: what is behind `vouched_to` was not looked at
+    vouched_to: int | None = None  # log offset before which all has to be right, None for a clean stop: everywhere
 
     @property
     def damaged(self) -> bool:
         """Whether anything is wrong."""
         return any(finding.damage for finding in self.findings)
+
+    @property
+    def for_recovery(self) -> int:
+        """How many findings the next start mends."""
+        return sum(finding.recovery for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """The report as a JSON document."""
@@ -78,6 +89,7 @@ def check_store(
     log_folders: Sequence[Path] = (),
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     check_crc: bool = True,
+    in_use: bool = False,
     progress: Progress = no_progress,
 ) -> CheckReport:
     """Examine everything below *root*. Nothing is written.
@@ -86,6 +98,8 @@ def check_store(
         log_folders: see `find_layout`.
         delay_levels: the broker's messageDelayLevel, on which tags codes of delayed messages depend.
         check_crc: whether bodies are checked.
+        in_use: a broker has the store open; nothing is said of what its checkpoint does not vouch for. Files come and
+            go meanwhile, so use `open_check.check_open_store`.
 
     Raises:
         StoreLayoutError: no store that can be read.
@@ -93,10 +107,12 @@ def check_store(
         OSError: a folder cannot be read.
     """
     layout = find_layout(files, root, log_folders)
-    report = CheckReport(root, list(layout.findings), clean_stop=not layout.abort)
+    report = CheckReport(root, list(layout.findings), clean_stop=not layout.abort, in_use=in_use)
     open_files = OpenFiles(files)
     reader = LogReader(files, layout.log)
     try:
+        if in_use or layout.abort:
+            report.vouched_to = vouched_to(files, layout, reader, in_use=in_use)
         _check(files, layout, reader, open_files, report, delay_levels, check_crc, progress)
     finally:
         reader.close()
@@ -118,15 +134,20 @@ def _check(
     index_layout = None
     if layout.index:
         index_layout = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)
-    vouched = read_checkpoint(files, layout).index_timestamp if layout.abort else FAR_FUTURE_MS
-    queues = QueueCheck(layout, open_files, known_topics(files, layout))
-    batches = BatchCheck(layout, open_files)
-    index = IndexCheck(layout, index_layout, open_files, vouched)
+    bound, vouched_ms = EVERYTHING, EVERYTHING
+    if report.vouched_to is not None:
+        bound, vouched_ms = report.vouched_to, read_checkpoint(files, layout).index_timestamp
+    end = min(bound, layout.log.end) if report.in_use else layout.log.end
+    queues = QueueCheck(layout, open_files, known_topics(files, layout), bound)
+    batches = BatchCheck(layout, open_files, bound)
+    index = IndexCheck(layout, index_layout, open_files, vouched_ms, bound)
     first_timestamp = last_timestamp = 0
-    progress.begin("log and queues", layout.log.end - layout.log.start)
+    progress.begin("log and queues", end - layout.log.start)
     damages = []
-    for part in ranges(reader, rules, check_crc=check_crc, progress=progress, index=bool(layout.index)):
+    last_end = layout.log.start  # behind the last sound record
+    for part in ranges(reader, rules, end=end, check_crc=check_crc, progress=progress, index=bool(layout.index)):
         damages += part.damages
+        last_end = max(last_end, part.records_end)
         queues.see(part)
         batches.see(part)
         index.see(part)
@@ -136,13 +157,17 @@ def _check(
         report.log_end = part.zeros_from if part.zeros_from >= 0 else part.end
     progress.end()
     report.log_start = layout.log.start
-    report.findings += log_findings(layout, reader, damages)
-    report.findings += queues.finish() + batches.finish() + index.finish()
+    of_log = log_findings(layout, reader, damages)
+    if report.vouched_to is not None:
+        tail_from = end if report.in_use else last_end
+        of_log = [_of_the_end(each) if (each.place or 0) >= tail_from else each for each in of_log]
+    report.findings += of_log + queues.finish() + batches.finish() + index.finish()
     report.findings += check_ext(layout, open_files)
-    report.findings += check_checkpoint(files, layout, first_timestamp, last_timestamp)
+    if not report.in_use:
+        report.findings += check_checkpoint(files, layout, first_timestamp, last_timestamp)
     report.findings += check_configs(files, layout)
-    if layout.abort:
-        text = "abort is there: the broker did not stop in good order, or it is running"
+    if layout.abort and not report.in_use:
+        text = "abort is there: the broker did not stop in good order, and its next start goes through the log's end"
         report.findings.append(Finding("store.abort", "abort", text, damage=False))
     if not layout.index:
         text = "there is no index; messages cannot be found by key (gantrymq store rebuild-index makes one)"
@@ -150,32 +175,41 @@ def _check(
     report.queues, report.queue_entries = len(layout.queues), queues.entries
     report.batch_queues, report.batch_entries = len(layout.batch), batches.entries
     report.index_files, report.index_entries = len(layout.index), index.entries
+    if report.in_use:
+        report.log_end = max(report.log_start, min(report.log_end, end))
+        report.findings = [finding for finding in report.findings if not finding.recovery]
+
+
+def _of_the_end(finding: Finding) -> Finding:
+    """What the last write leaves when its broker is killed: no sound record follows, and the next start cuts it off."""
+    return finding.for_recovery() if finding.kind in TAIL else finding
 
 
 def ranges(
     reader: LogReader,
     rules: Rules,
     *,
+    end: int | None = None,
     check_crc: bool = True,
     queues: bool = True,
     index: bool = True,
     pure: bool = False,
     progress: Progress = no_progress,
 ) -> Iterator[RangePart]:
-    """The whole log in parts of 64 MB, one after the other, zeros between two of them told as damage.
+    """The log up to *end* in parts of 64 MB, one after the other, zeros between two of them told as damage.
 
     Raises:
         StoreLayoutError: the log holds bytes, and not one sound record.
     """
 
     def parts() -> Iterator[RangePart]:
-        start, end = reader.log.start, reader.log.end
+        start, stop = reader.log.start, reader.log.end if end is None else end
         records, damaged = 0, 0
-        while start < end:
+        while start < stop:
             part = rebuild_range(
                 reader,
                 start,
-                min(start + RANGE_BYTES, end),
+                min(start + RANGE_BYTES, stop),
                 rules,
                 check_crc=check_crc,
                 queues=queues,

@@ -2,7 +2,7 @@
 
     checkpoint.short    fewer than 40 bytes
     checkpoint.empty    it says nothing although the log holds records of more than three seconds: the next start reads
-                        the whole log
+                        the whole log (no damage where a broker was killed in its first minutes)
     checkpoint.ahead    it vouches for records that are not there: the log's end is missing
     checkpoint.missing  no such file (worth knowing: RocketMQ takes it as zeros)
     config.broken       a file that cannot be read; the sentence says whether its backup can
@@ -25,7 +25,8 @@ from gantrymq.world.files import Files
 __all__ = ["check_checkpoint", "check_configs", "json_problem", "read_checkpoint"]
 
 NO_JSON = frozenset({"timercheck"})
-SURELY_FLUSHED_MS = 3000  # Java writes the checkpoint every second
+SURELY_FLUSHED_MS = 3000  # at a stop the checkpoint is written
+SURELY_MOVED_MS = 180_000  # while a broker runs it moves once a minute
 
 
 def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
@@ -50,7 +51,9 @@ def check_checkpoint(files: Files, layout: Layout, first_timestamp: int, last_ti
     checkpoint = decode_checkpoint(data)
     if checkpoint == Checkpoint() and last_timestamp - first_timestamp > SURELY_FLUSHED_MS:
         text = "the checkpoint holds zeros although the log is not empty; the next start after a crash reads all of it"
-        found.append(Finding("checkpoint.empty", path, text, 0, 40))
+        empty = Finding("checkpoint.empty", path, text, 0, 40)
+        young = layout.abort and last_timestamp - first_timestamp <= SURELY_MOVED_MS
+        found.append(empty.for_recovery() if young else empty)
     times = (checkpoint.log_timestamp, checkpoint.queue_timestamp, checkpoint.index_timestamp)
     for place, (name, said) in enumerate(zip(("log", "queue", "index"), times, strict=True)):
         if said < 0 or said > last_timestamp:

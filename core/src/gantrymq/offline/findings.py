@@ -39,7 +39,12 @@ class Finding:
     place: int | None = None  # log offset for the log, queue offset for a queue, position in the file for the rest
     extent: int | None = None  # bytes, entries for a queue
     damage: bool = True  # False: worth knowing, nothing is wrong
+    recovery: bool = False  # no damage: a broker that does not stop in good order leaves it, the next start mends it
 
     def to_json(self) -> dict[str, Any]:
         """The members, those without a value left out."""
         return {name: value for name, value in attrs.asdict(self).items() if value is not None}
+
+    def for_recovery(self) -> Finding:
+        """The same as something that the next start mends."""
+        return attrs.evolve(self, damage=False, recovery=True)

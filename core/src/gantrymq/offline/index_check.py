@@ -13,8 +13,9 @@ Against the log, of which parts come in order:
     index.no_record an entry for a place where no sound record is
 
 Several entries for one key of one record are allowed: Java's dispatch repeats some after a crash. A tag's entry may be
-there or not. After a crash RocketMQ makes every file anew that the checkpoint does not vouch for; what is wrong inside
-such a file is worth knowing, no damage.
+there or not. After a crash every file is made anew that the checkpoint does not vouch for. What is wrong in such a
+file, entries for places that the checkpoint does not vouch for (`vouched`), and keys of newer records are left to the
+next start.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from gantrymq.offline.findings import Finding
 from gantrymq.offline.layout import Layout, StoreFile
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.rebuild import RangePart
+from gantrymq.offline.vouched import EVERYTHING
 
 __all__ = ["IndexCheck"]
 
@@ -43,17 +45,28 @@ class _Entry(NamedTuple):
     begin: int  # ms, the time its seconds count from; -1 where the file does not say
     number: int
     file: StoreFile
+    vouched: bool  # by the checkpoint, for its file
 
 
 class IndexCheck:
     """Check the index of one store. `see` each part of the log, then `finish`."""
 
     def __init__(
-        self, layout: Layout, index_layout: IndexLayout | None, open_files: OpenFiles, vouched_until_ms: int
+        self,
+        layout: Layout,
+        index_layout: IndexLayout | None,
+        open_files: OpenFiles,
+        vouched_until_ms: int = EVERYTHING,
+        vouched_to: int = EVERYTHING,
     ) -> None:
-        """*vouched_until_ms*: after a crash, what the checkpoint says of the index; files that end later are made anew.
+        """Reads nothing yet.
 
-        A store that was closed in good order gives a time behind all others.
+        Args:
+            layout: the store's files.
+            index_layout: slots and entries of a file, None where no file tells.
+            open_files: reads them.
+            vouched_until_ms: after a crash, what the checkpoint says of the index; files that end later are made anew.
+            vouched_to: see `vouched.vouched_to`.
         """
         self.findings: list[Finding] = []
         self.entries = 0
@@ -61,12 +74,12 @@ class IndexCheck:
         self._layout = layout
         self._index_layout = index_layout
         self._open = open_files
-        self._vouched_until_ms = vouched_until_ms
+        self._vouched_until_ms, self._vouched_to = vouched_until_ms, vouched_to
         self._stream = self._all_entries()
         self._next = next(self._stream, None)
         self._begins_at = self._next.log_offset if self._next is not None else -1
         self._missing_before = 0  # keys of records older than the index
-        self._missing: tuple[int, int, int] | None = None  # first and last log offset, keys
+        self._missing: tuple[int, int, int, bool] | None = None  # first and last log offset, keys, vouched for
 
     def see(self, part: RangePart) -> None:
         """Compare the keys of *part*."""
@@ -112,20 +125,24 @@ class IndexCheck:
                 self._wrong(entry, f"{entry.seconds} seconds where {right} belong")
             self._next = next(self._stream, None)
         if lacking := len(wanted - found):
+            vouched = timestamp < self._vouched_until_ms and log_offset < self._vouched_to
             if log_offset < self._begins_at and not found:
                 self._missing_before += lacking
-            elif self._missing is None:
-                self._missing = (log_offset, log_offset, lacking)
+                return
+            if self._missing is not None and self._missing[3] is not vouched:
+                self._flush_missing()
+            if self._missing is None:
+                self._missing = (log_offset, log_offset, lacking, vouched)
             else:
-                self._missing = (self._missing[0], log_offset, self._missing[2] + lacking)
+                self._missing = (self._missing[0], log_offset, self._missing[2] + lacking, vouched)
         elif wanted:
             self._flush_missing()
 
     def _flush_missing(self) -> None:
         if self._missing is not None:
-            first, last, count = self._missing
+            first, last, count, vouched = self._missing
             text = f"{count} keys of records from log offset {first} to {last} are in no index file"
-            self.findings.append(Finding("index.missing", "index", text, first, count))
+            self._tell(Finding("index.missing", "index", text, first, count), vouched=vouched)
             self._missing = None
 
     def _no_record(self, entry: _Entry) -> None:
@@ -140,7 +157,11 @@ class IndexCheck:
         assert self._index_layout is not None
         name = self._layout.name(entry.file.path)
         place = self._index_layout.entry_at(entry.number)
-        self.findings.append(Finding(f"index.{kind}", name, f"{name}, entry {entry.number}: {text}", place, ENTRY.size))
+        finding = Finding(f"index.{kind}", name, f"{name}, entry {entry.number}: {text}", place, ENTRY.size)
+        self._tell(finding, vouched=entry.vouched and entry.log_offset < self._vouched_to)
+
+    def _tell(self, finding: Finding, *, vouched: bool) -> None:
+        self.findings.append(finding if vouched else finding.for_recovery())
 
     # --- each file by itself ----------------------------------------------------------------------------------------
 
@@ -150,7 +171,8 @@ class IndexCheck:
             if self._layout.index:
                 text = "no index file tells how many slots it has: they are empty, or their headers are damaged"
                 empty = all(self._header(file).index_count <= 1 for file in self._layout.index)
-                self.findings.append(Finding("index.header", "index", text, damage=not empty))
+                finding = Finding("index.header", "index", text, damage=not empty)
+                self._tell(finding, vouched=empty or self._vouched_until_ms == EVERYTHING)
             return
         for file in self._layout.index:
             if file.size == self._index_layout.file_bytes:
@@ -166,7 +188,7 @@ class IndexCheck:
         vouched = header.end_timestamp <= self._vouched_until_ms
 
         def tell(kind: str, text: str, place: int) -> None:
-            self.findings.append(Finding(f"index.{kind}", name, f"{name}: {text}", place, damage=vouched))
+            self._tell(Finding(f"index.{kind}", name, f"{name}: {text}", place), vouched=vouched)
 
         count = header.index_count
         if count > layout.entries:
@@ -197,7 +219,7 @@ class IndexCheck:
                 if number == 1:
                     first_offset = log_offset
                 begin = header.begin_timestamp if number > 1 else -1
-                yield _Entry(log_offset, key_hash, seconds, begin, number, file)
+                yield _Entry(log_offset, key_hash, seconds, begin, number, file, vouched)
         self._compare_slots(file, layout, newest, tell)
         if count > 1:
             for what, said, right, place in (

@@ -26,6 +26,7 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreLayoutError
+from gantrymq.formats.config import RESERVE
 from gantrymq.formats.file_names import file_start
 from gantrymq.formats.index import is_index_file_name
 from gantrymq.model.queue import Queue
@@ -118,7 +119,7 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
     configs = []
     for name in files.list(root / "config"):
         stat = files.stat(root / "config" / name)
-        if stat is not None and not stat.is_dir and not name.endswith((".bak", ".tmp", ".broken")):
+        if name != RESERVE and stat is not None and not stat.is_dir and not name.endswith((".bak", ".tmp", ".broken")):
             configs.append(StoreFile(root / "config" / name, 0, stat.size))
     return Layout(
         root=root,

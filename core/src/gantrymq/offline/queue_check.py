@@ -13,6 +13,9 @@ place in one go; only where they differ is each entry looked at:
     queue.lost        an entry that repeats its neighbour, or a blank one between others: a lost record's; no damage
     queue.stray       bytes behind the queue's end
 
+Of a store that was not closed in good order, what is wrong with entries for places behind the checkpoint is left to the
+next start (`vouched`).
+
 Entries below the first record's may be pre-blank or name records that have left the log. A tags code that is an address
 is looked up in the ext files (ext.wrong: no whole unit, or another code or time).
 """
@@ -30,6 +33,7 @@ from gantrymq.offline.layout import Layout, Series
 from gantrymq.offline.open_files import OpenFiles
 from gantrymq.offline.queue_order import InOrder, QueueOrder, name_problem
 from gantrymq.offline.rebuild import RangePart, Run
+from gantrymq.offline.vouched import EVERYTHING
 
 __all__ = ["QueueCheck"]
 
@@ -41,17 +45,32 @@ _ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
 class QueueCheck:
     """Compare the ordinary queues of one store. `see` each part, then `finish`."""
 
-    def __init__(self, layout: Layout, open_files: OpenFiles, known_topics: frozenset[str] | None = None) -> None:
-        """*known_topics*: those of topics.json; another one without a queue is a deleted topic. None: nobody knows."""
+    def __init__(
+        self,
+        layout: Layout,
+        open_files: OpenFiles,
+        known_topics: frozenset[str] | None = None,
+        vouched_to: int = EVERYTHING,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            layout: the store's files.
+            open_files: reads them.
+            known_topics: those of topics.json; another one without a queue is a deleted topic. None: nobody knows.
+            vouched_to: see `vouched.vouched_to`.
+        """
         self.findings: list[Finding] = []
         self.entries = 0
         self._known = known_topics
+        self._vouched_to = vouched_to
         self._deleted: dict[str, int] = {}
         self._layout = layout
         self._open = open_files
         self._orders: dict[Queue, QueueOrder] = {}
         self._repeats: set[tuple[int, int]] = set()  # what entries for lost records may repeat
-        self._last: tuple[str, str, int] | None = None  # kind and path of the newest finding, place behind it
+        # kind, path and damage of the newest finding, and the place behind it
+        self._last: tuple[str, str, bool, int] | None = None
 
     def see(self, part: RangePart) -> None:
         """Compare the entries of *part*."""
@@ -145,16 +164,16 @@ class QueueCheck:
             got_place, got_size, got_code = ENTRY.unpack_from(got, at)
             offset = queue_offset + at // ENTRY_BYTES
             if got_size <= 0 or got_place < 0 or is_pre_blank(got_place, got_size):
-                self._add("missing", queue, offset, f"no entry for the record at log offset {place}")
+                self._add("missing", queue, offset, f"no entry for the record at log offset {place}", names=place)
             elif (got_place, got_size) != (place, size):
                 text = f"the entry names {got_size} bytes at {got_place}, its record has {size} at {place}"
-                self._add("wrong", queue, offset, text)
+                self._add("wrong", queue, offset, text, names=place)
             elif is_ext_address(got_code):
-                self._check_unit(queue, offset, got_code, code)
+                self._check_unit(queue, offset, got_code, code, place)
             elif got_code != code:
-                self._add("code", queue, offset, f"the tags code is {got_code}, the record's is {code}")
+                self._add("code", queue, offset, f"the tags code is {got_code}, the record's is {code}", names=place)
 
-    def _check_unit(self, queue: Queue, queue_offset: int, address: int, code: int) -> None:
+    def _check_unit(self, queue: Queue, queue_offset: int, address: int, code: int, place: int) -> None:
         series = self._layout.ext.get(queue, _EMPTY)
         position = ext_position(address)
         problem = "there is no such file"
@@ -167,7 +186,9 @@ class QueueCheck:
             except (FormatError, OSError) as error:
                 problem = str(error)
         if unit is None or unit.tags_code != code:
-            self._add("wrong", queue, queue_offset, f"ext unit at position {position}: {problem}", part="ext")
+            self._add(
+                "wrong", queue, queue_offset, f"ext unit at position {position}: {problem}", part="ext", names=place
+            )
 
     # --- where none is ----------------------------------------------------------------------------------------------
 
@@ -198,7 +219,7 @@ class QueueCheck:
                         empty_at = offset
                 elif empty_at >= 0:
                     text = f"an entry stands behind the queue's end at {empty_at}, where nothing belongs"
-                    self._add("stray", queue, offset, text)
+                    self._add("stray", queue, offset, text, names=place)
                 elif is_pre_blank(place, size):
                     state = self._orders.get(queue)
                     if state is not None and offset >= state.first:
@@ -207,7 +228,7 @@ class QueueCheck:
                     self._add("lost", queue, offset, "the entry repeats another: its message is lost", damage=False)
                 elif place >= log_start:
                     text = f"the entry names {size} bytes at log offset {place}, where no sound record of the queue is"
-                    self._add("no_record", queue, offset, text)
+                    self._add("no_record", queue, offset, text, names=place)
 
     def _gap(self, queue: Queue, queue_offset: int, count: int, log_start: int) -> None:
         state = self._orders.get(queue)
@@ -231,17 +252,20 @@ class QueueCheck:
         part: str = "queue",
         damage: bool = True,
         count: int = 1,
+        names: int = -1,
     ) -> None:
-        """Add a finding of *count* entries, or make the newest one reach so far."""
+        """Add a finding of *count* entries, or make the newest one reach so far; *names*: the log offset they name."""
         path = _path(queue)
         name = f"{part}.{kind}"
-        if self._last == (name, path, queue_offset):
+        recovery = names >= self._vouched_to
+        damage = damage and not recovery
+        if self._last == (name, path, damage, queue_offset):
             before = self.findings[-1]
             self.findings[-1] = attrs.evolve(before, extent=(before.extent or 0) + count)
         else:
             sentence = f"queue {queue.topic}/{queue.queue_id}, offset {queue_offset}: {text}"
-            self.findings.append(Finding(name, path, sentence, queue_offset, count, damage))
-        self._last = (name, path, queue_offset + count)
+            self.findings.append(Finding(name, path, sentence, queue_offset, count, damage, recovery))
+        self._last = (name, path, damage, queue_offset + count)
 
 
 def _last(run: Run) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import attrs
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.checkpoint import encode_checkpoint
-from gantrymq.formats.config import TOPICS, TopicsFile, backup_of, pretty
+from gantrymq.formats.config import RESERVE, TOPICS, TopicsFile, backup_of, pretty
 from gantrymq.formats.file_names import file_name
 from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
@@ -83,7 +83,9 @@ def repair_store(
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     progress: Progress = no_progress,
 ) -> RepairReport:
-    """Check *root* and, when it is damaged, make a repaired copy in the folder *target* and check that.
+    """Check *root*, make a repaired copy in the folder *target* when something is wrong, and check that.
+
+    What the next start of a broker would mend is reason enough.
 
     Raises:
         StoreLayoutError: *root* is no store that can be read.
@@ -91,7 +93,7 @@ def repair_store(
         OSError: no room, or a disk failed.
     """
     before = check_store(files, root, log_folders=log_folders, delay_levels=delay_levels, progress=progress)
-    if not before.damaged:
+    if not (before.damaged or before.for_recovery):
         return RepairReport(root, None, before)
     if target.absolute().is_relative_to(root.absolute()):
         raise StoreError(f"{target} lies inside the store; the copy goes beside it")
@@ -235,7 +237,7 @@ def _copy_configs(
     files.make_dirs(target)
     for name in files.list(source):
         stat = files.stat(source / name)
-        if stat is None or stat.is_dir:
+        if stat is None or stat.is_dir or name == RESERVE:
             continue
         if name in NO_JSON or name.endswith(".bak") or json_problem(files, source / name) is None:
             copy_file(files, source / name, target / name)

@@ -64,7 +64,8 @@ class RemotingClient:
         An answer GO_AWAY (the server is about to stop) is met by a new connection and one more try.
 
         Args:
-            timeout_s: seconds for the answer; opening a connection has its own limit before that.
+            timeout_s: seconds for the answer, from when the request is written; opening a connection has its own limit
+                before that.
         Raises:
             ConnectFailed, ConnectionLost, CallTimeout: as named.
             LocalProtocolError: the address or the command is malformed.
@@ -76,13 +77,23 @@ class RemotingClient:
         self._retire(address, connection)
         return await (await self.connect(address)).call(command, timeout_s)
 
-    async def oneway(self, address: str, command: Command) -> None:
-        """Send a request that nobody answers.
+    async def oneway(self, address: str, command: Command, timeout_s: float = 3.0) -> None:
+        """Send a request that nobody answers. Raises as `writable`."""
+        (await self.writable(address, timeout_s)).oneway(command)
+
+    async def writable(self, address: str, timeout_s: float) -> Connection:
+        """Return a connection to *address* that can be written to; write before the next await.
+
+        Those who wait until the peer has read what is written go on in their order, on a new connection if need be.
 
         Raises:
             ConnectFailed: no connection could be made.
+            CallTimeout: the peer takes nothing for *timeout_s* seconds.
         """
-        (await self.connect(address)).oneway(command)
+        while True:
+            connection = await self.connect(address)
+            if await connection.writable(timeout_s):
+                return connection
 
     async def connect(self, address: str) -> Connection:
         """Return the connection to *address*, opening it if there is none; callers share one attempt.

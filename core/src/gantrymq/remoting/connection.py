@@ -24,9 +24,11 @@ from gantrymq.remoting.foreign import HTTP2_GREETING
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.oneways import Oneways
 from gantrymq.remoting.preamble import Beginning, sniff
 from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.remoting.tls_transport import TlsTransport
+from gantrymq.remoting.write_line import WriteLine
 from gantrymq.world import Timer, World
 
 __all__ = ["Connection", "Requests"]
@@ -111,9 +113,14 @@ class Connection(asyncio.Protocol):
         self._proxied = False  # `peer` is what a PROXY header says
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
-        self._calls = Calls(world.clock, lambda: self.address)
+        self._calls = Calls(world.clock, lambda: self.address, self._position)
+        self._oneways = Oneways()
+        self._line: WriteLine | None = None  # made when the first one has to wait
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._handed = 0  # bytes that the transport was ever given
+        self._written = 0  # of these, those that were seen to have left our memory
+        self._aborted = False
         self._waiting: list[Command] = []  # requests behind answers that the peer has not read
         self._flushing = False
         self._at_once = HAND_OVER  # requests of one turn, by how long those before took
@@ -185,8 +192,9 @@ class Connection(asyncio.Protocol):
     def send_request(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
         """Send a request and return a future of its answer, whatever the answer's code.
 
-        The future fails with ConnectionLost or, after *timeout_s* seconds, with CallTimeout. Cancelling it forgets
-        the call.
+        The future fails with ConnectionLost or, *timeout_s* seconds after the request was handed to the socket, with
+        CallTimeout; while the peer reads what was written before, a request that waits behind it has more time.
+        Cancelling the future forgets the call.
         """
         if self.closed:
             future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
@@ -203,7 +211,7 @@ class Connection(asyncio.Protocol):
 
         Raises:
             ConnectionLost: the connection is closed, or closes first.
-            CallTimeout: no answer within *timeout_s* seconds.
+            CallTimeout: no answer within *timeout_s* seconds, which begin as for `send_request`.
             LocalProtocolError: the command cannot be written.
         """
         return await self.send_request(command, timeout_s)
@@ -217,14 +225,36 @@ class Connection(asyncio.Protocol):
         if self._secured is not None:
             await self._secured
 
-    def oneway(self, command: Command) -> None:
-        """Send a request that nobody answers; lost without a word when the connection is closed."""
+    def oneway(self, command: Command, dropped: Callable[[], object] | None = None) -> None:
+        """Send a request that nobody answers.
+
+        One that the socket was not seen to take before the connection was lost is called dropped: *dropped* is called,
+        and one line of the log says how many there were. What the peer's system took and lost, nobody knows.
+        """
         if self.closed:
+            if dropped is not None:
+                dropped()
             return
         command.flag |= FLAG_ONEWAY
         self._number(command)
         data = encode(command)
         self._send(data, len(data))
+        self._oneways.add(self._handed + self._out_bytes, dropped)
+
+    async def writable(self, timeout_s: float) -> bool:
+        """Wait until at most ``limits.pause_reading_bytes`` are unwritten; those who wait go on in their order.
+
+        Write before the next await. Returns false when the connection has closed.
+
+        Raises:
+            CallTimeout: the peer takes nothing for *timeout_s* seconds.
+        """
+        most = self._limits.pause_reading_bytes
+        if self.unwritten_bytes > most or (self._line is not None and len(self._line)):
+            if self._line is None:
+                self._line = WriteLine(self._clock, lambda: self.address, lambda: self.unwritten_bytes, most)
+            await self._line.room(timeout_s)
+        return not self.closed
 
     def on_close(self, callback: Callable[[Connection], None]) -> None:
         """Call *callback* once when the connection has closed; at once if it has."""
@@ -243,7 +273,8 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once, forgetting what is not written."""
         if self._transport is not None:
-            self.closed = True
+            self._position()
+            self.closed = self._aborted = True
             self._out, self._out_bytes = [], 0
             self._transport.abort()
 
@@ -310,6 +341,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the calls that wait and tell those who asked to know."""
+        if exc is None and not self._aborted:
+            self._written = self._handed  # a transport that ends in order has written everything
         self.closed = True
         self._transport = None
         self._out, self._out_bytes = [], 0
@@ -319,6 +352,11 @@ class Connection(asyncio.Protocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._calls.lost()
+        self._oneways.written(self._written)
+        if dropped := self._oneways.lost():
+            log.warning("%s: the connection was lost with %d oneway requests unwritten", self.address, dropped)
+        if self._line is not None:
+            self._line.look(moved=True)
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             try:
@@ -334,6 +372,9 @@ class Connection(asyncio.Protocol):
         """The peer has read most of what was waiting."""
         if self._transport is not None:
             self._note_backlog(self._transport.get_write_buffer_size())
+            self._oneways.written(self._position())
+        if self._line is not None:
+            self._line.look(moved=True)
         self._resume(_PAUSED_BY_PEER)
         self._go_on()
 
@@ -510,7 +551,7 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flushing = False
         out, transport = self._out, self._transport
-        if not out or transport is None or self.closed:
+        if not out or transport is None or self.closed or transport.is_closing():
             return
         size = self._out_bytes
         unwritten = size + transport.get_write_buffer_size()
@@ -525,6 +566,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self._last_wrote = self._clock.monotonic()
+        self._handed += size
         if len(out) == 1:
             transport.write(out[0])
         elif size <= _JOIN_BYTES and size <= _SMALL_BYTES * len(out):
@@ -538,6 +580,18 @@ class Connection(asyncio.Protocol):
         backlog = transport.get_write_buffer_size()
         if backlog or self._backlog:
             self._note_backlog(backlog)
+        self._calls.begin(self._handed)
+        if self._oneways:
+            self._oneways.written(self._position())
+        if self._line is not None:
+            self._line.look(moved=False)
+
+    def _position(self) -> int:
+        """How many bytes have left our memory so far, as far as can be seen."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            self._written = max(self._written, self._handed - transport.get_write_buffer_size())
+        return self._written
 
     def _note_backlog(self, size: int) -> None:
         if size != self._backlog:

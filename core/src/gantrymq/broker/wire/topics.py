@@ -5,6 +5,7 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -28,6 +29,8 @@ from gantrymq.remoting.headers import (
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
+
+log = logging.getLogger(__name__)
 
 
 def attribute_changes(text: str | None) -> dict[str, str]:
@@ -94,7 +97,7 @@ class TopicRequests:
             header.topic_sys_flag or 0,
             header.order,
         )
-        self._topics.update(topic, attribute_changes(header.attributes))
+        self._update(topic, attribute_changes(header.attributes))
         await self._saved()
         return ok(asked)
 
@@ -107,7 +110,7 @@ class TopicRequests:
             if names.is_system_topic(topic.name):
                 raise InvalidParameter(f"topic {topic.name} belongs to the broker itself and cannot be changed")
         for topic in topics:
-            self._topics.update(topic, topic.attributes)
+            self._update(topic, topic.attributes)
         await self._saved()
         return ok(asked)
 
@@ -163,6 +166,19 @@ class TopicRequests:
         own = [name for name in self._topics.view if self._is_own(name)]
         reserved = sorted(names.SYSTEM_TOPICS.difference(own))
         return with_json(asked, {"topicList": [*own, *reserved]})
+
+    def _update(self, topic: TopicConfig, changes: dict[str, str]) -> None:
+        """Apply a change. One that hides messages is done as in RocketMQ, and told: they come back with the queues."""
+        before = self._topics.view.get(topic.name)
+        self._topics.update(topic, changes)
+        gone = range(topic.read_queues, before.read_queues if before is not None else 0)
+        bounds = [self._store.bounds(Queue(topic.name, queue_id)) for queue_id in gone]
+        if held := sum(each.max_offset - max(0, each.min_offset) for each in bounds):
+            log.warning(
+                "topic %s has %d read queues instead of %d now: %d messages in queues %d to %d are in no consumer's "
+                "reach until it has as many again",
+                *(topic.name, topic.read_queues, gone.stop, held, gone.start, gone.stop - 1),
+            )
 
     def _is_own(self, name: str) -> bool:
         identity = self._identity

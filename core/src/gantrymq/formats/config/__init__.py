@@ -10,7 +10,7 @@ What a newer or older RocketMQ wrote and we do not understand is kept and writte
 
 from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS, ConsumerOffsetsFile
 from gantrymq.formats.config.groups import GROUPS, GroupsFile
-from gantrymq.formats.config.manager_file import backup_of, broken_of, load, save
+from gantrymq.formats.config.manager_file import RESERVE, backup_of, broken_of, load, save
 from gantrymq.formats.config.offset_texts import OffsetTexts
 from gantrymq.formats.config.pretty import pretty
 from gantrymq.formats.config.topics import TOPICS, TopicsFile, look_at_topics
@@ -19,6 +19,7 @@ __all__ = [
     "CONSUMER_OFFSETS",
     "GROUPS",
     "LIGHT_CONSUMER_OFFSETS",
+    "RESERVE",
     "TOPICS",
     "ConsumerOffsetsFile",
     "GroupsFile",

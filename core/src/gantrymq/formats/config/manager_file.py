@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.errors import FormatError
 from gantrymq.loose_json import loads
 from gantrymq.world.files import Files
 from gantrymq.world.folders import make_durable_dirs
+
+RESERVE: Final = "reserve"  # beside the files: room for them, which a broker keeps on the disk; no JSON
 
 
 def backup_of(path: Path) -> Path:

@@ -1,0 +1,66 @@
+"""Far more sends than can be under way, and oneway messages as fast as they can be made."""
+
+import asyncio
+import time
+
+import pytest
+from client_rig import Beside
+
+from gantrymq.client import Admin, Producer
+from gantrymq.model.message import Message
+
+BODY = b"x" * 1024
+STORED_S = 120.0
+
+
+async def stored(admin, address):
+    return sum(queue.max_offset for queue in (await admin.topic_stats(address, "T")).values())
+
+
+async def until_stored(admin, address, count):
+    """Oneway messages are stored some time after they were sent."""
+    deadline = time.monotonic() + STORED_S
+    while (there := await stored(admin, address)) != count:
+        assert time.monotonic() < deadline, f"{there} of {count} are stored"
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("count", [30_000, pytest.param(300_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["send", "send_async"])
+def test_all_of_many_sends_begun_together_are_stored(servers, kind, count):
+    async def work():
+        async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
+            await producer.send(Message("T", b"first"))
+            begin = getattr(producer, kind)
+            results = await asyncio.gather(*(begin(Message("T", BODY)) for _ in range(count)))
+            assert all(result.ok for result in results)
+            assert await stored(admin, servers.broker) == count + 1
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("count", [50_000, pytest.param(500_000, marks=pytest.mark.long)])
+def test_all_of_many_oneway_messages_are_stored_and_others_have_their_turn(servers, count):
+    async def work():
+        async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
+            await producer.send(Message("T", b"first"))
+            message = Message("T", BODY)
+            async with Beside() as beside:
+                for _ in range(count):
+                    await producer.send_oneway(message)
+            assert beside.turns > 100
+            await until_stored(admin, servers.broker, count + 1)
+            assert producer.oneways_dropped == 0
+
+    asyncio.run(work())
+
+
+def test_oneway_messages_begun_together_wait_as_well(servers):
+    async def work():
+        async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
+            await producer.send(Message("T", b"first"))
+            body = b"x" * 4000  # 80 MB in all, more than a connection may have unwritten
+            await asyncio.gather(*(producer.send_oneway(Message("T", body)) for _ in range(20_000)))
+            await until_stored(admin, servers.broker, 20_001)
+
+    asyncio.run(work())
