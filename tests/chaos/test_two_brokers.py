@@ -36,7 +36,7 @@ def test_one_broker_goes_and_comes_and_the_other_one_carries_on(
         crew = Crew(Driver("5.3.3", tmp_path / "java", cluster.namesrv), TOPIC, stack)
         orderly = Tally(crew.read("chaos-orderly", "orderly"), "got")
         concurrent = Tally(crew.read("chaos-concurrent"), "got")
-        crew.send("once", mode="queue", threads=2 * QUEUES, size=200, pause_ms=2)
+        crew.send("once", mode="queue", threads=2 * QUEUES, size=200, pause_ms=2, poll_ms=2000)
         again = crew.send("again", threads=4, size=1000, pause_ms=2, poll_ms=2000)
         kills = 0
         for number in range(rounds(ROUNDS)):

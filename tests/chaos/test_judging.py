@@ -1,0 +1,60 @@
+"""The chaos tests' own checks notice what they are for, and the proxy knows where frames end."""
+
+from typing import Any
+
+import pytest
+from chaos_rig.judging import Place, assert_all_came, assert_all_there, assert_in_order, assert_sent_once
+from chaos_rig.proxy import FRAME, FrameMeter
+
+FOUND = {Place("a", 0, number): f"once-0-{number}" for number in range(4)}
+
+
+def got(*offsets: int) -> list[dict[str, Any]]:
+    """Lines of a consumer that was given these offsets, one after the other."""
+    return [{"b": "a", "q": 0, "o": offset, "body": f"once-0-{offset}", "at": at} for at, offset in enumerate(offsets)]
+
+
+def test_what_is_well_passes() -> None:
+    assert_all_there({Place("a", 0, 2): "once-0-2"}, FOUND)
+    assert_sent_once(FOUND, "once")
+    assert_all_came(FOUND, got(0, 1, 2, 3))
+    assert assert_in_order(got(0, 1, 2, 1, 2, 3)) == 2
+
+
+@pytest.mark.parametrize(
+    "acknowledged", [{Place("a", 0, 4): "once-0-4"}, {Place("a", 0, 1): "once-0-2"}], ids=["lost", "moved"]
+)
+def test_a_message_that_is_not_at_its_place_is_noticed(acknowledged: dict[Place, str]) -> None:
+    with pytest.raises(AssertionError, match="lost"):
+        assert_all_there(acknowledged, FOUND)
+
+
+def test_a_message_that_is_there_twice_or_before_its_predecessor_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="once-0-3"):
+        assert_sent_once({**FOUND, Place("a", 0, 4): "once-0-3"}, "once")
+    with pytest.raises(AssertionError, match="behind index 3"):
+        assert_sent_once({**FOUND, Place("a", 0, 3): "once-0-1", Place("a", 0, 1): "once-0-3"}, "once")
+
+
+def test_a_message_that_never_came_or_came_changed_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="never came"):
+        assert_all_came(FOUND, got(0, 1, 3))
+    with pytest.raises(AssertionError, match="not there"):
+        assert_all_came(FOUND, got(0, 1, 2, 3, 4))
+
+
+def test_a_message_that_came_before_its_predecessor_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="3 came when 1 was the newest"):
+        assert_in_order(got(0, 1, 3, 2))
+    with pytest.raises(AssertionError, match="1 came when -1 was the newest"):
+        assert_in_order(got(1, 2))
+
+
+def test_the_proxy_knows_whether_it_cuts_inside_a_frame() -> None:
+    stream = (FRAME.pack(5) + b"12345") * 2
+    for cut in range(len(stream) + 1):
+        meter = FrameMeter()
+        whole = meter.feed(stream[:cut])
+        assert (whole, meter.inside) == (cut // 9 * 9, cut % 9 > 0)
+        assert meter.feed(stream[cut:]) == (len(stream) - cut)
+        assert not meter.inside
