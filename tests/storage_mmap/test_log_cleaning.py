@@ -2,7 +2,7 @@
 
 import errno
 
-from retention_rig import BIG, FILE, SECONDS_TO_FOUR, T0, fill, logs, run
+from retention_rig import BIG, FILE, ROOT, SECONDS_TO_FOUR, T0, fill, logs, run
 
 from gantrymq.formats import log_entries
 from gantrymq.interfaces import Bounds, Cleaning, GetLimit, GetStatus
@@ -126,3 +126,24 @@ def test_a_file_that_cannot_be_deleted_stays_readable_and_is_tried_again():
         assert logs(bench) == [3]
 
     run(case, fileReservedTime=0, files=StubbornFiles)
+
+
+def test_entries_that_a_failed_sync_took_from_their_file_are_not_taken_for_gone():
+    async def case(bench):
+        await fill(bench, 6)
+        bench.store._checkpointer.hasten()
+        await bench.world.clock.sleep(2)
+        await fill(bench, 2, queue_id=1)
+        bench.store._queues.tails.write_all()
+        path = ROOT / "consumequeue" / "T" / "1" / f"{0:020}"
+        file = bench.world.files.open(path)
+        file.pwrite(bytes(file.size()), 0)  # the kernel forgot pages that it could not write; memory has them
+        file.close()
+        bench.store._checkpointer.hasten = lambda: None
+        await bench.store.clean(Cleaning.EXPIRED_LOG)
+        await bench.world.clock.sleep(2)
+        assert logs(bench)[0] == 2
+        assert bench.store.bounds(Queue("T", 1)) == Bounds(0, 2)
+        assert len(await bench.read_all(Queue("T", 1))) == 2
+
+    run(case, fileReservedTime=0)

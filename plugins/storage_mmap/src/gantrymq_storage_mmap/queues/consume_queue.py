@@ -64,6 +64,11 @@ class ConsumeQueue(FileRow):
         return self.written // ENTRY_BYTES
 
     @property
+    def durable_offset(self) -> int:
+        """The same of entries that a failed sync cannot take from the files any more; also maybe too low."""
+        return self.kept_from // ENTRY_BYTES
+
+    @property
     def lists_units(self) -> bool:
         """Whether new entries name ext units."""
         return self.ext is not None and self.ext.writes

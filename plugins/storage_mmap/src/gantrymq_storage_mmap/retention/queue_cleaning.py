@@ -166,7 +166,7 @@ def _first_since(queue: ConsumeQueue, time_ms: int, log: CommitLog) -> int:
     def before(queue_offset: int) -> bool:
         return store_time(log, queue.entry_in_files(queue_offset)) < time_ms
 
-    low, high = queue.min_offset, queue.written_offset
+    low, high = queue.min_offset, queue.durable_offset
     return low if low >= high or not before(low) else first_not(before, low + 1, high)
 
 

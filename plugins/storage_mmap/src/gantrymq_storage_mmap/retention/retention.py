@@ -262,7 +262,7 @@ def _delete(
     files.remove(path)
     files.sync_dir(path.parent)
     return [
-        (queue, first_in_log(queue.entry_in_files, queue.min_offset, queue.written_offset, log_min))
+        (queue, first_in_log(queue.entry_in_files, queue.min_offset, queue.durable_offset, log_min))
         for queue in queues
         if queue.oldest < log_min
     ]
