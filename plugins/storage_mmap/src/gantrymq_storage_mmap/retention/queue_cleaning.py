@@ -25,7 +25,7 @@ from gantrymq.world import Workers, World
 from gantrymq.world.turns import Turns
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
-from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.dropping import Dropping
 from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
@@ -36,6 +36,7 @@ __all__ = ["QueueCleaner", "begin_batches_later"]
 TURN_QUEUES = 500  # so many are looked at in one turn of the event loop
 
 Gone = Callable[[BatchQueueEntry], bool]  # whether the queue begins behind an entry, which holds for all before it too
+ReadBytes = Callable[[int, int], bytes]  # of a queue, see `FileRow.detached`
 Pause = Callable[[str], Awaitable[bool]]  # waits as long as the setting says; false when the store is to stop
 
 
@@ -58,7 +59,7 @@ class QueueCleaner:
         """
         clock, workers = self._world.clock, self._world.workers
         now, turns = clock.now_ms(), Turns(clock, TURN_QUEUES)
-        due: list[tuple[ConsumeQueue, int]] = []
+        due: list[tuple[ConsumeQueue, Callable[[], int]]] = []
         batches: list[tuple[BatchQueue, Gone]] = []
         for topic, queues in list(self._queues.by_topic.items()):
             if (kept := self._reserve_ms(topic)) >= 0:
@@ -66,12 +67,13 @@ class QueueCleaner:
                     if isinstance(queue, BatchQueue):
                         batches.append((queue, partial(_stored_before, now - kept)))
                     else:
-                        due.append((queue, now - kept))
+                        low, high, read = queue.min_offset, queue.written_offset, queue.detached()
+                        due.append((queue, partial(_first_since, now - kept, self._log, low, high, read)))
             await turns.item_done()
         moved = await begin_batches_later(workers, batches)
         if not due:
             return moved
-        minima = await workers.run(_first_kept, due, self._log)
+        minima = await workers.run(_first_kept, [find for _, find in due])
         for (queue, _), minimum in zip(due, minima, strict=True):
             if minimum > queue.min_offset:
                 queue.min_offset, queue.oldest = minimum, -1
@@ -157,16 +159,17 @@ def _stored_before(time_ms: int, entry: BatchQueueEntry) -> bool:
     return entry.store_timestamp < time_ms
 
 
-def _first_kept(due: Sequence[tuple[ConsumeQueue, int]], log: CommitLog) -> list[int]:
-    """Queue offsets of the first messages in files that were stored at or after the times. Runs in a thread."""
-    return [_first_since(queue, time_ms, log) for queue, time_ms in due]
+def _first_kept(due: Sequence[Callable[[], int]]) -> list[int]:
+    """Runs in a thread."""
+    return [find() for find in due]
 
 
-def _first_since(queue: ConsumeQueue, time_ms: int, log: CommitLog) -> int:
+def _first_since(time_ms: int, log: CommitLog, low: int, high: int, read: ReadBytes) -> int:
+    """Queue offset in ``[low, high]`` of a queue's first message that was stored at *time_ms* or later."""
+
     def before(queue_offset: int) -> bool:
-        return store_time(log, queue.entry_in_files(queue_offset)) < time_ms
+        return store_time(log, entry_of(read(queue_offset * ENTRY_BYTES, ENTRY_BYTES))) < time_ms
 
-    low, high = queue.min_offset, queue.durable_offset
     return low if low >= high or not before(low) else first_not(before, low + 1, high)
 
 
