@@ -36,9 +36,9 @@ SETTINGS = {**FREE_PORT, "cleanFileForciblyEnable": "false", "flushConsumerOffse
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A folder on a file system of its own."""
-    with small_disk(tmp_path / "small", MOUNT_BYTES) as disk:
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk]:
+    """A folder on a file system of its own, a tmpfs where the test does not say."""
+    with small_disk(tmp_path / "small", MOUNT_BYTES, getattr(request, "param", "tmpfs")) as disk:
         yield disk
 
 
@@ -141,6 +141,7 @@ def test_a_full_disk_refuses_sends_and_nothing_else_and_says_why(small: SmallDis
         assert broker.terminate() == 0
 
 
+@pytest.mark.parametrize("small", ["tmpfs", "ext4", "xfs"], indirect=True)
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_a_broker_starts_on_a_disk_without_a_free_byte_and_serves_readers(
     small: SmallDisk, tmp_path: Path, end: str
