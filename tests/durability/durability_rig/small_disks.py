@@ -68,7 +68,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, size_bytes: int, kind: str = "tmpfs") -> Iterator[SmallDisk]:
-    """Mount a file system *kind* (``tmpfs``, ``ext4``, ``xfs``) at *folder*; skips the test where that is not possible."""
+    """Mount a file system *kind* (tmpfs, ext4 or xfs) at *folder*; skips the test where that is not possible."""
     if sys.platform != "linux":
         pytest.skip("only Linux has a tmpfs to mount")
     folder.mkdir()
