@@ -26,6 +26,8 @@ LOAD_S = 120.0
 MOUNT_BYTES = 24 * 1024 * 1024
 BALLAST_BYTES = 14 * 1024 * 1024
 RESUME_S = 10.0
+SEND_S = 1.0  # so long a producer tries a broker that is not ready
+KEEP_ALL = {"cleanFileForciblyEnable": "false"}  # retention may take nothing, however full the disk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals of POSIX, and mounts")
 
@@ -92,7 +94,7 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
     async def send(producer: Producer) -> bool:
         number, message = ledger.write("LoadA", rng, size=rng.randint(1000, 20_000))
         try:
-            result = await producer.send(message)
+            result = await producer.send(message, timeout_s=SEND_S)
         except GantryError as error:
             if "no answer" in str(error):  # a busy machine; stored or not, nobody was told
                 return True
@@ -119,12 +121,12 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
                 assert await send(producer), refusals[-1]
             return full
 
-    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
+    with BrokerProcess(small.folder / "store", tmp_path / "processes", KEEP_ALL) as broker:
         full = asyncio.run(work(broker))
         broker.kill()
     assert len(refusals) >= 6
     assert all("No space left" in refusal or "full" in refusal or "free" in refusal for refusal in refusals), refusals
-    with BrokerProcess(small.folder / "store", tmp_path / "processes") as broker:
+    with BrokerProcess(small.folder / "store", tmp_path / "processes", KEEP_ALL) as broker:
         findings = ledger.compare(*asyncio.run(read_everything(broker.namesrv())))
         print(f"{full} acknowledged until the disk was full, {len(refusals)} refused; {findings}")
         assert findings.problems == 0, f"{findings}\n{broker.errors}"

@@ -223,6 +223,19 @@ def test_offsets_that_could_not_be_saved_are_saved_when_due_again(room):
     room(main)
 
 
+def test_a_topic_is_saved_although_offsets_cannot_be(room):
+    async def main(room):
+        room.files.refused = {"consumerOffset.json"}
+        room.offsets.commit("CG", Queue("T", 0), 1)
+        room.state.offsets_due()
+        room.topics.put(TopicConfig("T"))
+        await room.state.saved()
+        with pytest.raises(StoreError, match=r"consumerOffset\.json cannot be written"):
+            await room.state.saved(offsets=True)
+
+    room(main)
+
+
 def test_offsets_that_cannot_be_saved_are_tried_every_second_and_told_once(room, caplog):
     async def main(room):
         room.files.refused = {"consumerOffset.json"}
@@ -412,7 +425,7 @@ def test_only_offsets_that_changed_are_laid_out_again_even_after_a_save_that_fai
         room.files.refused.add("consumerOffset.json")
         room.state.offsets_due()
         with pytest.raises(StoreError):
-            await room.state.saved()
+            await room.state.saved(offsets=True)
         assert room.offsets.dirty
         room.files.refused.clear()
         room.state.offsets_due()

@@ -109,7 +109,7 @@ class Rooms:
             *(self.held, tables.stats),
         )
         self.cluster_queues = ClusterQueues(identity, topics)
-        self._deletions = Deletions(self._forget_topic, state.saved)
+        self._deletions = Deletions(self._forget_topic, partial(state.saved, offsets=True))
         self.dispatch = dispatch
         sends = SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats)
         for family in (
@@ -118,7 +118,7 @@ class Rooms:
             ClientRequests(settings, clock, topics, groups, clients, self.filters, tables.locks),
             OffsetRequests(store, topics, groups, tables.offsets, self.committing),
             TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
-            GroupRequests(groups, clients, tables.offsets, state.saved, state.offsets_due),
+            GroupRequests(groups, clients, tables.offsets, state),
             RuntimeRequests(world, state, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
             ConfigRequests(identity, settings, clock, self.permission_changed),
             ProgressRequests(identity, clock, store, topics, groups, clients, tables.offsets, tables.stats),

@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 TURN_OFFSETS = 4000  # groups of topics copied without a pause
 
+_CONFIGS = frozenset({TOPICS, GROUPS})
+
 Kept = TypeVar("Kept")
 Saved = Callable[[StoreError | None], None]
 
@@ -82,7 +84,7 @@ class StateFiles:
         self._dirty: set[str] = set()  # changed, and the next save writes it
         self._writes = StateWrites(world, folder, reserve)
         self._unsaved_topics: set[str] = set()
-        self._waiting: list[Saved] = []
+        self._waiting: list[tuple[frozenset[str], Saved]] = []  # who waits for which files
         self._saving: asyncio.Task[None] | None = None
         self._retry: Timer | None = None
 
@@ -163,10 +165,10 @@ class StateFiles:
         """Whether the file has this topic as it is. Budget: 0.1 us."""
         return topic not in self._unsaved_topics
 
-    def when_saved(self, done: Saved) -> None:
-        """Call ``done(error)`` once everything changed so far is on disk, or could not be written.
+    def when_saved(self, done: Saved, *, offsets: bool = False) -> None:
+        """Call ``done(error)`` once topics and groups as changed so far are on disk, or could not be written.
 
-        What could not be written before is tried again at once.
+        With *offsets* those too. What could not be written before is tried again at once.
         """
         if self._saving is None:
             for name in sorted(self.failing):
@@ -174,10 +176,10 @@ class StateFiles:
         if not self._dirty and self._saving is None:
             done(None)
         else:
-            self._waiting.append(done)
+            self._waiting.append((_CONFIGS | {self._offsets_name} if offsets else _CONFIGS, done))
 
-    async def saved(self) -> None:
-        """Wait until everything changed so far is on disk.
+    async def saved(self, *, offsets: bool = False) -> None:
+        """Wait as `when_saved`.
 
         Raises:
             StoreError: it could not be written.
@@ -192,7 +194,7 @@ class StateFiles:
             else:
                 future.set_exception(error)
 
-        self.when_saved(done)
+        self.when_saved(done, offsets=offsets)
         await future
 
     def offsets_due(self) -> None:
@@ -207,7 +209,7 @@ class StateFiles:
         for name in (TOPICS, GROUPS, self._offsets_name):
             self._mark(name)
         with contextlib.suppress(StoreError):  # it is logged
-            await self.saved()
+            await self.saved(offsets=True)
         if self._retry is not None:
             self._retry.cancel()
 
@@ -231,18 +233,18 @@ class StateFiles:
         if waiting:
             dirty |= self.failing.keys()
         topics = set(self._unsaved_topics)
-        problem: StoreError | None = None
+        problems: dict[str, StoreError] = {}
         for name in sorted(dirty):
             failed = await self._writes.write(name, self._text_to_make(name))
             if failed is not None:
-                problem = failed
+                problems[name] = failed
                 self._offsets.dirty = self._offsets.dirty or name == self._offsets_name
         if TOPICS not in self.failing:
             self._unsaved_topics -= topics
         if self.failing and self._retry is None:
             self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
-        for done in waiting:
-            done(problem)
+        for names, done in waiting:
+            done(next((problems[name] for name in sorted(names & problems.keys())), None))
 
     async def _text_to_make(self, name: str) -> Callable[[], str]:
         """What makes the text of a file as it is now, in a thread: it is given copies of all that may change."""

@@ -6,12 +6,12 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gantrymq.broker.clients import ClientTable, Member
 from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.state_files import StateFiles
 from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, with_json
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith
@@ -42,15 +42,12 @@ class GroupRequests:
         groups: GroupTable,
         clients: ClientTable,
         offsets: ConsumerOffsets,
-        saved: Callable[[], Awaitable[None]],
-        offsets_due: Callable[[], None],
+        state: StateFiles,
     ) -> None:
-        """*saved* waits until changes are on disk, *offsets_due* begins to write offsets now."""
         self._groups = groups
         self._clients = clients
         self._offsets = offsets
-        self._saved = saved
-        self._offsets_due = offsets_due
+        self._state = state
 
     def handlers(self) -> dict[int, Handler]:
         """Request code to handler."""
@@ -72,7 +69,7 @@ class GroupRequests:
     async def create(self, asked: Command, connection: Connection) -> Command:
         """200: create or change one group."""
         self._groups.put(_group(object_body_of(asked)))
-        await self._saved()
+        await self._state.saved()
         return ok(asked)
 
     async def create_many(self, asked: Command, connection: Connection) -> Command:
@@ -82,7 +79,7 @@ class GroupRequests:
             names.check_group(group.name)
         for group in groups:
             self._groups.put(group)
-        await self._saved()
+        await self._state.saved()
         return ok(asked)
 
     def all_configs(self, asked: Command, connection: Connection) -> Command:
@@ -116,8 +113,8 @@ class GroupRequests:
         self._groups.delete(header.group_name)
         if header.clean_offset:
             self._offsets.forget_group(header.group_name)
-            self._offsets_due()
-        await self._saved()
+            self._state.offsets_due()
+        await self._state.saved(offsets=header.clean_offset)
         return ok(asked)
 
     def consumer_connections(self, asked: Command, connection: Connection) -> Command:
@@ -155,7 +152,7 @@ class GroupRequests:
         header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
         if header.readable is not None:
             self._groups.set_readable(header.group, header.topic, readable=header.readable)
-            await self._saved()
+            await self._state.saved()
         readable = self._groups.may_read(header.group, header.topic)
         return with_json(asked, {"group": header.group, "readable": readable, "topic": header.topic})
 
