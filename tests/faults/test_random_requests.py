@@ -10,9 +10,9 @@ import zlib
 
 import pytest
 from faulty_broker import start_broker, start_name_server
+from header_classes import REQUEST_HEADERS
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers import REQUEST_HEADERS
 from gantrymq.remoting.headers.base import _fields
 
 REQUESTS = 1500

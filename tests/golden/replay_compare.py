@@ -15,7 +15,7 @@ from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.loose_json import ObjectKey, loads
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import read_send_header
+from gantrymq.remoting.headers.send import read_send_header
 
 ABSENT = "(absent)"
 STATUS_CODES = {0, 19, 20, 21}  # here the remark is a name that tools print; of a refusal only the meaning counts

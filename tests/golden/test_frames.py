@@ -12,13 +12,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from header_classes import REQUEST_HEADERS, RESPONSE_HEADERS
 
 from gantrymq.errors import FormatError, LocalProtocolError, RefusedWith, RemoteProtocolError
 from gantrymq.loose_json import dumps, dumps_standard, loads
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
 from gantrymq.remoting.frame import FrameDecoder, split_frame
-from gantrymq.remoting.headers import REQUEST_HEADERS, RESPONSE_HEADERS, SendMessageRequest, read_send_header
+from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
 from gantrymq.remoting.replies import encode_pull_head
 from gantrymq.remoting.send_shapes import SendShapes, ShapedSend
 
@@ -29,6 +30,26 @@ NOT_CANONICAL = 0  # every recorded process is a Java one, whose form is the can
 LETTERS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2}
 # What a Java process adds to any request, beside the fields of its header class.
 EXTRAS = {"ReqT", "ns", "nsd", "bname", "MSG_REGION"}
+# Requests that came with fields, and requests whose answers did, of which no code here reads or writes the fields by a
+# class of their own. They are extFields, compared and written again like everybody's.
+REQUESTS_WITHOUT_CLASS = {
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+    RequestCode.END_TRANSACTION,
+    RequestCode.CHECK_TRANSACTION_STATE,
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+    RequestCode.RECALL_MESSAGE,
+    RequestCode.POP_MESSAGE,
+    RequestCode.ACK_MESSAGE,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+}
+RESPONSES_WITHOUT_CLASS = {
+    RequestCode.GET_BROKER_CONFIG,
+    RequestCode.GET_EARLIEST_MSG_STORETIME,
+    RequestCode.HEART_BEAT,
+    RequestCode.RECALL_MESSAGE,
+    RequestCode.POP_MESSAGE,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+}
 
 
 def test_every_frame_decodes_to_what_the_recorder_read():
@@ -91,10 +112,14 @@ def test_request_headers_keep_every_field_and_its_text():
             assert name in written or name in EXTRAS, (note, name)
 
 
-def test_every_request_with_fields_has_a_typed_header():
-    bare = {note["code"] for note, _ in GOLDEN if not note["flag"] & 1 and note["code"] not in REQUEST_HEADERS}
-    with_fields = [n for n, _ in GOLDEN if not n["flag"] & 1 and n["code"] in bare and n.get("extFields")]
-    assert with_fields == []
+def test_the_rest_of_what_has_fields_is_known():
+    asked, answered = set(), set()
+    for note, _ in GOLDEN:
+        if note.get("extFields"):
+            codes, code = (answered, note["requestCode"]) if note["flag"] & 1 else (asked, note["code"])
+            codes.add(code)
+    assert asked - REQUEST_HEADERS.keys() == REQUESTS_WITHOUT_CLASS
+    assert answered - RESPONSE_HEADERS.keys() == RESPONSES_WITHOUT_CLASS
 
 
 def test_response_headers_keep_every_field_and_its_text():
@@ -244,7 +269,9 @@ def test_damaged_frames_raise_nothing_but_protocol_errors():
             for frame in decoder.feed(bytes(damaged)):
                 command = decode(frame)
                 encode(command)
-                if command.code in REQUEST_HEADERS and not command.is_response:
+                if command.code in LETTERS and not command.is_response:
+                    read_send_header(command)
+                elif command.code in REQUEST_HEADERS and not command.is_response:
                     REQUEST_HEADERS[command.code].from_ext(command.ext)
             read += 1
         except (RemoteProtocolError, RefusedWith, LocalProtocolError):

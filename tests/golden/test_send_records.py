@@ -16,7 +16,7 @@ from gantrymq.model.property_order import java_map_order
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.frame import split_frame
-from gantrymq.remoting.headers import read_send_header
+from gantrymq.remoting.headers.send import read_send_header
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 ADDED = {properties.MSG_REGION: "DefaultRegion", properties.TRACE_ON: "true", properties.CLUSTER: "DefaultCluster"}

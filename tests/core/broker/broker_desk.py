@@ -17,7 +17,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import CURRENT_VERSION, LanguageCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers import SendMessageRequest
+from gantrymq.remoting.headers.send import SendMessageRequest
 from gantrymq.world import World
 from gantrymq.world.simulated import Trace, simulate
 

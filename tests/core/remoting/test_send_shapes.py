@@ -8,7 +8,7 @@ from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting import send_shapes
 from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import Frame, split_frame
-from gantrymq.remoting.headers import read_send_header
+from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.send_shapes import WORTH_A_PATTERN, SendShapes, ShapedSend
 
 ID = "7F0000010B2C18B4AAC2000000000001"

@@ -29,7 +29,7 @@ from gantrymq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers import CreateTopicRequest, DeleteTopicInBrokerRequest
+from gantrymq.remoting.headers.topics import CreateTopicRequest, DeleteTopicInBrokerRequest
 
 OPERATIONS = 200
 GROUP = "crash-readers"

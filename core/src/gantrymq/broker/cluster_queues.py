@@ -17,7 +17,7 @@ from gantrymq.model.topic import PERM_READ
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import request
-from gantrymq.remoting.headers import GetRouteinfoByTopicRequest
+from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 
 ASK_TIMEOUT_S = 3.0
 

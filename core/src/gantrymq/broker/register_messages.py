@@ -21,8 +21,7 @@ from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.headers import RegisterBrokerRequest
-from gantrymq.remoting.headers.nameserver import RegisterTopicInNamesrvRequest
+from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, RegisterTopicInNamesrvRequest
 from gantrymq.world import World
 
 __all__ = ["PART_BYTES", "RegisterMessages"]

@@ -30,7 +30,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers import UnregisterBrokerRequest
+from gantrymq.remoting.headers.nameserver import UnregisterBrokerRequest
 from gantrymq.world import World
 
 log = logging.getLogger(__name__)

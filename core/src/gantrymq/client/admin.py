@@ -22,7 +22,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import Header
+from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.clients import GetConsumerListByGroupRequest
 from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest, GetRouteinfoByTopicRequest
 from gantrymq.remoting.headers.topics import (

@@ -19,7 +19,7 @@ from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import parse_offset_id, parse_unique_id
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers import QueryMessageRequest, ViewMessageByIdRequest
+from gantrymq.remoting.headers.pull import QueryMessageRequest, ViewMessageByIdRequest
 
 __all__ = ["FOREVER_MS", "MessageAdmin"]
 

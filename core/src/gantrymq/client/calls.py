@@ -13,7 +13,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.headers import Header
+from gantrymq.remoting.headers.base import Header
 from gantrymq.world import Clock
 
 __all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "Calls", "refused", "reply_header"]

@@ -24,7 +24,7 @@ from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers import Header
+from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.offsets import (
     GetMaxOffsetRequest,
     GetMinOffsetRequest,

@@ -23,7 +23,7 @@ from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import Header
+from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 from gantrymq.world import Clock
 

@@ -29,7 +29,7 @@ from gantrymq.model import names
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.headers import (
+from gantrymq.remoting.headers.clients import (
     GetConsumerListByGroupRequest,
     NotifyConsumerIdsChangedRequest,
     UnregisterClientRequest,

@@ -19,7 +19,7 @@ from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, Handler
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import ViewBrokerStatsDataRequest
+from gantrymq.remoting.headers.admin import ViewBrokerStatsDataRequest
 
 
 class CounterRequests:

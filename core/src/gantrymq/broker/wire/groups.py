@@ -21,17 +21,15 @@ from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import (
+from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest, GetProducerConnectionListRequest
+from gantrymq.remoting.headers.groups import (
     DeleteSubscriptionGroupRequest,
     GetAllSubscriptionGroupConfigRequest,
-    GetConsumerConnectionListRequest,
-    GetProducerConnectionListRequest,
     GetSubscriptionGroupConfigRequest,
     QuerySubscriptionByConsumerRequest,
-    QueryTopicConsumeByWhoRequest,
-    QueryTopicsByConsumerRequest,
     UpdateGroupForbiddenRequest,
 )
+from gantrymq.remoting.headers.topics import QueryTopicConsumeByWhoRequest, QueryTopicsByConsumerRequest
 
 
 class GroupRequests:

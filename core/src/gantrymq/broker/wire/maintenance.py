@@ -26,7 +26,7 @@ from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers import CleanRequest, ResetMasterFlushOffsetRequest
+from gantrymq.remoting.headers.admin import CleanRequest, ResetMasterFlushOffsetRequest
 
 log = logging.getLogger(__name__)
 

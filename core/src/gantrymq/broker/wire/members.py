@@ -19,7 +19,7 @@ from gantrymq.interfaces import Connection, Handler, MessageStore
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request, response_to
-from gantrymq.remoting.headers import (
+from gantrymq.remoting.headers.clients import (
     ConsumeMessageDirectlyRequest,
     GetConsumerRunningInfoRequest,
     GetConsumerStatusRequest,

@@ -17,7 +17,7 @@ from gantrymq.interfaces import Connection, Edge, GetLimit, Handler, MessageStor
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import (
+from gantrymq.remoting.headers.offsets import (
     GetEarliestMsgStoretimeRequest,
     GetMaxOffsetRequest,
     GetMinOffsetRequest,

@@ -23,7 +23,7 @@ from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import (
+from gantrymq.remoting.headers.groups import (
     CloneGroupOffsetRequest,
     GetBrokerConsumeStatsRequest,
     GetConsumeStatsRequest,

@@ -12,7 +12,7 @@ from gantrymq.errors import GantryError
 from gantrymq.interfaces import Connection, Handler
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import PullMessageRequest
+from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.replies import encode_pull_head
 
 

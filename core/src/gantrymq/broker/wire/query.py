@@ -14,7 +14,7 @@ from gantrymq.errors import QueryNotFound
 from gantrymq.interfaces import Connection, Handler, MessageStore, QueryResult
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
-from gantrymq.remoting.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
+from gantrymq.remoting.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
 from gantrymq.remoting.replies import encode_query_head
 
 

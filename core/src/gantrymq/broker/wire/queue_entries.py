@@ -18,7 +18,7 @@ from gantrymq.interfaces import Connection, GetLimit, GetResult, Handler, Messag
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers import QueryConsumeQueueRequest
+from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 
 _LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound

@@ -23,7 +23,7 @@ from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.headers import ResetOffsetRequest
+from gantrymq.remoting.headers.clients import ResetOffsetRequest
 
 
 class ResetRequests:

@@ -20,7 +20,7 @@ from gantrymq.interfaces import Connection, Handler, PutResult, PutStatus, Store
 from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers import read_send_header
+from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.send_shapes import ShapedSend
 

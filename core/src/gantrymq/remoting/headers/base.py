@@ -2,7 +2,7 @@
 
 A header class lists its fields in snake_case; on the wire they are camelCase unless the field names its word:
 
-    @request_header(RequestCode.GET_MAX_OFFSET)
+    @header_of(RequestCode.GET_MAX_OFFSET)
     class GetMaxOffsetRequest(RequestHeader):
         topic: str                      # mandatory text
         queue_id: Int32                 # mandatory, "queueId"
@@ -30,15 +30,12 @@ from gantrymq.errors import RefusedWith
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 
 __all__ = [
-    "REQUEST_HEADERS",
-    "RESPONSE_HEADERS",
     "Header",
     "Int32",
     "Int64",
     "RequestHeader",
+    "header_of",
     "named",
-    "request_header",
-    "response_header",
     "to_bool",
     "to_int32",
     "to_int64",
@@ -46,9 +43,6 @@ __all__ = [
 
 Int32 = int  # the name in an annotation decides what texts are taken
 Int64 = int
-
-REQUEST_HEADERS: Final[dict[int, type[Header]]] = {}  # request code -> class of its header
-RESPONSE_HEADERS: Final[dict[int, type[Header]]] = {}  # request code -> class of the header of its answer
 
 HeaderType = TypeVar("HeaderType", bound="Header")
 
@@ -62,7 +56,7 @@ class Header:
 
     __slots__ = ()
 
-    code: ClassVar[int] = 0  # request code, or for a response the code of what it answers
+    codes: ClassVar[tuple[int, ...]] = ()  # of the requests, or for a response of what it answers
     _codec: ClassVar[_Codec | None] = None
 
     @classmethod
@@ -71,7 +65,7 @@ class Header:
 
         Args:
             ext: extFields; None counts as empty.
-            code: the request's code, for the sentence of a refusal; the class's own when left out.
+            code: the request's code, for the sentence of a refusal; the class's first when left out.
         Raises:
             RefusedWith: code 1, a mandatory field is missing or a number cannot be read; the text names request,
                 field, what was seen and what was expected.
@@ -98,15 +92,16 @@ class Header:
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(attrs.field,))
-def request_header(*codes: RequestCode) -> _Decorator:
-    """Make the decorated class the header of requests with these *codes*."""
-    return _register(REQUEST_HEADERS, codes)
+def header_of(*codes: RequestCode) -> _Decorator:
+    """Make the decorated class the header of requests with these *codes*, or of the answers to them."""
 
+    def make(cls: type[HeaderType]) -> type[HeaderType]:
+        made = attrs.define(cls, slots=True, kw_only=True, eq=False, repr=False)
+        made._codec = None
+        made.codes = codes
+        return made
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(attrs.field,))
-def response_header(*codes: RequestCode) -> _Decorator:
-    """Make the decorated class the header of answers to requests with these *codes*."""
-    return _register(RESPONSE_HEADERS, codes)
+    return make
 
 
 def named(wire_name: str) -> dict[str, str]:
@@ -114,20 +109,7 @@ def named(wire_name: str) -> dict[str, str]:
     return {"wire": wire_name}
 
 
-def _register(table: dict[int, type[Header]], codes: tuple[RequestCode, ...]) -> _Decorator:
-    def make(cls: type[HeaderType]) -> type[HeaderType]:
-        made = attrs.define(cls, slots=True, kw_only=True, eq=False, repr=False)
-        made._codec = None
-        if codes:
-            made.code = codes[0]
-        for code in codes:
-            table[code] = made
-        return made
-
-    return make
-
-
-@request_header()
+@header_of()
 class RequestHeader(Header):
     """Fields that nearly every request may carry; servers need none of them."""
 
@@ -250,7 +232,7 @@ def _compile(cls: type[Header]) -> _Codec:
 
 def explain(cls: type[Header], ext: Mapping[str, str], code: int | None) -> RefusedWith:
     """Return the refusal for the first field of *ext* that *cls* cannot read."""
-    title = request_name(cls.code if code is None else code)
+    title = request_name(next(iter(cls.codes), 0) if code is None else code)
     for field in _fields(cls):
         text = ext.get(field.wire)
         if text is None:

@@ -2,8 +2,8 @@
 
 Source: apache/rocketmq remoting/.../protocol/header/UnregisterClientRequestHeader.java, GetConsumerListByGroup*.java,
 NotifyConsumerIdsChangedRequestHeader.java, ResetOffsetRequestHeader.java, GetConsumerStatusRequestHeader.java,
-GetConsumerRunningInfoRequestHeader.java, ConsumeMessageDirectlyResultRequestHeader.java; heartbeat answers:
-broker/.../processor/ClientManageProcessor.java.
+GetConsumerRunningInfoRequestHeader.java, ConsumeMessageDirectlyResultRequestHeader.java,
+Get{Consumer,Producer}ConnectionListRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, named, request_header, response_header
+from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of, named
 
 __all__ = [
     "ConsumeMessageDirectlyRequest",
@@ -21,27 +21,18 @@ __all__ = [
     "GetConsumerStatusRequest",
     "GetProducerConnectionListRequest",
     "HeartBeatRequest",
-    "HeartBeatResponse",
     "NotifyConsumerIdsChangedRequest",
     "ResetOffsetRequest",
     "UnregisterClientRequest",
 ]
 
 
-@request_header(RequestCode.HEART_BEAT)
+@header_of(RequestCode.HEART_BEAT)
 class HeartBeatRequest(RequestHeader):
     """Nothing but the common fields; the body says who is there."""
 
 
-@response_header(RequestCode.HEART_BEAT)
-class HeartBeatResponse(Header):
-    """4.9.7 answers without either."""
-
-    is_support_heart_beat_v2: bool | None = attrs.field(default=None, metadata=named("IS_SUPPORT_HEART_BEAT_V2"))
-    is_sub_change: bool | None = attrs.field(default=None, metadata=named("IS_SUB_CHANGE"))
-
-
-@request_header(RequestCode.UNREGISTER_CLIENT)
+@header_of(RequestCode.UNREGISTER_CLIENT)
 class UnregisterClientRequest(RequestHeader):
     """A client leaves its groups."""
 
@@ -50,21 +41,21 @@ class UnregisterClientRequest(RequestHeader):
     consumer_group: str | None = None
 
 
-@request_header(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+@header_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
 class GetConsumerListByGroupRequest(RequestHeader):
     """Who is in the group?"""
 
     consumer_group: str
 
 
-@request_header(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+@header_of(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
 class NotifyConsumerIdsChangedRequest(RequestHeader):
     """Broker to consumer, oneway: the members changed, rebalance."""
 
     consumer_group: str
 
 
-@request_header(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+@header_of(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 class ResetOffsetRequest(RequestHeader):
     """Set a group's offsets by time; 220 from broker to consumer, 222 from a tool to the broker."""
 
@@ -76,7 +67,7 @@ class ResetOffsetRequest(RequestHeader):
     offset: Int64 | None = None
 
 
-@request_header(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
+@header_of(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
 class GetConsumerStatusRequest(RequestHeader):
     """The offsets a client has in memory."""
 
@@ -85,7 +76,7 @@ class GetConsumerStatusRequest(RequestHeader):
     client_addr: str | None = None  # a client id
 
 
-@request_header(RequestCode.GET_CONSUMER_RUNNING_INFO)
+@header_of(RequestCode.GET_CONSUMER_RUNNING_INFO)
 class GetConsumerRunningInfoRequest(RequestHeader):
     """What is that client doing?"""
 
@@ -94,7 +85,7 @@ class GetConsumerRunningInfoRequest(RequestHeader):
     jstack_enable: bool = False
 
 
-@request_header(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+@header_of(RequestCode.CONSUME_MESSAGE_DIRECTLY)
 class ConsumeMessageDirectlyRequest(RequestHeader):
     """Let that client consume this message now."""
 
@@ -107,14 +98,14 @@ class ConsumeMessageDirectlyRequest(RequestHeader):
     group_sys_flag: Int32 | None = None
 
 
-@request_header(RequestCode.GET_CONSUMER_CONNECTION_LIST)
+@header_of(RequestCode.GET_CONSUMER_CONNECTION_LIST)
 class GetConsumerConnectionListRequest(RequestHeader):
     """Connections of a consumer group."""
 
     consumer_group: str
 
 
-@request_header(RequestCode.GET_PRODUCER_CONNECTION_LIST)
+@header_of(RequestCode.GET_PRODUCER_CONNECTION_LIST)
 class GetProducerConnectionListRequest(RequestHeader):
     """Connections of a producer group."""
 

@@ -1,6 +1,6 @@
 """Headers of subscription groups and of what tools ask about consumption.
 
-Source: apache/rocketmq remoting/.../protocol/header/GetAllSubscriptionGroup*.java,
+Source: apache/rocketmq remoting/.../protocol/header/GetAllSubscriptionGroupRequestHeader.java,
 GetSubscriptionGroupConfigRequestHeader.java, DeleteSubscriptionGroupRequestHeader.java,
 UpdateGroupForbiddenRequestHeader.java, GetConsumeStatsRequestHeader.java, QueryConsumeTimeSpanRequestHeader.java,
 QueryCorrectionOffsetHeader.java, CloneGroupOffsetRequestHeader.java, QueryConsumeQueueRequestHeader.java.
@@ -9,13 +9,12 @@ QueryCorrectionOffsetHeader.java, CloneGroupOffsetRequestHeader.java, QueryConsu
 from __future__ import annotations
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, request_header, response_header
+from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 
 __all__ = [
     "CloneGroupOffsetRequest",
     "DeleteSubscriptionGroupRequest",
     "GetAllSubscriptionGroupConfigRequest",
-    "GetAllSubscriptionGroupConfigResponse",
     "GetBrokerConsumeStatsRequest",
     "GetConsumeStatsRequest",
     "GetSubscriptionGroupConfigRequest",
@@ -27,7 +26,7 @@ __all__ = [
 ]
 
 
-@request_header(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+@header_of(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 class GetAllSubscriptionGroupConfigRequest(RequestHeader):
     """All groups; with none of the three fields, everything at once."""
 
@@ -36,21 +35,14 @@ class GetAllSubscriptionGroupConfigRequest(RequestHeader):
     max_group_num: Int32 | None = None
 
 
-@response_header(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-class GetAllSubscriptionGroupConfigResponse(Header):
-    """How many there are; missing in answers of old brokers."""
-
-    total_group_num: Int32 | None = None
-
-
-@request_header(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
+@header_of(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
 class GetSubscriptionGroupConfigRequest(RequestHeader):
     """One group."""
 
     group: str
 
 
-@request_header(RequestCode.DELETE_SUBSCRIPTIONGROUP)
+@header_of(RequestCode.DELETE_SUBSCRIPTIONGROUP)
 class DeleteSubscriptionGroupRequest(RequestHeader):
     """Delete a group, with its offsets when asked."""
 
@@ -58,7 +50,7 @@ class DeleteSubscriptionGroupRequest(RequestHeader):
     clean_offset: bool = False
 
 
-@request_header(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
+@header_of(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
 class UpdateGroupForbiddenRequest(RequestHeader):
     """May the group read the topic?"""
 
@@ -67,7 +59,7 @@ class UpdateGroupForbiddenRequest(RequestHeader):
     readable: bool | None = None
 
 
-@request_header(RequestCode.GET_CONSUME_STATS)
+@header_of(RequestCode.GET_CONSUME_STATS)
 class GetConsumeStatsRequest(RequestHeader):
     """A group's progress."""
 
@@ -76,14 +68,14 @@ class GetConsumeStatsRequest(RequestHeader):
     topic_list: str | None = None  # separated by ;
 
 
-@request_header(RequestCode.GET_BROKER_CONSUME_STATS)
+@header_of(RequestCode.GET_BROKER_CONSUME_STATS)
 class GetBrokerConsumeStatsRequest(RequestHeader):
     """The progress of every group."""
 
     is_order: bool = False
 
 
-@request_header(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
+@header_of(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
 class QuerySubscriptionByConsumerRequest(RequestHeader):
     """A group's subscription to a topic."""
 
@@ -91,7 +83,7 @@ class QuerySubscriptionByConsumerRequest(RequestHeader):
     topic: str | None = None
 
 
-@request_header(RequestCode.QUERY_CONSUME_TIME_SPAN)
+@header_of(RequestCode.QUERY_CONSUME_TIME_SPAN)
 class QueryConsumeTimeSpanRequest(RequestHeader):
     """Store times that a group's offsets stand at."""
 
@@ -99,7 +91,7 @@ class QueryConsumeTimeSpanRequest(RequestHeader):
     group: str
 
 
-@request_header(RequestCode.QUERY_CORRECTION_OFFSET)
+@header_of(RequestCode.QUERY_CORRECTION_OFFSET)
 class QueryCorrectionOffsetRequest(RequestHeader):
     """Offsets by which groups differ from one."""
 
@@ -108,7 +100,7 @@ class QueryCorrectionOffsetRequest(RequestHeader):
     topic: str
 
 
-@request_header(RequestCode.CLONE_GROUP_OFFSET)
+@header_of(RequestCode.CLONE_GROUP_OFFSET)
 class CloneGroupOffsetRequest(RequestHeader):
     """Copy one group's offsets to another."""
 
@@ -118,7 +110,7 @@ class CloneGroupOffsetRequest(RequestHeader):
     offline: bool = False
 
 
-@request_header(RequestCode.QUERY_CONSUME_QUEUE)
+@header_of(RequestCode.QUERY_CONSUME_QUEUE)
 class QueryConsumeQueueRequest(RequestHeader):
     """Entries of a queue, raw."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, named, request_header, response_header
+from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
 __all__ = [
     "AddWritePermOfBrokerResponse",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-@request_header(RequestCode.PUT_KV_CONFIG)
+@header_of(RequestCode.PUT_KV_CONFIG)
 class PutKvConfigRequest(RequestHeader):
     """Set a value."""
 
@@ -43,7 +43,7 @@ class PutKvConfigRequest(RequestHeader):
     value: str
 
 
-@request_header(RequestCode.GET_KV_CONFIG, RequestCode.DELETE_KV_CONFIG)
+@header_of(RequestCode.GET_KV_CONFIG, RequestCode.DELETE_KV_CONFIG)
 class KvConfigRequest(RequestHeader):
     """Get or delete a value."""
 
@@ -51,21 +51,21 @@ class KvConfigRequest(RequestHeader):
     key: str
 
 
-@response_header(RequestCode.GET_KV_CONFIG)
+@header_of(RequestCode.GET_KV_CONFIG)
 class GetKvConfigResponse(Header):
     """The value."""
 
     value: str | None = None
 
 
-@request_header(RequestCode.GET_KVLIST_BY_NAMESPACE)
+@header_of(RequestCode.GET_KVLIST_BY_NAMESPACE)
 class GetKvlistByNamespaceRequest(RequestHeader):
     """All values of a namespace."""
 
     namespace: str
 
 
-@request_header(RequestCode.REGISTER_BROKER)
+@header_of(RequestCode.REGISTER_BROKER)
 class RegisterBrokerRequest(RequestHeader):
     """A broker and its topics (in the body)."""
 
@@ -81,7 +81,7 @@ class RegisterBrokerRequest(RequestHeader):
     zone_name: str | None = attrs.field(default=None, metadata=named("__ZONE_NAME"))
 
 
-@response_header(RequestCode.REGISTER_BROKER)
+@header_of(RequestCode.REGISTER_BROKER)
 class RegisterBrokerResponse(Header):
     """Where a slave finds its master."""
 
@@ -89,7 +89,7 @@ class RegisterBrokerResponse(Header):
     master_addr: str | None = None
 
 
-@request_header(RequestCode.UNREGISTER_BROKER)
+@header_of(RequestCode.UNREGISTER_BROKER)
 class UnregisterBrokerRequest(RequestHeader):
     """A broker leaves."""
 
@@ -99,7 +99,7 @@ class UnregisterBrokerRequest(RequestHeader):
     broker_id: Int64
 
 
-@request_header(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+@header_of(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 class GetRouteinfoByTopicRequest(RequestHeader):
     """Where is this topic?"""
 
@@ -107,28 +107,28 @@ class GetRouteinfoByTopicRequest(RequestHeader):
     accept_standard_json_only: bool | None = None
 
 
-@request_header(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
+@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
 class WritePermOfBrokerRequest(RequestHeader):
     """Take the write permission from, or give it to, all queues of a broker."""
 
     broker_name: str
 
 
-@response_header(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
+@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
 class WipeWritePermOfBrokerResponse(Header):
     """How many topics changed."""
 
     wipe_topic_count: Int32
 
 
-@response_header(RequestCode.ADD_WRITE_PERM_OF_BROKER)
+@header_of(RequestCode.ADD_WRITE_PERM_OF_BROKER)
 class AddWritePermOfBrokerResponse(Header):
     """How many topics changed."""
 
     add_topic_count: Int32
 
 
-@request_header(RequestCode.DELETE_TOPIC_IN_NAMESRV)
+@header_of(RequestCode.DELETE_TOPIC_IN_NAMESRV)
 class DeleteTopicInNamesrvRequest(RequestHeader):
     """Forget a topic, or its queues in one cluster."""
 
@@ -136,21 +136,21 @@ class DeleteTopicInNamesrvRequest(RequestHeader):
     cluster_name: str | None = None
 
 
-@request_header(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
+@header_of(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
 class RegisterTopicInNamesrvRequest(RequestHeader):
     """Make a topic's queues known. ali-ons sends this code with its old meaning and no topic."""
 
     topic: str
 
 
-@request_header(RequestCode.GET_TOPICS_BY_CLUSTER)
+@header_of(RequestCode.GET_TOPICS_BY_CLUSTER)
 class GetTopicsByClusterRequest(RequestHeader):
     """Topics of a cluster."""
 
     cluster: str
 
 
-@request_header(RequestCode.QUERY_DATA_VERSION)
+@header_of(RequestCode.QUERY_DATA_VERSION)
 class QueryDataVersionRequest(RequestHeader):
     """Do you have this version of my topics?"""
 
@@ -160,14 +160,14 @@ class QueryDataVersionRequest(RequestHeader):
     broker_id: Int64
 
 
-@response_header(RequestCode.QUERY_DATA_VERSION)
+@header_of(RequestCode.QUERY_DATA_VERSION)
 class QueryDataVersionResponse(Header):
     """Whether a registration is due."""
 
     changed: bool
 
 
-@request_header(RequestCode.GET_BROKER_MEMBER_GROUP)
+@header_of(RequestCode.GET_BROKER_MEMBER_GROUP)
 class GetBrokerMemberGroupRequest(RequestHeader):
     """Addresses behind one broker name."""
 
@@ -175,7 +175,7 @@ class GetBrokerMemberGroupRequest(RequestHeader):
     broker_name: str
 
 
-@request_header(RequestCode.BROKER_HEARTBEAT)
+@header_of(RequestCode.BROKER_HEARTBEAT)
 class BrokerHeartbeatRequest(RequestHeader):
     """I am alive. The spelling of the time-out is the protocol's."""
 
@@ -190,7 +190,7 @@ class BrokerHeartbeatRequest(RequestHeader):
     election_priority: Int32 | None = None
 
 
-@request_header(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
+@header_of(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
 class NotifyMinBrokerIdChangeRequest(RequestHeader):
     """Name server to broker, oneway."""
 

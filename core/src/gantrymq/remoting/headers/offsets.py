@@ -1,17 +1,16 @@
 """Headers of queue offsets and consumer progress.
 
 Source: apache/rocketmq remoting/.../protocol/header/{Query,Update}ConsumerOffset*.java, Get{Max,Min}Offset*.java,
-SearchOffset*.java, GetEarliestMsgStoretime*.java.
+SearchOffset*.java, GetEarliestMsgStoretimeRequestHeader.java.
 """
 
 from __future__ import annotations
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, request_header, response_header
+from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of
 
 __all__ = [
     "GetEarliestMsgStoretimeRequest",
-    "GetEarliestMsgStoretimeResponse",
     "GetMaxOffsetRequest",
     "GetMinOffsetRequest",
     "OffsetResponse",
@@ -21,7 +20,7 @@ __all__ = [
 ]
 
 
-@request_header(RequestCode.QUERY_CONSUMER_OFFSET)
+@header_of(RequestCode.QUERY_CONSUMER_OFFSET)
 class QueryConsumerOffsetRequest(RequestHeader):
     """How far is the group in this queue?"""
 
@@ -31,7 +30,7 @@ class QueryConsumerOffsetRequest(RequestHeader):
     set_zero_if_not_found: bool | None = None
 
 
-@request_header(RequestCode.UPDATE_CONSUMER_OFFSET)
+@header_of(RequestCode.UPDATE_CONSUMER_OFFSET)
 class UpdateConsumerOffsetRequest(RequestHeader):
     """The group has consumed up to here."""
 
@@ -41,7 +40,7 @@ class UpdateConsumerOffsetRequest(RequestHeader):
     commit_offset: Int64
 
 
-@request_header(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+@header_of(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
 class SearchOffsetByTimestampRequest(RequestHeader):
     """The offset that belongs to a store time."""
 
@@ -51,7 +50,7 @@ class SearchOffsetByTimestampRequest(RequestHeader):
     boundary_type: str | None = None  # LOWER (also when None) or UPPER, in any case
 
 
-@request_header(RequestCode.GET_MAX_OFFSET)
+@header_of(RequestCode.GET_MAX_OFFSET)
 class GetMaxOffsetRequest(RequestHeader):
     """The offset that the next message of the queue will get."""
 
@@ -60,7 +59,7 @@ class GetMaxOffsetRequest(RequestHeader):
     committed: bool = True
 
 
-@request_header(RequestCode.GET_MIN_OFFSET)
+@header_of(RequestCode.GET_MIN_OFFSET)
 class GetMinOffsetRequest(RequestHeader):
     """The first offset that the queue still has."""
 
@@ -68,7 +67,7 @@ class GetMinOffsetRequest(RequestHeader):
     queue_id: Int32
 
 
-@response_header(
+@header_of(
     RequestCode.QUERY_CONSUMER_OFFSET,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
     RequestCode.GET_MAX_OFFSET,
@@ -80,16 +79,9 @@ class OffsetResponse(Header):
     offset: Int64
 
 
-@request_header(RequestCode.GET_EARLIEST_MSG_STORETIME)
+@header_of(RequestCode.GET_EARLIEST_MSG_STORETIME)
 class GetEarliestMsgStoretimeRequest(RequestHeader):
     """When was the oldest message of the queue stored?"""
 
     topic: str
     queue_id: Int32
-
-
-@response_header(RequestCode.GET_EARLIEST_MSG_STORETIME)
-class GetEarliestMsgStoretimeResponse(Header):
-    """A store time."""
-
-    timestamp: Int64  # ms

@@ -18,9 +18,8 @@ from gantrymq.remoting.headers.base import (
     Int64,
     RequestHeader,
     explain,
+    header_of,
     named,
-    request_header,
-    response_header,
     to_bool,
     to_int32,
     to_int64,
@@ -47,7 +46,7 @@ PULL_CLASS_FILTER = 0x8
 PULL_LITE = 0x10
 
 
-@request_header(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+@header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 class PullMessageRequest(Header):
     """Give me messages of one queue from an offset on."""
 
@@ -111,7 +110,7 @@ class PullMessageRequest(Header):
         return self
 
 
-@response_header(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+@header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 class PullMessageResponse(Header):
     """Where to go on. `replies.encode_pull_head` writes it faster."""
 
@@ -125,7 +124,7 @@ class PullMessageResponse(Header):
     forbidden_type: Int32 | None = None  # 1 broker, 2 group, 3 topic, 4 broadcast, 5 subscription
 
 
-@request_header(RequestCode.QUERY_MESSAGE)
+@header_of(RequestCode.QUERY_MESSAGE)
 class QueryMessageRequest(RequestHeader):
     """Messages of a topic by key and store time."""
 
@@ -137,7 +136,7 @@ class QueryMessageRequest(RequestHeader):
     unique_key_query: bool | None = attrs.field(default=None, metadata=named("_UNIQUE_KEY_QUERY"))
 
 
-@response_header(RequestCode.QUERY_MESSAGE)
+@header_of(RequestCode.QUERY_MESSAGE)
 class QueryMessageResponse(Header):
     """How far the index reaches."""
 
@@ -145,7 +144,7 @@ class QueryMessageResponse(Header):
     index_last_update_phyoffset: Int64
 
 
-@request_header(RequestCode.VIEW_MESSAGE_BY_ID)
+@header_of(RequestCode.VIEW_MESSAGE_BY_ID)
 class ViewMessageByIdRequest(RequestHeader):
     """One record by its log offset."""
 

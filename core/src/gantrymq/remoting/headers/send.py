@@ -1,10 +1,8 @@
-"""Headers of sending: messages, replies, send-back, recall, ends of transactions.
+"""Headers of sending messages and replies.
 
 A send header has two spellings, names (codes 10, 324) and letters (310, 320, 325); `SendMessageRequest` is both.
 
-Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java, SendMessageResponseHeader.java,
-ConsumerSendMsgBackRequestHeader.java, EndTransactionRequestHeader.java, ReplyMessageRequestHeader.java,
-RecallMessageRequestHeader.java, CheckTransactionStateRequestHeader.java.
+Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java, SendMessageResponseHeader.java.
 """
 
 from __future__ import annotations
@@ -17,28 +15,18 @@ import attrs
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import (
-    REQUEST_HEADERS,
     Header,
     Int32,
     Int64,
-    RequestHeader,
     explain,
+    header_of,
     named,
-    request_header,
-    response_header,
     to_bool,
     to_int32,
     to_int64,
 )
 
 __all__ = [
-    "CheckTransactionStateRequest",
-    "ConsumerSendMsgBackRequest",
-    "EndTransactionRequest",
-    "PushReplyMessageRequest",
-    "RecallMessageRequest",
-    "RecallMessageResponse",
-    "ResumeCheckHalfMessageRequest",
     "SendMessageRequest",
     "SendMessageResponse",
     "read_send_header",
@@ -47,7 +35,7 @@ __all__ = [
 _SMALL: Final = {str(number): number for number in range(-1, 1024)}  # the numbers that send headers are full of
 
 
-@request_header(RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+@header_of(RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 class SendMessageRequest(Header):
     """What to store and where; the body of the command is the message's (or the batch's)."""
 
@@ -128,7 +116,7 @@ class SendMessageRequest(Header):
         return ext
 
 
-@request_header(RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+@header_of(RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 class _SendMessageLetters(Header):
     """The letters and their kinds, for refusals; `SendMessageRequest.from_ext_v2` reads them."""
 
@@ -148,12 +136,7 @@ class _SendMessageLetters(Header):
     n: str | None = None
 
 
-for _code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2):
-    REQUEST_HEADERS[_code] = SendMessageRequest
-
-_LETTERS: Final = frozenset(
-    (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
-)
+_LETTERS: Final = frozenset(_SendMessageLetters.codes)
 
 
 def read_send_header(command: Command) -> SendMessageRequest:
@@ -167,7 +150,7 @@ def read_send_header(command: Command) -> SendMessageRequest:
     return SendMessageRequest.from_ext(command.ext, command.code)
 
 
-@response_header(
+@header_of(
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.SEND_BATCH_MESSAGE,
@@ -185,86 +168,3 @@ class SendMessageResponse(Header):
     recall_handle: str | None = None
     msg_region: str | None = attrs.field(default=None, metadata=named("MSG_REGION"))
     trace_on: bool | None = attrs.field(default=None, metadata=named("TRACE_ON"))
-
-
-@request_header(RequestCode.CONSUMER_SEND_MSG_BACK)
-class ConsumerSendMsgBackRequest(RequestHeader):
-    """A message that a consumer could not handle."""
-
-    offset: Int64  # log offset
-    group: str
-    delay_level: Int32  # 0: by the number of tries; negative: to the dead letters
-    origin_msg_id: str | None = None
-    origin_topic: str | None = None
-    unit_mode: bool = False
-    max_reconsume_times: Int32 | None = None
-
-
-@request_header(RequestCode.END_TRANSACTION)
-class EndTransactionRequest(RequestHeader):
-    """How a half message ends."""
-
-    topic: str | None = None
-    producer_group: str
-    tran_state_table_offset: Int64  # queue offset of the half message
-    commit_log_offset: Int64  # log offset of the half message
-    commit_or_rollback: Int32  # 8 commit, 12 roll back, 0 not known
-    from_transaction_check: bool = False
-    msg_id: str
-    transaction_id: str | None = None
-
-
-@request_header(RequestCode.CHECK_TRANSACTION_STATE)
-class CheckTransactionStateRequest(RequestHeader):
-    """Broker to producer: what became of this half message?"""
-
-    topic: str | None = None
-    tran_state_table_offset: Int64
-    commit_log_offset: Int64
-    msg_id: str | None = None
-    transaction_id: str | None = None
-    offset_msg_id: str | None = None
-
-
-@request_header(RequestCode.RESUME_CHECK_HALF_MESSAGE)
-class ResumeCheckHalfMessageRequest(RequestHeader):
-    """Check a half message again that was given up."""
-
-    topic: str | None = None
-    msg_id: str | None = None
-
-
-@request_header(RequestCode.RECALL_MESSAGE)
-class RecallMessageRequest(RequestHeader):
-    """Take back a message that is not due yet."""
-
-    producer_group: str | None = None
-    topic: str
-    recall_handle: str
-
-
-@response_header(RequestCode.RECALL_MESSAGE)
-class RecallMessageResponse(Header):
-    """The unique id of what was taken back."""
-
-    msg_id: str
-
-
-@request_header(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
-class PushReplyMessageRequest(RequestHeader):
-    """Broker to client: the reply to a request message."""
-
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: Int64
-    flag: Int32
-    properties: str | None = None
-    reconsume_times: Int32 | None = None
-    unit_mode: bool = False
-    born_host: str  # ip:port
-    store_host: str  # ip:port
-    store_timestamp: Int64

@@ -1,19 +1,18 @@
 """Headers of topic administration at a broker.
 
 Source: apache/rocketmq remoting/.../protocol/header/CreateTopicRequestHeader.java, DeleteTopicRequestHeader.java,
-GetAllTopicConfig*.java, GetTopicConfigRequestHeader.java, GetTopicStatsInfoRequestHeader.java.
+GetAllTopicConfigRequestHeader.java, GetTopicConfigRequestHeader.java, GetTopicStatsInfoRequestHeader.java.
 """
 
 from __future__ import annotations
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import Header, Int32, RequestHeader, request_header, response_header
+from gantrymq.remoting.headers.base import Int32, RequestHeader, header_of
 
 __all__ = [
     "CreateTopicRequest",
     "DeleteTopicInBrokerRequest",
     "GetAllTopicConfigRequest",
-    "GetAllTopicConfigResponse",
     "GetTopicConfigRequest",
     "GetTopicStatsInfoRequest",
     "QueryTopicConsumeByWhoRequest",
@@ -21,7 +20,7 @@ __all__ = [
 ]
 
 
-@request_header(RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
+@header_of(RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC)
 class CreateTopicRequest(RequestHeader):
     """Create or change a topic."""
 
@@ -37,14 +36,14 @@ class CreateTopicRequest(RequestHeader):
     force: bool | None = None
 
 
-@request_header(RequestCode.DELETE_TOPIC_IN_BROKER)
+@header_of(RequestCode.DELETE_TOPIC_IN_BROKER)
 class DeleteTopicInBrokerRequest(RequestHeader):
     """Delete a topic."""
 
     topic: str
 
 
-@request_header(RequestCode.GET_ALL_TOPIC_CONFIG)
+@header_of(RequestCode.GET_ALL_TOPIC_CONFIG)
 class GetAllTopicConfigRequest(RequestHeader):
     """All topics; with none of the three fields, everything at once."""
 
@@ -53,35 +52,28 @@ class GetAllTopicConfigRequest(RequestHeader):
     max_topic_num: Int32 | None = None
 
 
-@response_header(RequestCode.GET_ALL_TOPIC_CONFIG)
-class GetAllTopicConfigResponse(Header):
-    """How many there are; missing in answers of old brokers."""
-
-    total_topic_num: Int32 | None = None
-
-
-@request_header(RequestCode.GET_TOPIC_CONFIG)
+@header_of(RequestCode.GET_TOPIC_CONFIG)
 class GetTopicConfigRequest(RequestHeader):
     """One topic; ``lo`` asks for its mapping too."""
 
     topic: str
 
 
-@request_header(RequestCode.GET_TOPIC_STATS_INFO)
+@header_of(RequestCode.GET_TOPIC_STATS_INFO)
 class GetTopicStatsInfoRequest(RequestHeader):
     """Offsets of a topic's queues."""
 
     topic: str
 
 
-@request_header(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
+@header_of(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
 class QueryTopicConsumeByWhoRequest(RequestHeader):
     """Groups that consume a topic."""
 
     topic: str
 
 
-@request_header(RequestCode.QUERY_TOPICS_BY_CONSUMER)
+@header_of(RequestCode.QUERY_TOPICS_BY_CONSUMER)
 class QueryTopicsByConsumerRequest(RequestHeader):
     """Topics that a group consumes."""
 

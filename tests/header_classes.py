@@ -1,0 +1,20 @@
+"""The header classes by the codes they are for: what answers requests has no need of such a table."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from gantrymq.remoting import headers
+from gantrymq.remoting.headers.base import Header
+
+for module in iter_modules(headers.__path__, f"{headers.__name__}."):
+    import_module(module.name)
+
+
+def _below(base: type[Header]) -> list[type[Header]]:
+    return [cls for child in base.__subclasses__() for cls in (child, *_below(child))]
+
+
+# attrs makes a class anew to give it slots; the first one has no fields.
+CLASSES = sorted({cls for cls in _below(Header) if cls.codes}, key=lambda cls: cls.__name__)
+REQUEST_HEADERS = {code: cls for cls in CLASSES for code in cls.codes if not cls.__name__.endswith("Response")}
+RESPONSE_HEADERS = {code: cls for cls in CLASSES for code in cls.codes if cls.__name__.endswith("Response")}
