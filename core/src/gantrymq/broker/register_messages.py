@@ -11,7 +11,7 @@ Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, reg
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from gantrymq import loose_json
@@ -42,13 +42,11 @@ class RegisterMessages:
 
     async def whole(self) -> AsyncIterator[Command]:
         """All topics in one request (103), or in as many as they need; made in threads."""
-        first = True
         topics = self._topics.registered()
         parts = [topics] if len(topics) <= FEW else await self._workers.run(_parts, topics)
-        for part in parts:
-            if not first:
+        for number, part in enumerate(parts):
+            if number:
                 self._topics.version.next(self._clock.now_ms())
-            first = False
             yield await self._whole(part)
 
     async def _whole(self, topics: Mapping[str, TopicConfig]) -> Command:
@@ -83,21 +81,18 @@ class RegisterMessages:
 
 
 def _parts(topics: Mapping[str, TopicConfig]) -> list[dict[str, TopicConfig]]:
-    return list(_cut(topics))
-
-
-def _cut(topics: Mapping[str, TopicConfig]) -> Iterator[dict[str, TopicConfig]]:
     """*topics* in parts of some `PART_BYTES`; one part, which may be empty, at least."""
     part, size = dict[str, TopicConfig](), 0
+    parts = [part]
     for name, topic in topics.items():
         if size > PART_BYTES:
-            yield part
             part, size = {}, 0
+            parts.append(part)
         part[name] = topic
         size += (
             TOPIC_BYTES + 2 * len(name) + sum(2 * (len(key) + len(value)) for key, value in topic.attributes.items())
         )
-    yield part
+    return parts
 
 
 def _body(topics: Mapping[str, TopicConfig], version: dict[str, Any], mapping_version: dict[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ many. So does one after a topic was deleted, which only a whole one tells. A nam
 (RocketMQ 4) gets whole registrations only; so does every one when many topics changed at once.
 
 All name servers are told side by side; one that does not answer is tried again after 1 second and then every 2, and
-costs the others nothing. One whose connection closes is told again at once, and so on: it is known when it is back.
+costs the others nothing. One whose connection closes is told again after a second, and so on until it is back.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, registerSingleTopicAll),
 out/BrokerOuterAPI.java.

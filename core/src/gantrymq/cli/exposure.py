@@ -8,11 +8,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
+from gantrymq.broker.server import ANY_ADDRESSES
 from gantrymq.config import Settings
 
 __all__ = ["exposure_notes", "is_loopback"]
-
-_EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})
 
 
 def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
@@ -38,7 +37,7 @@ def _asks_for_certificates(settings: Settings) -> bool:
 
 
 def _sentence(host: str, names: list[str]) -> str:
-    where = f"{host or '0.0.0.0'}, which is every address of this machine" if host in _EVERY_ADDRESS else host
+    where = f"{host or '0.0.0.0'}, which is every address of this machine" if host in ANY_ADDRESSES else host
     verb = "listen" if len(names) > 1 else "listens"
     return (
         f"the {' and the '.join(names)} {verb} on {where}, without access control: whoever reaches it can read, send "
