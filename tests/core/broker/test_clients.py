@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.clients import ClientTable, Member
+from gantrymq.broker.tables.clients import ClientTable, Member
 from gantrymq.model.subscription import Subscription
 
 

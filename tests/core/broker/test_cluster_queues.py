@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.cluster_queues import ClusterQueues
+from gantrymq.broker.consuming.cluster_queues import ClusterQueues
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from gantrymq.broker.figures import pair, take_figures
-from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.counting.figures import pair, take_figures
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.counting.tally import Tally
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.tally import Tally
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.config import Settings
 from gantrymq.interfaces import DispatchEntry, Flow, Mornings, OnlineGroup, PutResult, PutStatus
 from gantrymq.model.queue import Queue

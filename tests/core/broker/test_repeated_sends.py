@@ -8,8 +8,8 @@ import attrs
 import pytest
 from broker_desk import records
 
-from gantrymq.broker.send import Sender
-from gantrymq.broker.send_alike import SendsAlike
+from gantrymq.broker.sending.send import Sender
+from gantrymq.broker.sending.send_alike import SendsAlike
 
 PROPERTIES = "TAGS\x01A\x02UNIQ_KEY\x01{}\x02WAIT\x01true\x02"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.stats import DAY_MS, Meter, Stats, local_day
+from gantrymq.broker.counting.stats import DAY_MS, Meter, Stats, local_day
 from gantrymq.interfaces import DispatchEntry
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gantrymq.broker.figures import take_figures
-from gantrymq.broker.placing import Placer, serves_light_queues
-from gantrymq.broker.plugin_guards import guarded_listener, intercepted
-from gantrymq.broker.rooms import Rooms, Tables
+from gantrymq.broker.counted_plugins import guarded_listener, intercepted
+from gantrymq.broker.counting.figures import take_figures
+from gantrymq.broker.parts import Rooms, Tables
+from gantrymq.broker.sending.placing import Placer, serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView

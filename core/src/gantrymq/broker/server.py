@@ -15,17 +15,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from gantrymq.broker.committing import Committing
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.counting.stats import SAMPLE_S, local_day
 from gantrymq.broker.facade import BrokerFacade
-from gantrymq.broker.followers import FLUSH_S, Followers
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.placing import serves_light_queues
+from gantrymq.broker.parts import Rooms, Tables
 from gantrymq.broker.ports import Ports
-from gantrymq.broker.registration import Registration
-from gantrymq.broker.reserve import Reserve
-from gantrymq.broker.rooms import Rooms, Tables
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import SAMPLE_S, local_day
+from gantrymq.broker.registering.registration import Registration
+from gantrymq.broker.sending.followers import FLUSH_S, Followers
+from gantrymq.broker.sending.placing import serves_light_queues
+from gantrymq.broker.tables.reserve import Reserve
+from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.dispatch import Dispatch
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError, StoreError

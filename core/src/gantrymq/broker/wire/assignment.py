@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from gantrymq.broker.clients import BROADCASTING, ClientTable
+from gantrymq.broker.tables.clients import BROADCASTING, ClientTable
 from gantrymq.broker.wire.answers import object_body_of, ok, queue_json, with_json
 from gantrymq.errors import InvalidParameter, NoPermission, RefusedWith
 from gantrymq.interfaces import AllocationStrategy, Connection, Handler

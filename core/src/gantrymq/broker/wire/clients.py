@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gantrymq.broker.clients import BROADCASTING, ClientTable, ConsumerGroup, Member
-from gantrymq.broker.filters import Filters
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.locks import QueueLocks
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.tables.clients import BROADCASTING, ClientTable, ConsumerGroup, Member
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.locks import QueueLocks
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import (
     object_body_of,
     objects_in,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.counting.tally import BYTES, DAY, HOUR, MESSAGES, MINUTE, Tally
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.tally import BYTES, DAY, HOUR, MESSAGES, MINUTE, Tally
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, Handler

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq.broker.clients import ClientTable, Member
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.state_files import StateFiles
+from gantrymq.broker.tables.clients import ClientTable, Member
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, with_json
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith

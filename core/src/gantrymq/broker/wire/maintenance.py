@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Cleaning, Connection, Handler, MessageStore

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq import loose_json
-from gantrymq.broker.clients import ClientTable, Member
-from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.clients import ClientTable, Member
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import CallTimeout, ConnectionLost, FormatError, InvalidParameter, RefusedWith
 from gantrymq.interfaces import Connection, Handler, MessageStore

@@ -5,11 +5,11 @@ Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, Admin
 
 from __future__ import annotations
 
-from gantrymq.broker.committing import Committing
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.placing import told_minimum
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.sending.placing import told_minimum
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import ok
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, TopicNotExist
 from gantrymq.formats.record import read_record

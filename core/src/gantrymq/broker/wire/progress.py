@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import ok, queue_json, queue_key, with_json
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.errors import TopicNotExist

@@ -5,8 +5,8 @@ Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java.
 
 from __future__ import annotations
 
-from gantrymq.broker.pull import PullAnswer, Puller, PullForbidden, PullRequest
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.consuming.pull import PullAnswer, Puller, PullForbidden, PullRequest
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Connection, Handler

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from gantrymq.broker.query import view_message
+from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.config import Settings
 from gantrymq.errors import QueryNotFound

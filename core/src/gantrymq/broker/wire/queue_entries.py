@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import InvalidParameter, RefusedWith
 from gantrymq.formats.record import RecordView, iter_records

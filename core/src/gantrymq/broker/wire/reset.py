@@ -9,11 +9,11 @@ broker/.../client/net/Broker2Client.java (resetOffset).
 
 from __future__ import annotations
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import queue_json, queue_key, with_json
 from gantrymq.config import Settings
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist

@@ -7,11 +7,11 @@ store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 from __future__ import annotations
 
 from gantrymq import __version__
-from gantrymq.broker.longpoll import HeldPulls
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.placing import serves_light_queues
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.sending.placing import serves_light_queues
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.broker.wire.disk_figures import disk_figures
 from gantrymq.config import Settings

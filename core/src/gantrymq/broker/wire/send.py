@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.pipeline import Done, FlushTimeout, Pipeline
-from gantrymq.broker.send import Prepared, Sender, SendRequest
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
+from gantrymq.broker.sending.send import Prepared, Sender, SendRequest
+from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError, RefusedWith, StoreError

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, queue_key, reading, with_json
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import page

@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 
 import attrs
 
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.reserve import Reserve
-from gantrymq.broker.state_writes import MOST_UNSAVED_S, StateWrites
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.reserve import Reserve
+from gantrymq.broker.tables.state_writes import MOST_UNSAVED_S, StateWrites
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.config import (
     CONSUMER_OFFSETS,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from gantrymq.broker.put_times import PutTimes
-from gantrymq.broker.tally import MINUTE, Tally
+from gantrymq.broker.counting.put_times import PutTimes
+from gantrymq.broker.counting.tally import MINUTE, Tally
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock

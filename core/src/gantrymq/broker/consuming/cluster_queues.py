@@ -10,7 +10,7 @@ from typing import Any
 
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.register_messages import RegisterMessages
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.registering.register_messages import RegisterMessages
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode

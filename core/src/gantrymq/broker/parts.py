@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.cluster_queues import ClusterQueues
-from gantrymq.broker.committing import Committing
-from gantrymq.broker.deletions import Deletions
-from gantrymq.broker.filters import Filters
-from gantrymq.broker.followers import Followers, SyncFlush
-from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.consuming.cluster_queues import ClusterQueues
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.consuming.pull import Puller
+from gantrymq.broker.counted_plugins import GuardedGate, GuardedInterceptor, guarded_handler
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.locks import QueueLocks
-from gantrymq.broker.longpoll import HeldPulls
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.pipeline import Pipeline
-from gantrymq.broker.placing import serves_light_queues
-from gantrymq.broker.plugin_guards import GuardedGate, GuardedInterceptor, guarded_handler
-from gantrymq.broker.pull import Puller
-from gantrymq.broker.send import Sender
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.sending.followers import Followers, SyncFlush
+from gantrymq.broker.sending.pipeline import Pipeline
+from gantrymq.broker.sending.placing import serves_light_queues
+from gantrymq.broker.sending.send import Sender
+from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.tables.deletions import Deletions
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.locks import QueueLocks
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.state_files import StateFiles
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.broker.wire.assignment import AssignmentRequests
 from gantrymq.broker.wire.clients import ClientRequests
 from gantrymq.broker.wire.config import ConfigRequests

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fake_store import FakeStore, entry
 
-from gantrymq.broker import longpoll
-from gantrymq.broker.longpoll import MAX_HOLD_S, HeldPulls
+from gantrymq.broker.consuming import held_pulls
+from gantrymq.broker.consuming.held_pulls import MAX_HOLD_S, HeldPulls
 from gantrymq.errors import FilterFailed
 from gantrymq.model.queue import Queue
 
@@ -148,7 +148,7 @@ def test_who_is_woken_may_hold_again_at_once(bench):
 
 
 def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
-    monkeypatch.setattr(longpoll, "MAX_HOLDS_OF_CONNECTION", 2)
+    monkeypatch.setattr(held_pulls, "MAX_HOLDS_OF_CONNECTION", 2)
     greedy, other = object(), object()
     assert [bench.hold("greedy", connection=greedy) for _ in range(3)] == [True, True, False]
     assert bench.hold("other", connection=other)
@@ -158,7 +158,7 @@ def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
 
 
 def test_all_connections_together_hold_so_many_and_no_more(bench, monkeypatch):
-    monkeypatch.setattr(longpoll, "MAX_HOLDS", 3)
+    monkeypatch.setattr(held_pulls, "MAX_HOLDS", 3)
     assert [bench.hold(name, connection=object()) for name in "abcd"] == [True, True, True, False]
     bench.clock.advance(15)
     assert bench.woken == ["a", "b", "c"]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from gantrymq import speedups
-from gantrymq.broker.stored_properties import Plan
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.sending.stored_properties import Plan
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.interfaces import Interceptor, StoreMessage
 from gantrymq.model.topic import TopicConfig

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import InvalidParameter, RefusedWith
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.names import LMQ_PREFIX

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from broker_desk import pull_ext
 
-from gantrymq.broker.plugin_guards import GuardedGate, GuardedInterceptor, guarded_handler, name_of
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.counted_plugins import GuardedGate, GuardedInterceptor, guarded_handler, name_of
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import RefusedWith, StoreError
 from gantrymq.plugins import Plugins
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode

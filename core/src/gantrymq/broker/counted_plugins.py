@@ -1,7 +1,7 @@
 """Around what plugins registered: whatever raises is counted by kind and name, and raised on.
 
 A `GantryError` is how an interceptor or handler refuses, so it counts for gates only, whose errors fail the senders.
-Filters are counted where they are rejected (`gantrymq.broker.filters`), dispatchers where they are parked.
+Filters are counted where they are rejected (`gantrymq.broker.consuming.filters`), dispatchers where they are parked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Connection, Gate, Handler, Interceptor, StoreMessage
 from gantrymq.remoting.codes import request_name

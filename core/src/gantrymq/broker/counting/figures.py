@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gantrymq.broker.offsets import AT
-from gantrymq.broker.rooms import Rooms, Tables
-from gantrymq.broker.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.broker.parts import Rooms, Tables
+from gantrymq.broker.tables.offsets import AT
 from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup
 
 

@@ -4,9 +4,9 @@ Order of the checks and their codes are RocketMQ's. What a record's properties b
 MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
 of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended; it
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
-its own is `gantrymq.broker.placing`'s business.
+its own is `gantrymq.broker.sending.placing`'s business.
 
-What the checks of a send with a known shape came to is remembered, see `gantrymq.broker.send_alike`.
+What the checks of a send with a known shape came to is remembered, see `gantrymq.broker.sending.send_alike`.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gantrymq.broker.batches import Batches
-from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.placing import Placer, refuse_delays
-from gantrymq.broker.plugin_guards import intercepted
-from gantrymq.broker.send_alike import Passed, SendsAlike
-from gantrymq.broker.stored_properties import StoredProperties
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.sending.batches import Batches
+from gantrymq.broker.sending.placing import Placer, refuse_delays
+from gantrymq.broker.sending.send_alike import Passed, SendsAlike
+from gantrymq.broker.sending.stored_properties import StoredProperties
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
     GroupNotExist,

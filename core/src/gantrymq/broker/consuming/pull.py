@@ -13,15 +13,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from gantrymq.broker.clients import BROADCASTING, ClientTable
-from gantrymq.broker.committing import Committing
-from gantrymq.broker.filters import Filters
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.longpoll import HeldPulls
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.placing import told_minimum
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.sending.placing import told_minimum
+from gantrymq.broker.tables.clients import BROADCASTING, ClientTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import (
     FilterFailed,

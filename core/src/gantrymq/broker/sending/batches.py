@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gantrymq.broker.placing import Placer, refuse_delays
-from gantrymq.broker.plugin_guards import intercepted
+from gantrymq.broker.counted_plugins import intercepted
+from gantrymq.broker.sending.placing import Placer, refuse_delays
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
@@ -26,7 +26,7 @@ from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import TopicConfig
 
 if TYPE_CHECKING:
-    from gantrymq.broker.send import SendRequest
+    from gantrymq.broker.sending.send import SendRequest
 
 __all__ = ["Batches"]
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.broker.reserve import Reserve
+from gantrymq.broker.tables.reserve import Reserve
 from gantrymq.errors import StoreError
 from gantrymq.formats.config import save
 from gantrymq.world import World, is_full
