@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from broker_desk import pull_ext
 
-from gantrymq.broker.counted_plugins import GuardedGate, GuardedInterceptor, guarded_handler, name_of
+from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor, counted_handler, name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import RefusedWith, StoreError
 from gantrymq.plugins import Plugins
@@ -193,10 +193,10 @@ def test_a_dispatcher_that_is_parked(run):
 
 def test_what_guards_wrap_keeps_its_order_name_and_answer():
     stats = Stats()
-    assert GuardedInterceptor(Interceptor(), stats).order == 1
-    assert GuardedGate(Gate(), stats).name == "replicas"
-    assert guarded_handler(1, lambda asked, connection: None, stats)(None, None) is None
-    asyncio.run(GuardedGate(SimpleNamespace(name="x", passed=lambda offset: asyncio.sleep(0)), stats).passed(0))
+    assert CountedInterceptor(Interceptor(), stats).order == 1
+    assert CountedGate(Gate(), stats).name == "replicas"
+    assert counted_handler(1, lambda asked, connection: None, stats)(None, None) is None
+    asyncio.run(CountedGate(SimpleNamespace(name="x", passed=lambda offset: asyncio.sleep(0)), stats).passed(0))
     assert not stats.plugin_errors
 
 

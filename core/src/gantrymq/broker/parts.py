@@ -1,142 +1,114 @@
-"""The rooms of one broker, built once its store is open and its address known; nothing here starts or stops."""
+"""What one broker is made of, each part once, by name. Built when its store is open and its address known.
+
+Nothing here starts or stops by itself but what `close` ends. Families of requests (`gantrymq.broker.wire`), the figures
+and what plugins see take from `Parts` what they need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
-from gantrymq.broker.consuming.cluster_queues import ClusterQueues
+import attrs
+
 from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
-from gantrymq.broker.consuming.pull import Puller
-from gantrymq.broker.counted_plugins import GuardedGate, GuardedInterceptor, guarded_handler
-from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.consuming.members import Members
+from gantrymq.broker.consuming.pull import Pulls
+from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.registering.cluster_queues import ClusterQueues
+from gantrymq.broker.registering.registration import Registration
 from gantrymq.broker.sending.followers import Followers, SyncFlush
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.placing import serves_light_queues
-from gantrymq.broker.sending.send import Sender
-from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.sending.send import Sends
+from gantrymq.broker.sending.transactions import Ending
+from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
-from gantrymq.broker.tables.groups import GroupTable
-from gantrymq.broker.tables.locks import QueueLocks
-from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.broker.wire.assignment import AssignmentRequests
-from gantrymq.broker.wire.clients import ClientRequests
-from gantrymq.broker.wire.config import ConfigRequests
-from gantrymq.broker.wire.counters import CounterRequests
-from gantrymq.broker.wire.dispatch import Dispatch
-from gantrymq.broker.wire.groups import GroupRequests
-from gantrymq.broker.wire.maintenance import MaintenanceRequests
-from gantrymq.broker.wire.members import MemberRequests
-from gantrymq.broker.wire.offsets import OffsetRequests
-from gantrymq.broker.wire.progress import ProgressRequests
-from gantrymq.broker.wire.pull import PullRequests
-from gantrymq.broker.wire.query import QueryRequests
-from gantrymq.broker.wire.queue_entries import QueueEntryRequests
-from gantrymq.broker.wire.reset import ResetRequests
-from gantrymq.broker.wire.runtime import RuntimeRequests
-from gantrymq.broker.wire.send import SendRequests
-from gantrymq.broker.wire.topics import TopicRequests
 from gantrymq.config import Settings
 from gantrymq.interfaces import Gate, MessageStore, TransactionService
-from gantrymq.model.ids import UniqueIds
 from gantrymq.plugins import Plugins
+from gantrymq.remoting.client import RemotingClient
 from gantrymq.world import World
-from gantrymq.world.clock import monotonic_ms
+
+__all__ = ["Opened", "Parts", "gates_of"]
 
 
-class Tables:
-    """What a broker remembers; loaded from its files before the rooms are built."""
+@attrs.frozen
+class Opened:
+    """What is open before a broker has an address."""
 
-    def __init__(self, world: World, settings: Settings) -> None:
-        now_ms = world.clock.now_ms
-        self.topics = TopicTable(settings, now_ms)
-        self.groups = GroupTable(settings, now_ms)
-        self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
-        self.clients = ClientTable(partial(monotonic_ms, world.clock))
-        self.locks = QueueLocks(partial(monotonic_ms, world.clock))
-        self.stats = Stats()
+    world: World
+    settings: Settings
+    plugins: Plugins
+    store: MessageStore
+    tables: Tables
+    state: StateFiles
+    committing: Committing
+    followers: Followers
+    transactions: TransactionService | None
 
 
-class Rooms:
-    """Sends, pulls and requests over the tables and the store."""
+class Parts:
+    """One broker."""
 
-    def __init__(
-        self,
-        world: World,
-        settings: Settings,
-        plugins: Plugins,
-        identity: Identity,
-        dispatch: Dispatch,
-        tables: Tables,
-        store: MessageStore,
-        state: StateFiles,
-        committing: Committing,
-        followers: Followers,
-        transactions: TransactionService | None,
-    ) -> None:
-        self.register_again: Callable[[], None] = lambda: None  # replaced once there is a registration, as is this:
-        self.topic_deleted: Callable[[], None] = lambda: None
-        self.name_servers: Callable[[], dict[str, str | None]] = dict  # replaced once there is a registration
-        self.identity = identity
-        self.followers = followers
-        self._tables = tables
-        self._store = store
-        self.committing = committing
-        self.state = state
-        clock, topics, groups, clients = world.clock, tables.topics, tables.groups, tables.clients
-        self.held = HeldPulls(store, clock, light=serves_light_queues(settings))
-        stats = tables.stats
+    def __init__(self, opened: Opened, identity: Identity, client: RemotingClient) -> None:
+        """*client* asks the name servers."""
+        world, settings, tables, store = opened.world, opened.settings, opened.tables, opened.store
+        self.world, self.settings, self.plugins, self.identity = world, settings, opened.plugins, identity
+        self.store, self.tables, self.state = store, tables, opened.state
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
+        self.committing, self.followers = opened.committing, opened.followers
+        self.started_ms = world.clock.now_ms()
+        name_servers = [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
+        self.registration = Registration(
+            client,
+            world,
+            name_servers,
+            identity,
+            tables.topics,
+            period_s=settings.number("registerNameServerPeriod") / 1000,
+            timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
+        )
+        self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
+        self._build_consuming(opened)
+        self._build_sending(opened)
+        self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
+
+    def _build_consuming(self, opened: Opened) -> None:
+        settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
+        self.held = HeldPulls(opened.store, opened.world.clock, light=serves_light_queues(settings))
         self.filters = Filters(
-            {name: build() for name, build in plugins.filters.items()}, lambda name: stats.plugin_failed("filter", name)
+            {name: build() for name, build in opened.plugins.filters.items()},
+            lambda name: stats.plugin_failed("filter", name),
         )
-        self.interceptors = tuple(GuardedInterceptor(each, stats) for each in plugins.interceptors)
-        gates = [GuardedGate(each, stats) for each in plugins.gates]
+        self.members = Members(opened.world.clock, tables)
+        self.pulls = Pulls(settings, opened.world.clock, opened.store, tables, self.committing, self.filters, self.held)
+        tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))
+
+    def _build_sending(self, opened: Opened) -> None:
+        settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
+        interceptors = [CountedInterceptor(each, stats) for each in opened.plugins.interceptors]
+        gates = [CountedGate(each, stats) for each in opened.plugins.gates]
         self.pipeline = Pipeline(
-            store, gates_of(settings, gates, store), clock, settings.number("syncFlushTimeout") / 1000
+            opened.store,
+            gates_of(settings, gates, opened.store),
+            opened.world.clock,
+            settings.number("syncFlushTimeout") / 1000,
         )
-        for listener in (followers.published, tables.stats.published, self.held.arrived):
+        for listener in (opened.followers.published, stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
-        self.pipeline.on_acknowledged(tables.stats.put_times.acknowledged)
-        unique_ids = UniqueIds(identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), clock)
-        self.sender = Sender(world, settings, topics, groups, self.interceptors, transactions, unique_ids, identity)
-        self.puller = Puller(
-            *(settings, clock, store, topics, groups, clients, tables.offsets, self.committing, self.filters),
-            *(self.held, tables.stats),
+        self.pipeline.on_acknowledged(stats.put_times.acknowledged)
+        self.preparing = Preparing(opened.world, settings, self.identity, tables, interceptors, opened.transactions)
+        self.ending = (
+            None if opened.transactions is None else Ending(opened.transactions, settings, opened.world.clock, stats)
         )
-        self.cluster_queues = ClusterQueues(identity, topics)
-        self._deletions = Deletions(self._forget_topic, partial(state.saved, offsets=True))
-        self.dispatch = dispatch
-        sends = SendRequests(identity, settings, self.sender, self.pipeline, state, tables.stats)
-        for family in (
-            sends,
-            PullRequests(self.puller, tables.stats),
-            ClientRequests(settings, clock, topics, groups, clients, self.filters, tables.locks),
-            OffsetRequests(store, topics, groups, tables.offsets, self.committing),
-            TopicRequests(identity, store, topics, self.delete_topic, tables.stats.topic_put_tps, state.saved),
-            GroupRequests(groups, clients, tables.offsets, state),
-            RuntimeRequests(world, state, store, tables.stats, self.held, tables.offsets, settings, clock.now_ms()),
-            ConfigRequests(identity, settings, clock, self.permission_changed),
-            ProgressRequests(identity, clock, store, topics, groups, clients, tables.offsets, tables.stats),
-            ResetRequests(identity, settings, store, topics, groups, clients, tables.offsets),
-            MemberRequests(identity, store, topics, groups, clients),
-            CounterRequests(identity, tables.stats),
-            QueueEntryRequests(store, topics, clients),
-            QueryRequests(settings, store),
-            AssignmentRequests(clients, plugins.allocations, self.cluster_queues.readable),
-            MaintenanceRequests(store, topics),
-        ):
-            self.dispatch.add(family.handlers())
-        self.dispatch.add_together(sends.send_alike)
-        self.dispatch.around(self.pipeline.hold, self.pipeline.release)
-        self.dispatch.add({code: guarded_handler(code, each, stats) for code, each in plugins.handlers.items()})
-        self.dispatch.on_connection_lost(clients.connection_lost)
-        self.dispatch.on_connection_lost(self.held.connection_lost)
-        topics.on_change(lambda topic: self.held.topic_changed(topic.name))
+        self.sends = Sends(settings, tables, self.preparing, self.pipeline, opened.state, interceptors)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.
@@ -151,27 +123,28 @@ class Rooms:
 
     def _forget_topic(self, name: str) -> Awaitable[None]:
         """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
-        self._tables.topics.delete(name)
+        self.topics.delete(name)
         self.state.topics_changed(name)
-        dropped = self._store.drop(name)
-        self._tables.offsets.forget_topic(name)
+        dropped = self.store.drop(name)
+        self.offsets.forget_topic(name)
         self.state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
-        self._tables.stats.forget(name)
+        self.stats.forget(name)
         self.held.topic_changed(name)
-        self.topic_deleted()
+        self.registration.topic_deleted()
         return dropped
 
     def permission_changed(self) -> None:
         """Tell the name servers what brokerPermission makes of the topics now."""
-        self._tables.topics.permission_changed()
-        self.register_again()
+        self.topics.permission_changed()
+        self.registration.changed()
 
-    async def close(self) -> None:
-        """Turn clients away and answer everything that waits."""
-        self.dispatch.turn_away()
+    async def answer_waiting(self) -> None:
+        """Take no more messages, and answer every pull and send that waits."""
         self.held.close()
         await self.pipeline.close()
-        await self.dispatch.close()
+
+    def close(self) -> None:
+        """Begin nothing more."""
         self._deletions.close()
 
 

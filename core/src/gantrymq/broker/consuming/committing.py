@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import InvalidParameter, RefusedWith
+from gantrymq.errors import InvalidParameter, ServiceNotAvailable
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
-from gantrymq.remoting.codes import ResponseCode
 
 __all__ = ["Committing"]
 
@@ -45,7 +44,7 @@ class Committing:
 
         Raises:
             InvalidParameter: it is outside of ``[0, end]`` of the queue; the one before stays.
-            RefusedWith: (14) the file of the offsets could not be written for too long; the one before stays.
+            ServiceNotAvailable: the file of the offsets could not be written for too long; the one before stays.
         """
         end = self.end(queue)
         if queue_offset < 0 or (end is not None and queue_offset > end):
@@ -56,5 +55,5 @@ class Committing:
         refusal = self._refusal()
         if refusal is not None:
             sentence = f"the commit of group {group} in queue {queue} is not taken: {refusal}"
-            raise RefusedWith(ResponseCode.SERVICE_NOT_AVAILABLE, sentence)
+            raise ServiceNotAvailable(sentence)
         self._offsets.commit(group, queue, queue_offset)

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
 
 from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
-from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.sending.placing import told_minimum
-from gantrymq.broker.tables.clients import BROADCASTING, ClientTable
-from gantrymq.broker.tables.groups import GroupTable
-from gantrymq.broker.tables.offsets import ConsumerOffsets
-from gantrymq.broker.tables.topics import TopicTable
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables.clients import BROADCASTING
 from gantrymq.config import Settings
 from gantrymq.errors import (
     FilterFailed,
@@ -35,7 +31,17 @@ from gantrymq.errors import (
     SubscriptionParseFailed,
     TopicNotExist,
 )
-from gantrymq.interfaces import Bounds, Connection, GetLimit, GetResult, GetStatus, MessageFilter, MessageStore
+from gantrymq.interfaces import (
+    Bounds,
+    Connection,
+    GetLimit,
+    GetResult,
+    GetStatus,
+    MessageFilter,
+    MessageStore,
+    PullAnswer,
+    PullRequest,
+)
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import ALL, TAG, Subscription
@@ -74,42 +80,10 @@ class PullForbidden(NoPermission):
         self.forbidden_type = forbidden_type
 
 
-class PullRequest(NamedTuple):
-    """A pull as a client asks for it."""
-
-    group: str
-    topic: str
-    queue_id: int
-    queue_offset: int
-    max_count: int
-    sys_flag: int
-    commit_offset: int
-    suspend_ms: int
-    expression: str | None
-    version: int  # of the subscription
-    expression_type: str | None  # None means TAG
-    lite: bool = False
-
-
-class PullAnswer(NamedTuple):
-    """What a pull is told."""
-
-    code: int
-    remark: str
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    buffers: Sequence[bytes | memoryview]
-    size: int  # bytes in all buffers
-    messages: int  # how many
-    topic_sys_flag: int
-    group_sys_flag: int
-
-
 Respond = Callable[[PullAnswer | GantryError], None]
 
 
-class Puller:
+class Pulls:
     """Serves pulls from the store."""
 
     def __init__(
@@ -117,29 +91,25 @@ class Puller:
         settings: Settings,
         clock: Clock,
         store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: ClientTable,
-        offsets: ConsumerOffsets,
+        tables: Tables,
         committing: Committing,
         filters: Filters,
         held: HeldPulls,
-        stats: Stats,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._clients = tables.clients
+        self._offsets = tables.offsets
         self._committing = committing
         self._filters = filters
         self._held = held
-        self._stats = stats
+        self._stats = tables.stats
         self._tasks: set[asyncio.Future[GetResult]] = set()
 
-    async def pull(self, request: PullRequest) -> PullAnswer:
+    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Serve one pull, waiting as long as it allows. Raises what ``serve`` responds."""
         future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
 
@@ -151,7 +121,7 @@ class Puller:
             else:
                 future.set_result(answer)
 
-        self.serve(request, None, respond)
+        self.serve(request, connection, respond)
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:

@@ -11,7 +11,6 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.sending.placing import Placer, refuse_delays
@@ -19,14 +18,11 @@ from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Interceptor, Placing, StoreMessage
+from gantrymq.interfaces import Interceptor, Placing, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import TopicConfig
-
-if TYPE_CHECKING:
-    from gantrymq.broker.sending.send import SendRequest
 
 __all__ = ["Batches"]
 

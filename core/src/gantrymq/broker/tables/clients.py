@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 
 import attrs
 
-from gantrymq.interfaces.broker import Connection
+from gantrymq.interfaces.connection import Connection
 from gantrymq.model.subscription import Subscription
 
 BROADCASTING = "BROADCASTING"
@@ -96,13 +96,6 @@ class ClientTable:
     def producer_groups(self) -> dict[str, Sequence[Member]]:
         """Every online producer group."""
         return {group: list(members.values()) for group, members in self._producers.items()}
-
-    def connections(self, group: str) -> list[Connection]:
-        """Connections of a consumer or producer group."""
-        consumers = self._consumers.get(group)
-        found = dict.fromkeys(consumers.members if consumers is not None else ())
-        found.update(dict.fromkeys(self._producers.get(group, {})))
-        return list(found)
 
     def groups_of(self, connection: Connection) -> tuple[Set[str], Set[str]]:
         """The producer groups and the consumer groups that a connection is in."""

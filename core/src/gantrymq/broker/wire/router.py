@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.errors import GantryError, GoAway, RefusedWith, RequestNotSupported
-from gantrymq.interfaces import Handler
+from gantrymq.interfaces import Guard, Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
@@ -29,7 +29,6 @@ HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 
 NOT_BUILT: Mapping[int, str] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
-    RequestCode.END_TRANSACTION: "transactional messages are",
     RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
     RequestCode.SEND_REPLY_MESSAGE: "request and reply is",
     RequestCode.SEND_REPLY_MESSAGE_V2: "request and reply is",
@@ -53,7 +52,7 @@ NOT_BUILT: Mapping[int, str] = {
 }
 
 
-class Dispatch:
+class RequestRouter:
     """Handlers by request code."""
 
     def __init__(self) -> None:
@@ -65,6 +64,7 @@ class Dispatch:
         self._connections: set[Connection] = set()
         self._lost: list[Callable[[Connection], None]] = []
         self._turning_away = False
+        self._guards: tuple[Guard, ...] = ()
 
     @property
     def connections(self) -> int:
@@ -80,6 +80,10 @@ class Dispatch:
     def add_together(self, handler: HandlerOfMany) -> None:
         """Ask *handler* first about requests that are `ShapedSend`, until another serves their code."""
         self._together = handler
+
+    def guard(self, guards: Sequence[Guard]) -> None:
+        """Ask *guards* before each request is served, one behind the other."""
+        self._guards = tuple(guards)
 
     def around(self, before: Callable[[], object], after: Callable[[Connection], object]) -> None:
         """Call these before and after the requests of each read."""
@@ -105,7 +109,8 @@ class Dispatch:
             self._after(connection)
 
     def _serve(self, connection: Connection, commands: Sequence[Command]) -> None:
-        handlers, together = self._handlers, None if self._turning_away else self._together
+        handlers, guards = self._handlers, self._guards
+        together = None if self._turning_away or guards else self._together  # guards see each request
         behind = 0  # requests before this index are served
         for index, asked in enumerate(commands):
             if index < behind:
@@ -118,6 +123,8 @@ class Dispatch:
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")
+                for guard in guards:
+                    guard(asked.code, asked.ext or {}, asked.payload, connection)
                 response = _unknown(asked) if handler is None else handler(asked, connection)
             except GantryError as error:
                 response = refusal(asked, error)

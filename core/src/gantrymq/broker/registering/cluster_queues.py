@@ -25,15 +25,14 @@ ASK_TIMEOUT_S = 3.0
 class ClusterQueues:
     """Asks the name servers this broker registers with; without one, the cluster is this broker."""
 
-    def __init__(self, identity: Identity, topics: TopicTable) -> None:
+    def __init__(
+        self, identity: Identity, topics: TopicTable, client: RemotingClient, name_servers: Sequence[str]
+    ) -> None:
+        """*name_servers* are asked one after the other until one answers."""
         self._identity = identity
         self._topics = topics
-        self._client: RemotingClient | None = None
-        self._name_servers: Sequence[str] = ()
-
-    def ask(self, client: RemotingClient, name_servers: Sequence[str]) -> None:
-        """From now on ask these, one after the other until one answers."""
-        self._client, self._name_servers = client, name_servers
+        self._client = client
+        self._name_servers = name_servers
 
     async def readable(self, topic: str) -> list[MessageQueue]:
         """Queues that consumers may read, in no promised order; empty for an unknown topic.
@@ -41,12 +40,10 @@ class ClusterQueues:
         Raises:
             ClientError: no name server answers.
         """
-        if self._client is None:
-            return self._own(topic)
         problem: ClientError | None = None
         for address in self._name_servers:
             try:
-                return await self._asked(self._client, address, topic)
+                return await self._asked(address, topic)
             except ClientError as error:
                 problem = error
         if problem is not None:
@@ -59,10 +56,10 @@ class ClusterQueues:
             return []
         return [MessageQueue(name, self._identity.broker_name, each) for each in range(topic.read_queues)]
 
-    async def _asked(self, client: RemotingClient, address: str, topic: str) -> list[MessageQueue]:
+    async def _asked(self, address: str, topic: str) -> list[MessageQueue]:
         header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
         command = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header.to_ext())
-        answer = await client.call(address, command, timeout_s=ASK_TIMEOUT_S)
+        answer = await self._client.call(address, command, timeout_s=ASK_TIMEOUT_S)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return []
         if answer.code != ResponseCode.SUCCESS:
