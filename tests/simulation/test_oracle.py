@@ -10,6 +10,8 @@ from simulation_rig.oracle import judge_consumer, judge_log
 from simulation_rig.plan import ConsumerPlan, draw
 from simulation_rig.producing import Sent
 
+from gantrymq.broker import parts
+
 SENT = [Sent(number, 0, "T", "red", b"%d" % number, oneway=False, tries=1, place=(0, number)) for number in range(3)]
 LOG = {("T", 0, number): Seen(b"%d" % number, "red", number * 100) for number in range(3)}
 
