@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from gantrymq.broker.counting.put_times import PutTimes
-from gantrymq.broker.counting.tally import MINUTE, Tally
+from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock
@@ -24,13 +24,24 @@ WINDOWS_S = (10, 60, 600)
 
 
 class Meter:
-    """A count that grows, with its rate over windows of time."""
+    """One key of a tally, with its rate over the last seconds and what it was when the day began."""
 
-    def __init__(self) -> None:
-        self.total = 0
+    def __init__(self, tally: Tally, key: str) -> None:
+        self._tally = tally
+        self._key = key
         self.today_morning = 0  # the total when this day began
         self.yesterday_morning = 0
         self._samples: deque[tuple[float, int]] = deque(maxlen=int(max(WINDOWS_S) / SAMPLE_S) + 1)
+
+    @property
+    def total(self) -> int:
+        """How many since the start."""
+        return self._tally.total(self._key)[MESSAGES]
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes since the start."""
+        return self._tally.total(self._key)[BYTES]
 
     def sample(self, now: float) -> None:
         """Note the count at monotonic time *now*, s."""
@@ -61,21 +72,18 @@ class Stats:
     """What the broker counts of itself."""
 
     def __init__(self) -> None:
-        self.put = Meter()
-        self.got = Meter()  # messages handed out
-        self.found = Meter()  # pulls that found something
-        self.missed = Meter()
-        self.put_bytes = 0
-        self.got_bytes = 0
+        self.puts = Tally()  # by topic
+        self.gets = Tally()  # by topic@group
+        self.totals = Tally()  # by what the meters show
+        self.put = Meter(self.totals, "put")
+        self.got = Meter(self.totals, "get")  # messages handed out
+        self.found = Meter(self.totals, "found")  # pulls that found something
+        self.missed = Meter(self.totals, "missed")
         self.put_failed = 0
         self.put_times = PutTimes()
         self.longest_get_s = 0.0  # that the store took for one pull
         self.plugin_errors: Counter[tuple[str, str]] = Counter()  # by kind and name of what raised
-        self.puts = Tally()  # by topic
-        self.gets = Tally()  # by topic@group
-        self.totals = Tally()  # by "put" and "get"; follows the meters at each sample
         self._day: int | None = None  # as of `today`
-        self._seen = (0, 0, 0, 0, 0)  # messages and bytes put; messages, bytes and times got; as of the last sample
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
         """Count new messages. Budget: 0.15 us a message and 0.6 us a call."""
@@ -91,18 +99,16 @@ class Stats:
     def _put(self, topic: str, count: int, size: int) -> None:
         if count:
             self.puts.add(topic, count, size, count)
-            self.put.total += count
-            self.put_bytes += size
+            self.totals.add("put", count, size, count)
 
     def pulled(self, count: int, topic: str = "", group: str = "", size: int = 0) -> None:
         """Count one pull of *group* that found *count* messages of *size* bytes. Budget: 0.6 us."""
         if count:
-            self.got.total += count
-            self.got_bytes += size
-            self.found.total += 1
+            self.totals.add("get", count, size)
+            self.totals.add("found", 1, 0)
             self.gets.add(f"{topic}@{group}", count, size)
         else:
-            self.missed.total += 1
+            self.totals.add("missed", 1, 0)
 
     def got_in(self, seconds: float) -> None:
         """Note what the store took for one pull, whatever it found. Budget: 0.1 us."""
@@ -117,11 +123,6 @@ class Stats:
         """Take a sample; called every SAMPLE_S."""
         for meter in (self.put, self.got, self.found, self.missed):
             meter.sample(now)
-        before = self._seen
-        self._seen = (self.put.total, self.put_bytes, self.got.total, self.got_bytes, self.found.total)
-        put, put_bytes, got, got_bytes, times = (new - old for new, old in zip(self._seen, before, strict=True))
-        self.totals.add("put", put, put_bytes, put)
-        self.totals.add("get", got, got_bytes, times)
         for tally in (self.puts, self.gets, self.totals):
             tally.tick(now)
         self.put_times.tick(now)

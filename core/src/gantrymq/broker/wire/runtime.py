@@ -68,8 +68,8 @@ class RuntimeRequests:
             "bootTimestamp": str(self._started_ms),
             "runtime": run_time(now - self._started_ms),
             "putMessageTimesTotal": str(stats.put.total or 1),  # so does Java
-            "putMessageSizeTotal": str(stats.put_bytes),
-            "putMessageAverageSize": repr(round(stats.put_bytes / stats.put.total, 3) if stats.put.total else 0.0),
+            "putMessageSizeTotal": str(stats.put.bytes),
+            "putMessageAverageSize": repr(round(stats.put.bytes / stats.put.total, 3) if stats.put.total else 0.0),
             "putMessageEntireTimeMax": str(stats.put_times.max_ms),
             "putMessageDistributeTime": stats.put_times.spread(),
             "putLatency99": f"{stats.put_times.percentile(0.99):.2f}",
