@@ -2,7 +2,7 @@
 
     python .ci/install_wheels.py FOLDER --build-only
     python .ci/install_wheels.py FOLDER filter_tag
-    python .ci/install_wheels.py FOLDER --every-plugin speedups
+    python .ci/install_wheels.py FOLDER speedups --every-plugin
 
 Core and its companions are always installed, but the compiled functions (``speedups``) only when they are named: those
 are built by the Python that asks for them, the other wheels once for all. With a plugin come the plugins that it may
