@@ -135,7 +135,7 @@ void make_crc_tables(void);
 uint32_t crc32_of(const unsigned char *at, Py_ssize_t size);
 
 extern PyType_Spec frame_cutter_spec;
-extern PyType_Spec send_matcher_spec;
+extern PyType_Spec send_reader_spec;
 extern PyType_Spec message_maker_spec;
 extern PyType_Spec record_encoder_spec;
 extern PyType_Spec answer_writer_spec;

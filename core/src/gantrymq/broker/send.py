@@ -6,7 +6,7 @@ of ours equals Java's byte for byte. Entries of a client batch keep their own te
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
 its own is `gantrymq.broker.placing`'s business.
 
-What the checks of a send with a known shape came to is remembered, see `gantrymq.broker.send_alike`.
+What the checks of a send came to is remembered for those like it, see `gantrymq.broker.send_alike`.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -38,7 +38,7 @@ from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
-from gantrymq.remoting.send_shapes import ShapedSend
+from gantrymq.remoting.sends import Send
 from gantrymq.world import World
 
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
@@ -179,10 +179,10 @@ class Sender:
                 self._placer.place(message, topic, special or {})
         return Prepared((message,), queue_id, stored.unique_id)
 
-    def remember(self, asked: ShapedSend, request: SendRequest) -> None:
+    def remember(self, asked: Send, request: SendRequest) -> None:
         """Keep that *asked*, read as *request*, passed `prepare`, unless something else of it has to be checked."""
         topic = self._topics.get(request.topic)
-        plan = self._properties.plan(asked.shape.properties_before, asked.shape.properties_after)
+        plan = self._properties.plan(request.properties)
         if (
             topic is None
             or plan is None
@@ -195,9 +195,8 @@ class Sender:
             return
         flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
         queues = max(topic.write_queues, topic.read_queues)
-        self.alike.remember(
-            asked.shape, Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
-        )
+        passed = Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
+        self.alike.remember(asked, passed)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

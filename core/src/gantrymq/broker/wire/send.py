@@ -22,7 +22,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.replies import SendOk
-from gantrymq.remoting.send_shapes import ShapedSend
+from gantrymq.remoting.sends import Send
 
 _OK = PutStatus.OK
 
@@ -83,7 +83,7 @@ class SendRequests:
         return None
 
     def send_alike(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
-        """Hand on ``asked[start]`` and those behind it whose checks an earlier send of their shape passed.
+        """Hand on ``asked[start]`` and those behind it whose checks an earlier send like them passed.
 
         Returns:
             How many were taken; 0 where the first is to be checked by itself.
@@ -92,7 +92,7 @@ class SendRequests:
             self._read_settings()
         messages = self._sender.alike.together(asked, start, connection.peer_packed_host)
         taken = len(messages)
-        sends = cast(Sequence[ShapedSend], asked[start : start + taken])
+        sends = cast(Sequence[Send], asked[start : start + taken])
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
             frames = self._answered.setdefault(connection, [])
@@ -139,7 +139,7 @@ class SendRequests:
             asked.version,
         )
         prepared = self._sender.prepare(request)
-        if type(asked) is ShapedSend:
+        if type(asked) is Send:
             self._sender.remember(asked, request)
         return prepared
 
