@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gantrymq.broker.counting.figures import pair, take_figures
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.counting.tally import Tally
+from gantrymq.broker.figures import pair, take_figures
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.settings import SCHEMA

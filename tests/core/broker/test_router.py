@@ -12,7 +12,7 @@ from gantrymq.broker.wire.router import NOT_BUILT, RequestRouter
 from gantrymq.errors import NoPermission, ServiceNotAvailable
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.send_shapes import SendShape, ShapedSend
+from gantrymq.remoting.sends import Send
 
 
 class FakeConnection:
@@ -87,9 +87,8 @@ def test_a_bug_is_told_as_system_error_and_logged_with_its_place(router, caplog)
     assert "ZeroDivisionError" in caplog.text
 
 
-def shaped(opaque):
-    shape = SendShape((b"",) * 7, asked(310, opaque), "", "")
-    return ShapedSend(shape, opaque, 0, 0, b"ID", b"body")
+def sent(opaque, code=310):
+    return Send(asked(code, opaque), b"{}", b"", 0, 0, b"ID")
 
 
 def test_sends_alike_are_served_together_and_what_is_left_one_by_one(router):
@@ -102,7 +101,7 @@ def test_sends_alike_are_served_together_and_what_is_left_one_by_one(router):
 
     router.add({310: lambda command, connection: ok(command)})
     router.add_together(together)
-    commands = [shaped(1), shaped(2), shaped(3), shaped(4), asked(1, 5), shaped(6)]
+    commands = [sent(1), sent(2), sent(3), sent(4), asked(1, 5), sent(6)]
     assert answers_of(router, *commands) == [(3, 0, None), (5, 0, None)]
     assert seen == [[1, 2], [], [4], [6]]
 
@@ -113,20 +112,21 @@ def test_an_error_of_sends_alike_is_told_to_each(router):
 
     router.add_together(together)
     stopping = "the broker is stopping"
-    assert answers_of(router, shaped(1), shaped(2)) == [(1, 14, stopping), (2, 14, stopping)]
+    assert answers_of(router, sent(1), sent(2)) == [(1, 14, stopping), (2, 14, stopping)]
 
 
-def test_whoever_serves_the_code_of_sends_serves_them_one_by_one(router):
+@pytest.mark.parametrize("code", [10, 310])
+def test_whoever_serves_a_code_of_sends_serves_them_one_by_one(router, code):
     router.add_together(lambda commands, start, connection: pytest.fail("asked"))
-    router.add({310: lambda command, connection: ok(command)})
-    assert answers_of(router, shaped(1), shaped(2)) == [(1, 0, None), (2, 0, None)]
+    router.add({code: lambda command, connection: ok(command)})
+    assert answers_of(router, sent(1, code), sent(2, code)) == [(1, 0, None), (2, 0, None)]
 
 
 def test_sends_alike_are_turned_away_too(router):
     router.add({310: lambda command, connection: ok(command)})
     router.add_together(lambda commands, start, connection: pytest.fail("asked"))
     router.turn_away()
-    send = shaped(1)
+    send = sent(1)
     send.version = VERSION_5_3_1 + 1
     assert answers_of(router, send)[0][:2] == (1, 1500)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.counted_plugins import counted_listener
-from gantrymq.broker.counting.figures import take_figures
+from gantrymq.broker.figures import take_figures
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.tables.clients import ConsumerGroup, Member

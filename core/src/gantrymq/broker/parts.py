@@ -18,11 +18,11 @@ from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.registration import Registration
 from gantrymq.broker.sending.followers import Followers, SyncFlush
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.broker.sending.placing import serves_light_queues
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.sending.transactions import Ending
@@ -92,8 +92,8 @@ class Parts:
         tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))
 
     def _build_sending(self, opened: Opened) -> None:
-        settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
-        interceptors = [CountedInterceptor(each, stats) for each in opened.plugins.interceptors]
+        world, settings, tables, stats = opened.world, opened.settings, opened.tables, opened.tables.stats
+        self.interceptors = [CountedInterceptor(each, stats) for each in opened.plugins.interceptors]
         gates = [CountedGate(each, stats) for each in opened.plugins.gates]
         self.pipeline = Pipeline(
             opened.store,
@@ -104,11 +104,11 @@ class Parts:
         for listener in (opened.followers.published, stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)
-        self.preparing = Preparing(opened.world, settings, self.identity, tables, interceptors, opened.transactions)
-        self.ending = (
-            None if opened.transactions is None else Ending(opened.transactions, settings, opened.world.clock, stats)
+        self.preparing = Preparing(
+            opened.world, settings, self.identity, tables, self.interceptors, opened.transactions
         )
-        self.sends = Sends(settings, tables, self.preparing, self.pipeline, opened.state, interceptors)
+        self.ending = None if opened.transactions is None else Ending(opened.transactions, settings, world.clock, stats)
+        self.sends = Sends(settings, tables, self.preparing, self.pipeline, opened.state, self.interceptors)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

@@ -22,8 +22,8 @@ from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.parts import Opened, Parts
 from gantrymq.broker.ports import Ports
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.followers import FLUSH_S, Followers
-from gantrymq.broker.sending.placing import serves_light_queues
 from gantrymq.broker.sending.transactions import chosen_transactions
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.reserve import Reserve

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
-from gantrymq.broker.sending.placing import told_minimum
+from gantrymq.broker.queue_kinds import told_minimum
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
 from gantrymq.config import Settings

@@ -8,8 +8,8 @@ from typing import Any
 
 from gantrymq.broker.counted_plugins import counted_listener
 from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.broker.sending.placing import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID

@@ -2,7 +2,6 @@
 
 - A topic with ``queue.type=BatchCQ`` has batch queues. A client batch with a UNIQ_KEY of its own becomes one record, an
   inner batch; anything else becomes a record for each message.
-  Clients are told that one that never had a message begins at -1, as by a Java broker.
 - With ``enableLmq`` and ``enableMultiDispatch`` a message's INNER_MULTI_DISPATCH names light queues. Not in a batch,
   and not together with batch queues: a Java broker stores both and lists the messages in no light queue.
 
@@ -14,29 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal
-from gantrymq.interfaces import Bounds, Placing, StoreMessage
+from gantrymq.interfaces import Placing, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import fans_out, light_names
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Placer", "serves_light_queues", "told_minimum"]
+__all__ = ["Placer", "refuse_delays"]
 
 _ASKS = props.INNER_MULTI_DISPATCH.encode()
 _ALONE = Placing(batch=1)
-
-
-def serves_light_queues(settings: Settings) -> bool:
-    """Whether ``%LMQ%`` topics are there for consumers; the store's plugin declares the key."""
-    return "enableLmq" in settings.schema and settings.flag("enableLmq")
-
-
-def told_minimum(topic: TopicConfig | None, bounds: Bounds) -> int:
-    """The first offset of a queue of *topic* as clients are told it."""
-    never_used = bounds.max_offset == 0 and topic is not None and topic.has_batch_queues
-    return -1 if never_used else bounds.min_offset
 
 
 class Placer:

@@ -6,7 +6,7 @@ of ours equals Java's byte for byte. Entries of a client batch keep their own te
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
 its own is `gantrymq.broker.sending.placing`'s business.
 
-What the checks of a send with a known shape came to is remembered, see `gantrymq.broker.sending.send_alike`.
+What the checks of a send came to is remembered for those like it, see `gantrymq.broker.wire.sends_alike`.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -20,8 +20,7 @@ from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.placing import Placer, refuse_delays
-from gantrymq.broker.sending.send_alike import Passed, SendsAlike
-from gantrymq.broker.sending.stored_properties import StoredProperties
+from gantrymq.broker.sending.stored_properties import Plan, StoredProperties
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -37,7 +36,6 @@ from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
-from gantrymq.remoting.send_shapes import ShapedSend
 from gantrymq.world import World
 
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
@@ -50,6 +48,18 @@ class Prepared(NamedTuple):
     queue_id: int
     unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
     batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
+
+
+class Passed(NamedTuple):
+    """What the checks of sends that are alike came to."""
+
+    topic: TopicConfig
+    queues: int  # queue ids below this one are taken
+    flags: int
+    flag: int
+    reconsume_times: int
+    plan: Plan
+    revision: int  # of the settings
 
 
 class Preparing:
@@ -78,7 +88,6 @@ class Preparing:
         self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
-        self.alike = SendsAlike(settings, tables.topics, interceptors, identity.packed_host)
         self._placer = Placer(settings)
         self._batches = Batches(settings, self._placer, self._interceptors, identity.packed_host)
         self._read_settings()
@@ -160,10 +169,10 @@ class Preparing:
                 self._placer.place(message, topic, special or {})
         return Prepared((message,), queue_id, stored.unique_id)
 
-    def remember(self, asked: ShapedSend, request: SendRequest) -> None:
-        """Keep that *asked*, read as *request*, passed `prepare`, unless something else of it has to be checked."""
+    def passed(self, request: SendRequest) -> Passed | None:
+        """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
         topic = self._topics.get(request.topic)
-        plan = self._properties.plan(asked.shape.properties_before, asked.shape.properties_after)
+        plan = self._properties.plan(request.properties)
         if (
             topic is None
             or plan is None
@@ -173,12 +182,10 @@ class Preparing:
             or topic.has_batch_queues
             or self._accept_from_ms
         ):
-            return
+            return None
         flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
         queues = max(topic.write_queues, topic.read_queues)
-        self.alike.remember(
-            asked.shape, Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
-        )
+        return Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

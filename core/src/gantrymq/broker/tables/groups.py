@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from gantrymq.broker.sending.placing import serves_light_queues
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import GroupNotExist, InvalidParameter
 from gantrymq.model import names

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import attrs
 
-from gantrymq.broker.sending.placing import serves_light_queues
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.model import names

@@ -6,7 +6,7 @@ Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, Admin
 from __future__ import annotations
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.sending.placing import told_minimum
+from gantrymq.broker.queue_kinds import told_minimum
 from gantrymq.broker.wire.answers import ok
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, TopicNotExist
 from gantrymq.formats.record import read_record

@@ -19,7 +19,7 @@ from gantrymq.interfaces import Guard, Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.send_shapes import ShapedSend
+from gantrymq.remoting.sends import SEND_CODES, Send
 from gantrymq.remoting.wrong_port import asked_a_broker
 
 log = logging.getLogger(__name__)
@@ -73,12 +73,12 @@ class RequestRouter:
 
     def add(self, handlers: Mapping[int, Handler]) -> None:
         """Serve these codes too; a code that is served already is replaced."""
-        if RequestCode.SEND_MESSAGE_V2 in handlers:
+        if not SEND_CODES.isdisjoint(handlers):
             self._together = None
         self._handlers.update(handlers)
 
     def add_together(self, handler: HandlerOfMany) -> None:
-        """Ask *handler* first about requests that are `ShapedSend`, until another serves their code."""
+        """Ask *handler* first about requests that are a `Send`, until another serves a code of theirs."""
         self._together = handler
 
     def guard(self, guards: Sequence[Guard]) -> None:
@@ -116,7 +116,7 @@ class RequestRouter:
             if index < behind:
                 continue
             try:
-                if together is not None and type(asked) is ShapedSend:
+                if together is not None and type(asked) is Send:
                     behind = index + together(commands, index, connection)
                     if behind > index:
                         continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gantrymq import __version__
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.sending.placing import serves_light_queues
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.broker.wire.disk_figures import disk_figures
 from gantrymq.formats.config import ConsumerOffsetsFile

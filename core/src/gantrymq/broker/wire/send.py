@@ -10,6 +10,7 @@ from typing import cast
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import refusal
+from gantrymq.broker.wire.sends_alike import SendsAlike
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Connection, PutResult, PutStatus, SendAnswer, SendRequest
 from gantrymq.model.ids import OffsetIds
@@ -17,7 +18,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.replies import SendOk
-from gantrymq.remoting.send_shapes import ShapedSend
+from gantrymq.remoting.sends import Send
 from gantrymq.remoting.serving import serves
 
 _OK = PutStatus.OK
@@ -30,6 +31,7 @@ class SendRequests:
         self._settings = parts.settings
         self._sends = parts.sends
         self._preparing = parts.preparing
+        self._alike = SendsAlike(parts.settings, parts.topics, parts.interceptors, parts.identity.packed_host)
         self._packed_host = parts.identity.packed_host
         self._offset_id = OffsetIds(parts.identity.packed_host).of
         self._answered: dict[Connection, list[bytes]] = {}  # frames that are not handed to their connections yet
@@ -58,21 +60,23 @@ class SendRequests:
             self._sends.submit(request, answered)
         except GantryError as error:
             return refusal(asked, error, self._region_ext())
-        if type(asked) is ShapedSend:
-            self._preparing.remember(asked, request)
+        if type(asked) is Send:
+            passed = self._preparing.passed(request)
+            if passed is not None:
+                self._alike.remember(asked, passed)
         return None
 
     def send_alike(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
-        """Hand on ``asked[start]`` and those behind it whose checks an earlier send of their shape passed.
+        """Hand on ``asked[start]`` and those behind it whose checks an earlier send like them passed.
 
         Returns:
             How many were taken; 0 where the first is to be checked by itself.
         """
         if self._settings.revision != self._revision:
             self._read_settings()
-        messages = self._preparing.alike.together(asked, start, connection.peer_packed_host)
+        messages = self._alike.together(asked, start, connection.peer_packed_host)
         taken = len(messages)
-        sends = cast(Sequence[ShapedSend], asked[start : start + taken])
+        sends = cast(Sequence[Send], asked[start : start + taken])
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
             frames = self._answered.setdefault(connection, [])
