@@ -1,8 +1,8 @@
 """Build the workspace's wheels, and install a choice of them into the Python that runs this.
 
     python .ci/install_wheels.py FOLDER --build-only
-    python .ci/install_wheels.py FOLDER core filter_tag
-    python .ci/install_wheels.py FOLDER core speedups --every-plugin
+    python .ci/install_wheels.py FOLDER core testing filter_tag
+    python .ci/install_wheels.py FOLDER core testing speedups --every-plugin
 
 The compiled functions (``speedups``) are built by the Python that asks for them, the other wheels once for all. Wheels
 are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so that one
@@ -23,17 +23,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE_FOLDERS = ("src", "c")
 SOURCE_FILES = ("pyproject.toml", "README.md", "LICENSE", "setup.py", "MANIFEST.in")
+ALWAYS_HERE = ("core", "testing")
 COMPILED = "speedups"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the wheels lie")
-    parser.add_argument("names", nargs="*", help="'core' and plugin folders to install")
+    parser.add_argument("names", nargs="*", help="'core', 'testing' and plugin folders to install")
     parser.add_argument("--every-plugin", action="store_true", help="install every plugin of the tree")
     parser.add_argument("--build-only", action="store_true", help="install nothing")
     asked = parser.parse_args()
-    trees = {"core": ROOT / "core"} | {path.parent.name: path.parent for path in ROOT.glob("plugins/*/pyproject.toml")}
+    trees = {name: ROOT / name for name in ALWAYS_HERE}
+    trees |= {path.parent.name: path.parent for path in ROOT.glob("plugins/*/pyproject.toml")}
     asked.folder.mkdir(parents=True, exist_ok=True)
     with (asked.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -83,7 +85,7 @@ def digest_of(trees: list[Path]) -> str:
 
 
 def wheel_of(folder: Path, name: str) -> str:
-    """The wheel of 'core' or of a plugin folder."""
+    """The wheel of 'core', 'testing' or a plugin folder."""
     stem = "gantrymq" if name == "core" else f"gantrymq_{name}"
     (found,) = folder.glob(f"{stem}-[0-9]*.whl")
     return str(found)

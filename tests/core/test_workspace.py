@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
 COMPILED = "speedups"
+TESTING = "testing"
+FOR_TESTS = ("storage_faults",)  # plugins that no broker in service has
 
 
 def toml(*parts):
@@ -45,7 +47,7 @@ def test_one_word_makes_all_names_of_a_plugin(word):
     assert any((ROOT / "tests" / word).glob("test_*.py"))
 
 
-@pytest.mark.parametrize("folder", ["core", COMPILED, *(f"plugins/{word}" for word in PLUGINS)])
+@pytest.mark.parametrize("folder", ["core", COMPILED, TESTING, *(f"plugins/{word}" for word in PLUGINS)])
 def test_every_distribution_has_readme_licence_and_the_workspace_s_version(folder):
     found = project(folder)
     assert found["version"] == project("core")["version"]
@@ -57,7 +59,8 @@ def test_every_distribution_has_readme_licence_and_the_workspace_s_version(folde
 @pytest.mark.parametrize("word", PLUGINS)
 def test_a_plugin_depends_on_core_and_on_no_other_plugin(word):
     ours = [need for need in project("plugins", word)["dependencies"] if need.startswith("gantrymq")]
-    assert ours == ["gantrymq>=0.1,<0.2"]
+    for_tests = [f"{distribution(TESTING)}>=0.1,<0.2"] if word in FOR_TESTS else []
+    assert ours == ["gantrymq>=0.1,<0.2", *for_tests]
 
 
 def test_the_package_says_the_version_of_its_distribution():
@@ -83,7 +86,7 @@ def test_tox_has_an_environment_for_each_plugin():
     installs = parser["testenv"]["commands_pre"]
     for word in PLUGINS:
         assert f"tests/{word}}}" in commands
-        assert re.search(rf"^{word}: .* core {word}$", installs, re.MULTILINE)
+        assert re.search(rf"^{word}: .* core {TESTING} {word}$", installs, re.MULTILINE)
         assert f"plugins/{word}/src" in parser["testenv:lint"]["set_env"]
 
 
@@ -103,21 +106,23 @@ def test_the_check_after_tox_expects_the_default_environments(monkeypatch):
 
 def test_the_readme_lists_every_distribution():
     listed = re.findall(r"^\| `(gantrymq[a-z0-9-]*)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert listed == ["gantrymq", *map(distribution, sorted([*PLUGINS, COMPILED]))]
+    assert listed == ["gantrymq", *map(distribution, sorted([*PLUGINS, COMPILED, TESTING]))]
 
 
 def test_the_tools_know_every_package():
     tools = toml("pyproject.toml")["tool"]
     packages = [f"gantrymq_{word}" for word in PLUGINS]
     known = tools["ruff"]["lint"]["isort"]["known-first-party"]
-    assert known == ["gantrymq", *sorted([*packages, f"gantrymq_{COMPILED}"])]
-    assert [Path(path).parts[-2] for path in tools["mypy"]["mypy_path"]] == ["core", *PLUGINS, COMPILED]
+    assert known == ["gantrymq", *sorted([*packages, f"gantrymq_{COMPILED}", f"gantrymq_{TESTING}"])]
+    assert [Path(path).parts[-2] for path in tools["mypy"]["mypy_path"]] == ["core", *PLUGINS, COMPILED, TESTING]
     linter = tools["importlinter"]
-    assert linter["root_packages"] == ["gantrymq", *packages]
+    assert linter["root_packages"] == ["gantrymq", *packages, f"gantrymq_{TESTING}"]
     by_name = {contract["name"]: contract for contract in linter["contracts"]}
     assert by_name["no plugin imports another"]["modules"] == packages
     assert by_name["core runs without any plugin"]["forbidden_modules"] == packages
     assert by_name["a plugin sees the broker only through gantrymq.interfaces"]["source_modules"] == packages
+    serving = [f"gantrymq_{word}" for word in PLUGINS if word not in FOR_TESTS]
+    assert by_name["what serves runs without what tests"]["source_modules"] == ["gantrymq", *serving]
 
 
 def test_news_fragments_have_a_known_kind():

@@ -12,11 +12,11 @@ import random
 from pathlib import Path
 
 from gantrymq.world import DiskUse, File, FileStat, Lock, Mapping, Volume
-from gantrymq.world.simulated import BusError
 from gantrymq_storage_faults.calls import Calls
 from gantrymq_storage_faults.machine import Machine
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 from gantrymq_storage_faults.room import Room
+from gantrymq_testing.simulated import BusError
 
 __all__ = ["Layer"]
 
