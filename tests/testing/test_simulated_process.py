@@ -107,7 +107,8 @@ def test_files_stay_as_written_and_locks_are_gone():
         assert list(one.files.held.values()) == [path, path, lock]
         one.kill()
         assert one.files.held == {}
-        for call in (lambda: file.pwrite(b"x", 0), lambda: mapping.write(0, b"x"), lambda: one.files.list(path)):
+        writes = (lambda: file.pwrite(b"x", 0), lambda: mapping.write(0, b"x"))
+        for call in (*writes, file.size, lambda: one.files.list(path)):
             with pytest.raises(ProcessKilled):
                 call()
         assert other.files.read(path)[:7] == b"Written"
