@@ -1,4 +1,4 @@
-/* gantrymq.broker.send_alike: make_messages */
+/* gantrymq.broker.sending.send_alike: make_messages */
 #include "common.h"
 
 /* Slots of a ShapedSend. */

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from gantrymq import speedups
-from gantrymq.broker import send_alike
+from gantrymq.broker.sending import send_alike
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.formats import index_hash, index_table, plain_entries

@@ -16,6 +16,7 @@ from gantrymq.interfaces import (
     DispatcherRegistry,
     FilterRegistry,
     GateRegistry,
+    GuardRegistry,
     HandlerRegistry,
     InterceptorRegistry,
     ServiceRegistry,
@@ -98,6 +99,15 @@ def gantry_register_gates(registry: GateRegistry) -> None:
 
     When: once, at broker start. Runs: once per batch of messages.
     Errors: a name added twice raises PluginConflict.
+    """
+
+
+@hookspec
+def gantry_register_guards(registry: GuardRegistry) -> None:
+    """Add those who see every request before it is served, and may refuse it.
+
+    When: once, at broker start. Runs: a plain call per request, by ascending order; without one nothing is asked.
+    Errors: an order used twice raises PluginConflict.
     """
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.cluster_queues import ClusterQueues
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.registering.cluster_queues import ClusterQueues
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
@@ -39,15 +39,14 @@ def asked(settings, answers, *, addresses=("10.0.0.9:9876",)):
         topics = TopicTable(settings, world.clock.now_ms)
         topics.put(TopicConfig("T", 2, 2))
         topics.put(TopicConfig("Closed", 2, 2, 2))
-        queues = ClusterQueues(IDENTITY, topics)
+        client = RemotingClient(world)
+        queues = ClusterQueues(IDENTITY, topics, client, addresses if answers is not None else ())
         if answers is None:
             return await queues.readable("T"), await queues.readable("Closed"), await queues.readable("Nowhere")
         servers = []
         for address, answer in answers.items():
             servers.append(RemotingServer(world, NameServer(answer)))
             await servers[-1].start(*address)
-        client = RemotingClient(world)
-        queues.ask(client, addresses)
         try:
             return await queues.readable("T")
         finally:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from fake_store import FakeGate, FakeStore
 
-from gantrymq.broker.pipeline import FlushTimeout, Pipeline
+from gantrymq.broker.sending.pipeline import FlushTimeout, Pipeline
 from gantrymq.errors import ServiceNotAvailable, StoreError
 from gantrymq.interfaces import PutStatus, StoreMessage
 from gantrymq_testing.simulated import simulate

@@ -11,8 +11,8 @@ import pytest
 from broker_desk import START_MS, Desk
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.register_messages import PART_BYTES, RegisterMessages
-from gantrymq.broker.registration import (
+from gantrymq.broker.registering.register_messages import PART_BYTES, RegisterMessages
+from gantrymq.broker.registering.registration import (
     LOST_S,
     MOST_PAUSE_S,
     MOST_SINGLE,

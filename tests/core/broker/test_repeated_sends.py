@@ -8,8 +8,8 @@ import attrs
 import pytest
 from broker_desk import records
 
-from gantrymq.broker.send import Sender
-from gantrymq.broker.send_alike import SendsAlike
+from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.sending.send_alike import SendsAlike
 
 PROPERTIES = "TAGS\x01A\x02UNIQ_KEY\x01{}\x02WAIT\x01true\x02"
 
@@ -22,13 +22,13 @@ async def send(desk, number, topic="T", **fields):
 def checks(monkeypatch):
     """How many sends went through all checks."""
     made = []
-    prepare = Sender.prepare
+    prepare = Preparing.prepare
 
     def counted(self, request):
         made.append(request)
         return prepare(self, request)
 
-    monkeypatch.setattr(Sender, "prepare", counted)
+    monkeypatch.setattr(Preparing, "prepare", counted)
     return made
 
 

@@ -15,6 +15,7 @@ from gantrymq.interfaces import (
     Dispatcher,
     FilterType,
     Gate,
+    Guard,
     Handler,
     Interceptor,
     MessageStore,
@@ -64,6 +65,7 @@ class Plugins:
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
     interceptors: tuple[Interceptor, ...] = ()  # by ascending order
     gates: tuple[Gate, ...] = ()
+    guards: tuple[Guard, ...] = ()  # by ascending order
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
     commands: Mapping[str, click.Command] = attrs.field(factory=dict)

@@ -113,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._proxied = False  # `peer` is what a PROXY header says
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
+        self._notes: dict[str, Any] | None = None
         self._calls = Calls(world.clock, lambda: self.address, self._position)
         self._oneways = Oneways()
         self._line: WriteLine | None = None  # made when the first one has to wait
@@ -145,6 +146,13 @@ class Connection(asyncio.Protocol):
         if self._packed_host is None:
             self._packed_host = packed_host(*self.peer)
         return self._packed_host
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What guards and handlers keep of this connection, under the names of their plugins."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
 
     @property
     def unwritten_bytes(self) -> int:
