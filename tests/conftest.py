@@ -1,4 +1,4 @@
-"""Says which of the twins the run is about, and finds `header_classes` for every folder."""
+"""Says which of the twins the run is about, and finds `header_classes` and `noting_peers` for every folder."""
 
 import sys
 from importlib.util import find_spec

@@ -36,12 +36,12 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.frame import Frame
 from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.sends import Send
-from gantrymq.testing.store_contract_bench import StandingClock
 from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.log import append as appender
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_testing.store_contract_bench import StandingClock
 
 if speedups.compiled is None:
     pytest.skip(f"nothing to compare: {speedups.said}", allow_module_level=True)

@@ -77,10 +77,16 @@ class Tree:
 
 
 def floors():
-    """Modules of core that its floors name."""
+    """Modules of core that its floors name, those of the broker's among them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return [word for layer in layers for word in layer.replace("|", ":").replace(":", " ").split()]
+    found = []
+    for contract in contracts:
+        if contract["type"] == "layers":
+            (container,) = contract["containers"]
+            folder = container.replace(".", "/").removeprefix("gantrymq").lstrip("/")
+            words = [word for layer in contract["layers"] for word in layer.replace("|", ":").replace(":", " ").split()]
+            found += [f"{folder}/{word}".lstrip("/") for word in words]
+    return found
 
 
 def tool(name):

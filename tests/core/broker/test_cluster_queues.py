@@ -13,7 +13,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 IDENTITY = Identity("C", "a", 0, "10.0.0.1", 10911)
 ROUTE = b"""{"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":1,"writeQueueNums":9},

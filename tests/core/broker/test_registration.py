@@ -28,7 +28,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.nameserver.server import NameServer
 from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.remoting.command import request
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 FIRST, SECOND = "10.0.0.8", "10.0.0.9"
 

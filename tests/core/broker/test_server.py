@@ -21,7 +21,7 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import Plugins
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 
 class Watching:

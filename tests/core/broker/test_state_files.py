@@ -23,7 +23,7 @@ from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 FOLDER = Path("/store/config")
 

@@ -17,7 +17,8 @@ from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.frame import split_frame
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world import World, simulated
+from gantrymq.world import World
+from gantrymq_testing import simulated
 
 FRAMES = json.loads((Path(__file__).parent / "data" / "frames.json").read_text())
 LIMIT_S = 3600.0

@@ -10,7 +10,7 @@ from gantrymq.formats.filler import fillers
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.offline.check import check_store
 from gantrymq.world.real import RealFiles
-from gantrymq.world.recording import RecordingFiles
+from gantrymq_testing.recording import RecordingFiles
 
 ORDERS = "consumequeue/Orders/0"
 
