@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantrymq.broker.queue_kinds import serves_light_queues
-from gantrymq.broker.sending.placing import Placer, told_minimum
+from gantrymq.broker.queue_kinds import serves_light_queues, told_minimum
+from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
