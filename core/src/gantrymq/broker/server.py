@@ -33,8 +33,8 @@ from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
+from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
@@ -130,9 +130,9 @@ class BrokerServer:
         await followers.catch_up()
         self._closing.append(followers.close)
         dispatch = Dispatch()
-        gate = gate_of(settings, world.clock.now_ms)
+        admission = admission_of(settings, world.clock.now_ms)
         remoting = RemotingServer(
-            world, dispatch, limits=limits_of(settings, world.descriptors()), name="broker", gate=gate
+            world, dispatch, limits=limits_of(settings, world.descriptors()), name="broker", admission=admission
         )
         self._closing.append(remoting.stop)
         bound = await Ports(remoting, settings).listen()

@@ -16,13 +16,13 @@ from typing import Any, Final, Protocol, cast
 
 from gantrymq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError
 from gantrymq.remoting.addresses import format_address, packed_host
+from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
 from gantrymq.remoting.command import Command, decode_all, encode, encode_head
 from gantrymq.remoting.foreign import HTTP2_GREETING
 from gantrymq.remoting.frame import FrameDecoder
-from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.oneways import Oneways
 from gantrymq.remoting.preamble import Beginning, sniff
@@ -81,12 +81,12 @@ class Connection(asyncio.Protocol):
         *,
         sniffing: bool,
         opened: Callable[[Connection], bool] | None = None,
-        gate: Gate | None = None,
+        admission: Admission | None = None,
         tls: ssl.SSLContext | None = None,
         shapes: SendShapes | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> None:
-        """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS.
+        """*admission* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS.
 
         *shapes* are those of the sends that come in; by default headers are parsed one by one.
         """
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
         self._unwritten = unwritten
         self._backlog = 0  # what the account of unwritten bytes was told last
         self._opened = opened
-        self._gate = gate or Gate()
+        self._admission = admission or Admission()
         self._tls = tls
         self._secured: asyncio.Future[None] | None = None
         self._decoder = FrameDecoder(limits.max_frame_bytes)
@@ -411,22 +411,22 @@ class Connection(asyncio.Protocol):
         if preamble is None:
             return b""
         if preamble.peer is not None and not self._proxied:
-            self._gate.proxies.check(self.peer[0])
+            self._admission.proxies.check(self.peer[0])
             self.peer, self._packed_host, self._proxied = preamble.peer, None, True
         if preamble.beginning is Beginning.HTTP2 and not self._greeted:
             self._greeted = True
             self._send(HTTP2_GREETING, len(HTTP2_GREETING))
-        answer = self._gate.answer(preamble.beginning, preamble.rest)
+        answer = self._admission.answer(preamble.beginning, preamble.rest)
         if answer is None:
             return b""
         self._first = None
         if preamble.beginning is Beginning.TLS:
             self._first = b""  # what is inside is looked at as well
-            self._begin_tls(self._gate.tls_context(), preamble.rest, server_side=True)
+            self._begin_tls(self._admission.tls_context(), preamble.rest, server_side=True)
             return b""
         if answer:
             self._send(answer, len(answer))
-        self._gate.check(preamble.beginning, inside_tls=inside_tls)
+        self._admission.check(preamble.beginning, inside_tls=inside_tls)
         return preamble.rest
 
     def _begin_tls(self, context: ssl.SSLContext, first: bytes, *, server_side: bool) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection, Requests
-from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.world import Listener, World
@@ -30,11 +30,11 @@ class RemotingServer:
         *,
         limits: Limits | None = None,
         name: str = "server",
-        gate: Gate | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        """*gate* decides who gets in by the first bytes; by default everybody who speaks frames, without TLS."""
+        """*admission* decides who gets in by the first bytes; by default everybody who speaks frames, without TLS."""
         self.name = name
-        self._gate = gate or Gate()
+        self._admission = admission or Admission()
         self.limits = limits or Limits()
         self._world = world
         self._handler = handler
@@ -111,7 +111,7 @@ class RemotingServer:
             self._unwritten,
             sniffing=True,
             opened=self._opened,
-            gate=self._gate,
+            admission=self._admission,
             shapes=self._shapes,
             busy_poll=self._busy_poll,
         )
