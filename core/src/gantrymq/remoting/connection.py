@@ -18,13 +18,13 @@ from gantrymq.errors import ConnectFailed, ConnectionLost, RemoteProtocolError
 from gantrymq.remoting.addresses import format_address, packed_host
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
 from gantrymq.remoting.command import Command, decode_all, encode, encode_head
 from gantrymq.remoting.foreign import HTTP2_GREETING
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.oneways import Oneways
+from gantrymq.remoting.pending_calls import PendingCalls
 from gantrymq.remoting.preamble import Beginning, sniff
 from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.remoting.tls_transport import TlsTransport
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._proxied = False  # `peer` is what a PROXY header says
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
-        self._calls = Calls(world.clock, lambda: self.address, self._position)
+        self._pending = PendingCalls(world.clock, lambda: self.address, self._position)
         self._oneways = Oneways()
         self._line: WriteLine | None = None  # made when the first one has to wait
         self._out: list[Buffer] = []
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
             return future
         opaque = self._number(command)
         data = encode(command)
-        future = self._calls.wait(opaque, command.code, timeout_s)
+        future = self._pending.wait(opaque, command.code, timeout_s)
         self._send(data, len(data))
         return future
 
@@ -351,7 +351,7 @@ class Connection(asyncio.Protocol):
         self._note_backlog(0)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        self._calls.lost()
+        self._pending.lost()
         self._oneways.written(self._written)
         if dropped := self._oneways.lost():
             log.warning("%s: the connection was lost with %d oneway requests unwritten", self.address, dropped)
@@ -463,7 +463,7 @@ class Connection(asyncio.Protocol):
     def _take_answers(self, commands: list[Command]) -> None:
         """Hand the answers among *commands* to the calls that wait for them."""
         for command in commands:
-            if command.flag & FLAG_RESPONSE and not self._calls.answer(command):
+            if command.flag & FLAG_RESPONSE and not self._pending.answer(command):
                 log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
 
     def _hand_over(self, commands: list[Command]) -> None:
@@ -535,7 +535,7 @@ class Connection(asyncio.Protocol):
 
     def _number(self, command: Command) -> int:
         """Give *command* the next opaque that is free, and a header form that the peer reads."""
-        command.opaque = opaque = self._calls.number()
+        command.opaque = opaque = self._pending.number()
         if self.serialize != SERIALIZE_JSON and command.code <= _BINARY_MAX_CODE:
             command.serialize = self.serialize
         return opaque
@@ -580,7 +580,7 @@ class Connection(asyncio.Protocol):
         backlog = transport.get_write_buffer_size()
         if backlog or self._backlog:
             self._note_backlog(backlog)
-        self._calls.begin(self._handed)
+        self._pending.begin(self._handed)
         if self._oneways:
             self._oneways.written(self._position())
         if self._line is not None:
