@@ -39,7 +39,7 @@ from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_full
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
@@ -197,11 +197,11 @@ class BrokerServer:
 
     async def _cut_offsets_back(self, committing: Committing) -> None:
         """Let no group stand behind the end of a queue; the loop has its turns in between."""
-        turns = Turns(self.world.clock, CUT_BACK_STEP)
+        slices = TimeSlices(self.world.clock, CUT_BACK_STEP)
         for said in self.tables.offsets.cut_back(committing.end):
             for sentence in said:
                 log.warning(sentence)
-            await turns.item_done()
+            await slices.item_done()
 
     async def _register(self, identity: Identity, rooms: Rooms) -> None:
         name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]

@@ -22,7 +22,7 @@ from gantrymq.client.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 
 __all__ = ["SEND_TIMEOUT_S", "Sending", "SendingOptions", "Submission"]
 
@@ -62,7 +62,7 @@ class Sending:
         self._dropped = dropped
         self._turns = QueueTurns(instance.world.random)
         self._windows: dict[str, SendWindow] = {}  # by name of a broker
-        self._pace = Turns(self._clock, ONEWAYS_TOGETHER)
+        self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
         self._ended = False
 
     def end(self) -> None:

@@ -28,7 +28,7 @@ from gantrymq.remoting.pending_calls import PendingCalls
 from gantrymq.remoting.preamble import Beginning, sniff
 from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.remoting.tls_transport import TlsTransport
-from gantrymq.remoting.write_line import WriteLine
+from gantrymq.remoting.write_queue import WriteQueue
 from gantrymq.world import Timer, World
 
 __all__ = ["Connection", "Requests"]
@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
         self._packed_host: bytes | None = None
         self._pending = PendingCalls(world.clock, lambda: self.address, self._position)
         self._oneways = Oneways()
-        self._line: WriteLine | None = None  # made when the first one has to wait
+        self._write_queue: WriteQueue | None = None  # made when the first one has to wait
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._handed = 0  # bytes that the transport was ever given
@@ -250,10 +250,10 @@ class Connection(asyncio.Protocol):
             CallTimeout: the peer takes nothing for *timeout_s* seconds.
         """
         most = self._limits.pause_reading_bytes
-        if self.unwritten_bytes > most or (self._line is not None and len(self._line)):
-            if self._line is None:
-                self._line = WriteLine(self._clock, lambda: self.address, lambda: self.unwritten_bytes, most)
-            await self._line.room(timeout_s)
+        if self.unwritten_bytes > most or (self._write_queue is not None and len(self._write_queue)):
+            if self._write_queue is None:
+                self._write_queue = WriteQueue(self._clock, lambda: self.address, lambda: self.unwritten_bytes, most)
+            await self._write_queue.room(timeout_s)
         return not self.closed
 
     def on_close(self, callback: Callable[[Connection], None]) -> None:
@@ -355,8 +355,8 @@ class Connection(asyncio.Protocol):
         self._oneways.written(self._written)
         if dropped := self._oneways.lost():
             log.warning("%s: the connection was lost with %d oneway requests unwritten", self.address, dropped)
-        if self._line is not None:
-            self._line.look(moved=True)
+        if self._write_queue is not None:
+            self._write_queue.look(moved=True)
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             try:
@@ -373,8 +373,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._note_backlog(self._transport.get_write_buffer_size())
             self._oneways.written(self._position())
-        if self._line is not None:
-            self._line.look(moved=True)
+        if self._write_queue is not None:
+            self._write_queue.look(moved=True)
         self._resume(_PAUSED_BY_PEER)
         self._go_on()
 
@@ -583,8 +583,8 @@ class Connection(asyncio.Protocol):
         self._pending.begin(self._handed)
         if self._oneways:
             self._oneways.written(self._position())
-        if self._line is not None:
-            self._line.look(moved=False)
+        if self._write_queue is not None:
+            self._write_queue.look(moved=False)
 
     def _position(self) -> int:
         """How many bytes have left our memory so far, as far as can be seen."""

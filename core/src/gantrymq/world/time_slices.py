@@ -6,12 +6,12 @@ from typing import Final
 
 from gantrymq.world.clock import Clock
 
-__all__ = ["LONGEST_S", "Turns"]
+__all__ = ["LONGEST_S", "TimeSlices"]
 
 LONGEST_S: Final = 0.003  # without a pause; a single item may take longer
 
 
-class Turns:
+class TimeSlices:
     """Gives others their turn when so many items are done, or when they have taken long.
 
     Time alone would not do: items that wait for a lock, or for a disk, take a thousand times what they take alone, and
