@@ -128,7 +128,7 @@ class Rooms:
             QueueEntryRequests(store, topics, clients),
             QueryRequests(settings, store),
             AssignmentRequests(clients, plugins.allocations, self.cluster_queues.readable),
-            MaintenanceRequests(store, topics),
+            MaintenanceRequests(clock, store, topics),
         ):
             self.dispatch.add(family.handlers())
         self.dispatch.add_together(sends.send_alike)
