@@ -11,10 +11,10 @@ import pytest
 from gantrymq.errors import CallTimeout, ConnectionLost
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
-from gantrymq.remoting.connection import HAND_OVER, MOST_WAITING
 from gantrymq.remoting.frame import split_frame
 from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.proxies import Proxies
+from gantrymq.remoting.request_queue import HAND_OVER, MOST_WAITING
 
 
 def in_loop(test):

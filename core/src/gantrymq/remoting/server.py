@@ -10,8 +10,9 @@ import logging
 
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.remoting.connection import Connection, Requests
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.request_queue import Requests
 from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.world import Listener, World
 
