@@ -21,6 +21,7 @@ from gantrymq.client.pull_result import PullResult, read_pull_reply
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
+from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -33,7 +34,7 @@ from gantrymq.remoting.headers.offsets import (
     SearchOffsetByTimestampRequest,
     UpdateConsumerOffsetRequest,
 )
-from gantrymq.remoting.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullMessageRequest
+from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
