@@ -125,7 +125,7 @@ async def test_a_connection_lost_fails_its_calls_and_is_opened_again(world, reco
         assert pair.client.connected(pair.address) is None
         assert (await pair.client.call(pair.address, request(2))).code == 0
         assert pair.client.connected(pair.address) is not None
-        pair.client.disconnect(pair.address)
+        pair.client.connected(pair.address).close()
         await until(lambda: not pair.server.connections)
 
 

@@ -125,12 +125,6 @@ class RemotingClient:
         connection = self._connections.get(address)
         return None if connection is None or connection.closed else connection
 
-    def disconnect(self, address: str) -> None:
-        """Close the connection to *address*, if there is one; the next call opens another."""
-        connection = self._connections.pop(address, None)
-        if connection is not None:
-            connection.close()
-
     def on_close(self, callback: Callable[[str, Connection], None]) -> None:
         """Call ``callback(address, connection)`` whenever a connection has closed."""
         self._on_close.append(callback)

@@ -37,7 +37,6 @@ _I32: Final = struct.Struct(">i")
 _ORDINALS: Final = {language.name: language.value for language in LanguageCode}
 _NAMES: Final = tuple(language.name for language in LanguageCode)
 _OTHER: Final = LanguageCode.OTHER.value
-_SERIALIZE_NAMES: Final = ("JSON", "ROCKETMQ")
 
 
 class Command:
