@@ -54,10 +54,7 @@ class BusyPoll:
     def served(
         self, peer: object, requests: Sequence[Command], began_s: float, ended_s: float, *, answered: bool
     ) -> None:
-        """Note that these *requests* of one read of *peer* were served, *answered* if an answer left.
-
-        Budget: 0.4 us.
-        """
+        """Note that these *requests* of one read of *peer* were served, *answered* if an answer left."""
         waited_s = began_s - self._ended_s
         near = waited_s < NEAR_S and answered
         self._ended_s = ended_s

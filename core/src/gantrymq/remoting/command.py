@@ -140,7 +140,7 @@ def decode_all(frames: list[Frame], commands: list[Command]) -> None:
 
 
 def decode(frame: Frame) -> Command:
-    """Return what *frame* says. Budget: 2.5 us for a JSON send request.
+    """Return what *frame* says.
 
     Raises:
         RemoteProtocolError: the header cannot be read; the connection is of no use any more.

@@ -25,7 +25,7 @@ class TimeSlices:
         self._until = clock.monotonic() + LONGEST_S
 
     async def item_done(self) -> None:
-        """An item is done. Budget: 0.3 us without a pause."""
+        """An item is done."""
         self._left -= 1
         if not self._left or self._clock.monotonic() > self._until:
             await self._clock.sleep(0)

@@ -132,7 +132,7 @@ class IndexBuilder:
     # --- what is published ------------------------------------------------------------------------------------------
 
     def add(self, entries: Sequence[DispatchEntry], published: int) -> None:
-        """Take over what was published, up to log offset *published*. Budget: 1 us a call."""
+        """Take over what was published, up to log offset *published*."""
         self._published = published
         if self._behind or not self._running or not entries:
             return

@@ -73,7 +73,7 @@ class DiskWatch:
         return self._looking or self._mending
 
     def refusal(self) -> Refusal | None:
-        """Why there is no room for writes, None while there is. Budget: 0.3 us."""
+        """Why there is no room for writes, None while there is."""
         if self._full is not None:
             return self._full
         if self._log.ahead.refusal is not None:
@@ -106,7 +106,7 @@ class DiskWatch:
             self._timer = None
 
     def hurry(self) -> None:
-        """A write was refused: look soon. Budget: 0.5 us."""
+        """A write was refused: look soon."""
         if not self._halted and self._due - self._world.clock.monotonic() > REFUSED_S:
             self._arm()
 
