@@ -155,7 +155,7 @@ class Rig:
         self.unwritten = UnwrittenBytes(1 << 30)
 
     def connect(
-        self, handler: Any = None, *, sniffing: bool = True, busy_poll: Any = None, gate: Any = None, **limits: Any
+        self, handler: Any = None, *, sniffing: bool = True, busy_poll: Any = None, admission: Any = None, **limits: Any
     ) -> tuple[Connection, RecordingTransport]:
         connection = Connection(
             self.world,
@@ -165,7 +165,7 @@ class Rig:
             self.unwritten,
             sniffing=sniffing,
             busy_poll=busy_poll,
-            gate=gate,
+            admission=admission,
         )
         transport = RecordingTransport()
         transport.protocol = connection

@@ -9,12 +9,12 @@ import logging
 import pytest
 
 from gantrymq.errors import CallTimeout, ConnectionLost
+from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
-from gantrymq.remoting.connection import HAND_OVER, MOST_WAITING
 from gantrymq.remoting.frame import split_frame
-from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.proxies import Proxies
+from gantrymq.remoting.request_queue import HAND_OVER, MOST_WAITING
 
 
 def in_loop(test):
@@ -434,7 +434,7 @@ async def test_no_idle_limit(rig, clock):
 @in_loop
 async def test_the_proxy_header_gives_the_peer(rig, recorder):
     handler = recorder()
-    connection, _ = rig.connect(handler, gate=Gate(proxies=Proxies((ipaddress.ip_network("10.0.0.9"),))))
+    connection, _ = rig.connect(handler, admission=Admission(proxies=Proxies((ipaddress.ip_network("10.0.0.9"),))))
     assert connection.peer_packed_host == bytes.fromhex("0a00000900001267")
     assert connection.address == "10.0.0.9:4711"
     for byte in b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + asked():

@@ -36,13 +36,13 @@ from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
+from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_full
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
@@ -133,9 +133,9 @@ class BrokerServer:
         await followers.catch_up()
         self._closing.append(followers.close)
         router = RequestRouter()
-        gate = gate_of(settings, world.clock.now_ms)
+        admission = admission_of(settings, world.clock.now_ms)
         remoting = RemotingServer(
-            world, router, limits=limits_of(settings, world.descriptors()), name="broker", gate=gate
+            world, router, limits=limits_of(settings, world.descriptors()), name="broker", admission=admission
         )
         self._closing.append(remoting.stop)
         bound = await Ports(remoting, settings).listen()
@@ -209,11 +209,11 @@ class BrokerServer:
 
     async def _cut_offsets_back(self, committing: Committing) -> None:
         """Let no group stand behind the end of a queue; the loop has its turns in between."""
-        turns = Turns(self.world.clock, CUT_BACK_STEP)
+        slices = TimeSlices(self.world.clock, CUT_BACK_STEP)
         for said in self.tables.offsets.cut_back(committing.end):
             for sentence in said:
                 log.warning(sentence)
-            await turns.item_done()
+            await slices.item_done()
 
     def _every(self, period_s: float, action: Callable[[], None]) -> None:
         """Run *action* again and again until the broker stops."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gantrymq.config import Setting, Value
-from gantrymq.remoting.gate import GATE_SETTINGS
+from gantrymq.remoting.admission import ADMISSION_SETTINGS
 
 
 def _off(sentence: str) -> Callable[[Value], str | None]:
@@ -148,5 +148,5 @@ SCHEMA: tuple[Setting, ...] = (
     _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),
     _text("transaction", "", "Which transaction plugin serves half messages; empty means the only one there is."),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
-    *GATE_SETTINGS,
+    *ADMISSION_SETTINGS,
 )

@@ -75,7 +75,7 @@ class CheckResult(NamedTuple):
 
 
 def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: bool = True) -> CheckResult:
-    """Say what stands at *position*. Budget: 3 us and the CRC of the body.
+    """Say what stands at *position*.
 
     Args:
         buf: the bytes of one log file up to its end (at least to the end of the record).
@@ -108,7 +108,7 @@ def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: b
 
 
 def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
-    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`. Budget: 0.8 us and the CRC.
+    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`.
 
     The plain records that a log is full of (version 1, two IPv4 hosts, properties of ASCII) need no object to be told
     sound: everything that `check_place` looks at is compared in place.
@@ -158,7 +158,7 @@ def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:
 
 
 def properties_problem(text: bytes) -> str | None:
-    """Why stored property text *text* would not be trusted, or None. Budget: 0.1 us for ASCII without zeros."""
+    """Why stored property text *text* would not be trusted, or None."""
     if not text.isascii():
         try:
             text.decode("utf-8", "surrogatepass")

@@ -29,7 +29,7 @@ def index_hash(topic: str, key: str) -> int:
 
 
 def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    """The hash of each key under the topic of the same position. Budget: 2 us a key of 32 characters.
+    """The hash of each key under the topic of the same position.
 
     Args:
         topics: one for each key.
@@ -55,7 +55,7 @@ def _made_positive(found: int) -> int:
 
 
 def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
-    """The keys, UTF-8, by which a stored message is found, in the order of its entries. Budget: 0.6 us.
+    """The keys, UTF-8, by which a stored message is found, in the order of its entries.
 
     Its unique key comes first, then each part of KEYS. Rolled back messages have none.
     """
@@ -71,9 +71,7 @@ def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
 
 
 def _hash_entries(entries: Sequence[DispatchEntry]) -> tuple[list[int], list[int], list[int]]:
-    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order. Budget: 3 us an entry,
-    compiled 0.2.
-    """
+    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order."""
     hashes: list[int] = []
     offsets: list[int] = []
     timestamps: list[int] = []

@@ -102,7 +102,7 @@ class IndexTable:
         return self.header.index_count >= self.layout.entries
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], timestamps: Sequence[int], start: int = 0) -> Put:
-        """Add keys from *start* on, as many as fit. Budget: 0.7 us a key, compiled 0.15.
+        """Add keys from *start* on, as many as fit.
 
         Args:
             hashes: of each key.
@@ -184,7 +184,7 @@ class IndexTable:
         return self._slots[key_hash % self.layout.slots]
 
     def slot_bytes(self, first: int, count: int) -> bytes:
-        """Slots from *first* on as the file holds them; fewer at the end. Budget: 10 us for 64 KiB."""
+        """Slots from *first* on as the file holds them; fewer at the end."""
         return _swapped(array("i", bytes(self._slots[first : first + count]))).tobytes()
 
 

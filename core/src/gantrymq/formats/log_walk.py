@@ -95,7 +95,7 @@ class LogWalk:
         self._base = 0  # log offset of the first byte of _data
 
     def __iter__(self) -> Iterator[RecordView | LogDamage]:
-        """Walk. Budget: 4 us a record and the CRC of its body. Views stay valid."""
+        """Walk. Views stay valid."""
         while True:
             start = self._source.file_start(self.position)
             if start is None:

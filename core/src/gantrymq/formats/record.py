@@ -142,7 +142,7 @@ class RecordView:
 
 
 def read_record(buf: Buffer, position: int = 0) -> RecordView:
-    """Read the record that starts at *position*. Budget: 3 us.
+    """Read the record that starts at *position*.
 
     Every length is checked against the record and the buffer; CRC and the sense of the values are not
     (see `formats.check`).

@@ -34,11 +34,11 @@ from gantrymq.world import Lock, is_full
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
+from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.file import IndexPlace
 from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
 from gantrymq_storage_mmap.index.query import IndexReader
-from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.append import Appender
 from gantrymq_storage_mmap.log.append_placed import refused
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -135,7 +135,7 @@ class MmapStore:
         self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, ColdBlocks(self._log))
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
         held = IndexFiles(files, workers, clock, self._root / "index", options.index_layout, self._tell)
-        self._index = IndexWriter(
+        self._index = IndexBuilder(
             held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
         )
         self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)

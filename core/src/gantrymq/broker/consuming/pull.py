@@ -43,15 +43,11 @@ from gantrymq.interfaces import (
     PullRequest,
 )
 from gantrymq.model.group import GroupConfig
+from gantrymq.model.pull_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world import Clock
-
-FLAG_COMMIT = 0x1
-FLAG_SUSPEND = 0x2
-FLAG_SUBSCRIPTION = 0x4
-FLAG_LITE = 0x10
 
 FOUND = 0
 PULL_NOT_FOUND = 19
@@ -139,7 +135,7 @@ class Pulls:
     ) -> None:
         topic, group, subscription, match = self._checked(request)
         queue = Queue(request.topic, request.queue_id)
-        if may_hold and request.sys_flag & FLAG_COMMIT:
+        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
             try:
                 self._committing.commit(request.group, queue, request.commit_offset)
             except RequestError as problem:  # the pull is served all the same: it says where it reads on
@@ -147,8 +143,8 @@ class Pulls:
         reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
         if reset is not None:
             bounds = self._store.bounds(queue)
-            answer = (PULL_OFFSET_MOVED, OFFSET_RESET, reset, *bounds, (), 0, 0, topic.sys_flag, group.sys_flag)
-            respond(PullAnswer(*answer))
+            where = (reset, told_minimum(topic, bounds), bounds.max_offset)
+            respond(PullAnswer(PULL_OFFSET_MOVED, OFFSET_RESET, *where, (), 0, 0, topic.sys_flag, group.sys_flag))
             return
         began = self._clock.monotonic()
         try:
@@ -196,7 +192,7 @@ class Pulls:
         if code is None:  # no such queue, or an empty one
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
         self._offsets.pulled(request.group, Queue(request.topic, request.queue_id), found.next_offset)
-        held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & FLAG_SUSPEND
+        held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
         if held and self._hold(request, connection, respond, match):
             return
         respond(
@@ -266,7 +262,7 @@ class Pulls:
         return topic, group, subscription, self._filters.compiled(subscription)
 
     def _subscription(self, request: PullRequest) -> Subscription:
-        if request.sys_flag & FLAG_SUBSCRIPTION:
+        if request.sys_flag & PULL_SUBSCRIPTION:
             return Subscription(
                 request.topic,
                 request.expression or ALL,

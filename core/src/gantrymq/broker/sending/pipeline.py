@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
+from gantrymq.model.last_peer import LastPeer
 from gantrymq.world import Clock, Timer
 from gantrymq.world.workers import into
 
@@ -65,7 +65,7 @@ class Pipeline:
         self._incoming: list[tuple[Sequence[StoreMessage], Done]] = []
         self._scheduled = False
         self._held = False
-        self._source: Callable[[], object] = lambda: None  # of what was released last, while it is there
+        self._source = LastPeer()  # of what was released
         self._waiters: deque[_Waiter] = deque()
         self._appended = 0  # log offset behind the newest record appended here
         self._published = 0
@@ -124,10 +124,7 @@ class Pipeline:
         self._held = False
         if not self._incoming:
             return
-        alone = self._source() is source
-        if not alone:
-            self._source = weakref.ref(source)
-        if alone and not self._scheduled:
+        if self._source.again(source) and not self._scheduled:
             self._append()
         else:
             self._schedule()

@@ -43,7 +43,7 @@ from gantrymq.formats.config import (
     pretty,
 )
 from gantrymq.world import Timer, World
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
@@ -259,10 +259,10 @@ class StateFiles:
             return lambda: pretty(groups_file.to_json())
         texts, version = self._offset_texts, attrs.evolve(self._offsets.version)
         gone, changed = self._offsets.take_changes()
-        copies, turns = dict[str, dict[int, int]](), Turns(self._world.clock, TURN_OFFSETS)
+        copies, slices = dict[str, dict[int, int]](), TimeSlices(self._world.clock, TURN_OFFSETS)
         for key, queues in changed:
             copies[key] = queues
-            await turns.item_done()
+            await slices.item_done()
 
         def make() -> str:
             texts.change(gone, copies)

@@ -6,7 +6,6 @@ queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offse
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from gantrymq.broker.parts import Parts
@@ -26,7 +25,9 @@ from gantrymq.remoting.headers.groups import (
     QueryCorrectionOffsetRequest,
 )
 from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
 
+ITEMS_TOGETHER = 16  # topics and groups that are counted without a pause
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind every other
 
 
@@ -67,6 +68,7 @@ class ProgressRequests:
         only_ordered = GetBrokerConsumeStatsRequest.from_ext(asked.ext).is_order
         groups: list[dict[str, Any]] = []
         behind = in_flight = 0
+        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
         for group in list(self._groups.view):
             found = []
             for name in self._offsets.topics_of(group):
@@ -77,8 +79,9 @@ class ProgressRequests:
                 found.append({"consumeTps": self._stats.group_get_tps(name, group), "offsetTable": table})
                 behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in table.values())
                 in_flight += sum(each["pullOffset"] - each["consumerOffset"] for each in table.values())
+                await slices.item_done()
             groups.append({group: found})
-            await asyncio.sleep(0)  # others have their turn between two groups
+            await slices.item_done()
         body = {
             "brokerAddr": self._identity.address,
             "consumeStatsList": groups,

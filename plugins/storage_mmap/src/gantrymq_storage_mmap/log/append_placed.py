@@ -99,7 +99,7 @@ class PlacedAppender:
     _options: Options
 
     def append_placed(self, group: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store a message and those joined to it, which lie in one file; one result each. Budget: 40 us a message."""
+        """Store a message and those joined to it, which lie in one file; one result each."""
         now = max(self._now_ms(), self._log.last_timestamp)
         places: list[_Placed | PutResult] = []
         placed: list[_Placed] = []

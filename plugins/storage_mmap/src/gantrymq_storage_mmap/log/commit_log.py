@@ -120,7 +120,7 @@ class CommitLog:
         return old
 
     def read_hot(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
-        """The bytes of each of *runs*, ascending and within the hot part. Budget: 1.2 us a run.
+        """The bytes of each of *runs*, ascending and within the hot part.
 
         Runs that lie close together are read at once.
 

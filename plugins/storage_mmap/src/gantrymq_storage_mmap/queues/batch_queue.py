@@ -88,8 +88,7 @@ class BatchQueue(FileRow):
     def find(self, queue_offset: int, read: Read | None = None) -> int:
         """Number of the entry that covers *queue_offset*, which lies within the queue's bounds.
 
-        Of one whose record was lost to damage: number of the entry behind. Budget: 1 us where a reader goes on, else
-        3 us for each halving of the queue.
+        Of one whose record was lost to damage: number of the entry behind.
         """
         place = self._places.pop(queue_offset, None) if read is None else None
         if place is not None:

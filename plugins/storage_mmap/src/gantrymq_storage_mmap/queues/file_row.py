@@ -43,7 +43,7 @@ class FileRow:
         return self.files.folder / self.topic / str(self.queue_id)
 
     def path(self, start: int) -> Path:
-        """The file at byte *start*. Budget: 4 us."""
+        """The file at byte *start*."""
         return Path(self.path_text(start))
 
     def path_text(self, start: int) -> str:
@@ -78,7 +78,7 @@ class FileRow:
         self.end += len(data)
 
     def write_tail(self) -> None:
-        """Write what is in no file yet. Budget: 3 us, and 30 where the file has to be opened.
+        """Write what is in no file yet.
 
         Raises:
             OSError: no room, or the file system is broken; the bytes stay, and writing them again does no harm.
@@ -125,10 +125,7 @@ class FileRow:
     # --- read -------------------------------------------------------------------------------------------------------
 
     def split(self, position: int, length: int) -> tuple[int, bytes]:
-        """How many of the bytes ``[position, position + length)`` come from files, and the bytes of the rest.
-
-        Budget: 0.2 us.
-        """
+        """How many of the bytes ``[position, position + length)`` come from files, and the bytes of the rest."""
         tail = self.tail
         if not tail:
             return length, b""
@@ -163,7 +160,7 @@ class FileRow:
     def look(self, position: int, length: int, tail: bytes = b"") -> bytes:
         """As `read`, for any thread: *length* and *tail* are from `split`; without a tail, what the files hold.
 
-        The file is opened for this one look. Budget: 12 us for bytes in the page cache.
+        The file is opened for this one look.
         """
         if not length:
             return tail

@@ -55,7 +55,7 @@ class QueueTails:
         return any(map(is_full, self._failed.values()))
 
     def add(self, entries: Sequence[DispatchEntry], targets: Sequence[Target], packed: Sequence[bytes]) -> None:
-        """Append each entry to its queue and make it visible. Budget: 0.25 us an entry."""
+        """Append each entry to its queue and make it visible."""
         added = 0
         for entry, queue, item in zip(entries, targets, packed, strict=True):
             if queue is None or queue.dropped:

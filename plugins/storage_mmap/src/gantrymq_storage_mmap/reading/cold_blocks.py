@@ -47,8 +47,6 @@ class ColdBlocks:
     def take(self, entries: bytes, queue_offset: int, topic: bytes, size: int) -> bytes | None:
         """The records of *entries*, one behind the other; None unless all are in memory and plainly sound.
 
-        Budget: 1.2 us a record and the CRC of its body.
-
         Args:
             entries: packed, each with a record of its own, in the order of the log.
             queue_offset: of the first one.

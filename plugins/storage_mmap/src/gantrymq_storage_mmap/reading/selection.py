@@ -104,7 +104,7 @@ class Selection:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def take_all(self, data: bytes) -> None:
-        """Take every record of packed entries *data* until full. Budget: 0.3 us an entry.
+        """Take every record of packed entries *data* until full.
 
         The same as `full`, `present` and `add` for each, in one loop.
         """

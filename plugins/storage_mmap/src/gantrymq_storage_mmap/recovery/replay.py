@@ -59,7 +59,7 @@ class Replay:
     _plain: dict[tuple[str, int], ConsumeQueue] = attrs.field(factory=dict, init=False)
 
     def see(self, entries: Sequence[DispatchEntry]) -> None:
-        """Take the next records of the log. Budget: 0.6 us a record.
+        """Take the next records of the log.
 
         Raises:
             EntriesMissing: a queue lacks entries from before the start.

@@ -40,7 +40,7 @@ from gantrymq_storage_mmap.index.mark import IndexMark
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.source import CommitLogSource
 
-__all__ = ["IndexWriter"]
+__all__ = ["IndexBuilder"]
 
 CALM_S = 1.0  # after a start, which has enough to do
 PAUSE_S = 0.005  # what was published meanwhile is indexed together
@@ -53,7 +53,7 @@ SOON_BYTES = 8 * 1024 * 1024  # of log that a query waits for
 
 
 @attrs.define(eq=False)
-class IndexWriter:
+class IndexBuilder:
     """What is on its way into the index. All methods belong to the event loop; nothing is written before `start`."""
 
     held: IndexFiles  # the files, for whoever has to do with them only
@@ -132,7 +132,7 @@ class IndexWriter:
     # --- what is published ------------------------------------------------------------------------------------------
 
     def add(self, entries: Sequence[DispatchEntry], published: int) -> None:
-        """Take over what was published, up to log offset *published*. Budget: 1 us a call."""
+        """Take over what was published, up to log offset *published*."""
         self._published = published
         if self._behind or not self._running or not entries:
             return

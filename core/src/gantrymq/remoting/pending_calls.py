@@ -20,7 +20,7 @@ from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.world import Clock, Timer
 
-__all__ = ["Calls"]
+__all__ = ["PendingCalls"]
 
 _MOST: Final = 0x7FFFFFFF
 LATE_S: Final = 0.05  # a timer that runs so much later than it was due says that the event loop was busy,
@@ -43,7 +43,7 @@ class _Call:
         self.late = False  # whether the event loop's lateness was made up for
 
 
-class Calls:
+class PendingCalls:
     """Futures by opaque. Belongs to the event loop."""
 
     def __init__(self, clock: Clock, peer: Callable[[], str], written: Callable[[], int]) -> None:

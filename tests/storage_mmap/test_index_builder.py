@@ -9,7 +9,7 @@ from gantrymq.errors import StoreError
 from gantrymq.formats import log_entries
 from gantrymq.formats.checkpoint import decode_checkpoint
 from gantrymq.formats.index import read_header
-from gantrymq_storage_mmap.index import writer
+from gantrymq_storage_mmap.index import builder
 from gantrymq_storage_mmap.index.file import IndexPlace
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
 from gantrymq_testing.store_contract_bench import START_MS, bodies, keyed, message
@@ -84,7 +84,7 @@ def test_a_stop_indexes_what_waits_for_slots(rig):
 
 
 def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_WAITING", 10)
+    monkeypatch.setattr(builder, "MOST_WAITING", 10)
 
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, f"all k{n}", f"U{n}") for n in range(50)])
@@ -95,8 +95,8 @@ def test_a_stop_waits_for_an_index_that_lags(rig, monkeypatch):
 
 
 def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_WAITING", 10)
-    monkeypatch.setattr(writer, "CATCH_UP_S", 0)
+    monkeypatch.setattr(builder, "MOST_WAITING", 10)
+    monkeypatch.setattr(builder, "CATCH_UP_S", 0)
 
     async def case(bench):
         results = await bench.add(*[keyed(b"%d" % n, f"all k{n}", f"U{n}") for n in range(50)])
@@ -110,7 +110,7 @@ def test_a_stop_does_not_wait_for_ever(rig, monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 3, 256])
 def test_one_publication_may_be_larger_than_a_step(rig, monkeypatch, step):
-    monkeypatch.setattr(writer, "STEP_MESSAGES", step)
+    monkeypatch.setattr(builder, "STEP_MESSAGES", step)
 
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, "all", f"U{n}") for n in range(50)])
@@ -161,7 +161,7 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
     assert rig.index() == {}
 
     async def later(bench):
-        monkeypatch.setattr(writer, "SOON_BYTES", 0)
+        monkeypatch.setattr(builder, "SOON_BYTES", 0)
         assert "being caught up; ask again" in (await bench.query("k4"))[1]
         monkeypatch.undo()
         await caught_up(bench)
@@ -222,7 +222,7 @@ def test_what_a_stop_leaves_unread_is_read_by_the_next_start(rig):
 
 
 def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
-    monkeypatch.setattr(writer, "MOST_WAITING", 5)
+    monkeypatch.setattr(builder, "MOST_WAITING", 5)
 
     async def case(bench):
         await send(bench, 20)
@@ -238,7 +238,7 @@ def test_too_much_waiting_is_read_from_the_log_instead(rig, monkeypatch):
 
 @pytest.mark.parametrize("method", ["pwrite", "create", "truncate", "make_dirs"])
 def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, method):
-    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(builder, "RETRY_S", 0.0)
 
     async def case(bench):
         await send(bench, 4)
@@ -260,7 +260,7 @@ def test_a_full_disk_stops_no_message_and_is_made_up_for(rig, monkeypatch, metho
 
 
 def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(rig, monkeypatch):
-    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(builder, "RETRY_S", 0.0)
 
     async def case(bench):
         rig.faults.only, rig.faults.failing = "index", {}
@@ -278,7 +278,7 @@ def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(
 
 
 def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypatch):
-    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(builder, "RETRY_S", 0.0)
     pages = []
 
     async def case(bench):
@@ -307,7 +307,7 @@ def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypa
 
 
 def test_syncs_that_go_on_failing_are_told_once_and_asked_for_no_more(rig, monkeypatch):
-    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(builder, "RETRY_S", 0.0)
 
     async def case(bench):
         rig.faults.only, rig.faults.failing = "index", {"datasync": rig.BROKEN}
@@ -342,7 +342,7 @@ def test_slots_that_could_not_be_written_are_written_by_the_next_checkpoint(rig)
 
 
 def test_what_is_durable_stays_when_a_checkpoint_fails(rig, monkeypatch):
-    monkeypatch.setattr(writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(builder, "RETRY_S", 0.0)
 
     async def case(bench):
         await send(bench, 8)

@@ -28,9 +28,9 @@ from gantrymq.remoting.proxies import PROXY_SETTING, Proxies, proxies_of
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
 from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
-__all__ = ["GATE_SETTINGS", "Gate", "gate_of"]
+__all__ = ["ADMISSION_SETTINGS", "Admission", "admission_of"]
 
-GATE_SETTINGS = (*TLS_SETTINGS, PROXY_SETTING)
+ADMISSION_SETTINGS = (*TLS_SETTINGS, PROXY_SETTING)
 
 NO_CERTIFICATE = (
     "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls], which lets it make one"
@@ -41,7 +41,7 @@ NOT_HTTP2 = (
 )
 
 
-class Gate:
+class Admission:
     """What a port takes.
 
     Args:
@@ -111,8 +111,8 @@ class Gate:
             )
 
 
-def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
-    """The gate of a server with these settings (`GATE_SETTINGS`).
+def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
+    """Whom a server with these settings admits (`ADMISSION_SETTINGS`).
 
     Files are read now, so that the start fails, not a client.
 
@@ -125,7 +125,7 @@ def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
     mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), proxies_of(settings)
     cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
     if mode == "disabled":
-        return Gate(mode, None, http, proxies)
+        return Admission(mode, None, http, proxies)
     if key and not cert:
         raise ConfigError(f"tls.server.keyPath={key} has no certificate: set tls.server.certPath as well")
     context = server_context(
@@ -135,12 +135,12 @@ def gate_of(settings: Settings, now_ms: Callable[[], int]) -> Gate:
     )
     if cert:
         load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
-        return Gate(mode, lambda: context, http, proxies)
+        return Admission(mode, lambda: context, http, proxies)
     if settings.flag("tls.test.mode.enable") and self_signed.available():
-        return Gate(mode, lambda: _with_self_signed(context, now_ms()), http, proxies)
+        return Admission(mode, lambda: _with_self_signed(context, now_ms()), http, proxies)
     if mode == "enforcing":
         raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
-    return Gate(mode, None, http, proxies)
+    return Admission(mode, None, http, proxies)
 
 
 def _figures(settings: Settings) -> str:

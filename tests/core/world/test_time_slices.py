@@ -2,7 +2,7 @@
 
 import itertools
 
-from gantrymq.world.turns import LONGEST_S, Turns
+from gantrymq.world.time_slices import LONGEST_S, TimeSlices
 
 
 class Clock:
@@ -20,15 +20,15 @@ class Clock:
         self.pauses.append(self.now)
 
 
-async def done(clock, turns, items, each_s):
+async def done(clock, slices, items, each_s):
     for _ in range(items):
         clock.now += each_s
-        await turns.item_done()
+        await slices.item_done()
 
 
 def pauses(items, each_s, most):
     clock = Clock()
-    coroutine = done(clock, Turns(clock, most), items, each_s)
+    coroutine = done(clock, TimeSlices(clock, most), items, each_s)
     try:
         coroutine.send(None)
     except StopIteration:

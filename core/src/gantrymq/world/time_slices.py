@@ -6,12 +6,12 @@ from typing import Final
 
 from gantrymq.world.clock import Clock
 
-__all__ = ["LONGEST_S", "Turns"]
+__all__ = ["LONGEST_S", "TimeSlices"]
 
 LONGEST_S: Final = 0.003  # without a pause; a single item may take longer
 
 
-class Turns:
+class TimeSlices:
     """Gives others their turn when so many items are done, or when they have taken long.
 
     Time alone would not do: items that wait for a lock, or for a disk, take a thousand times what they take alone, and
@@ -25,7 +25,7 @@ class Turns:
         self._until = clock.monotonic() + LONGEST_S
 
     async def item_done(self) -> None:
-        """An item is done. Budget: 0.3 us without a pause."""
+        """An item is done."""
         self._left -= 1
         if not self._left or self._clock.monotonic() > self._until:
             await self._clock.sleep(0)

@@ -1,8 +1,8 @@
-"""Room for the sends of one producer at one broker: how many, and how many bytes, may be under way at once.
+"""The send window of one producer at one broker: how many sends, and how many bytes, may be under way at once.
 
-A send that finds no room waits in a line, and its deadline waits with it: it begins when the request is written. So any
-number of sends can be begun together. Whoever waits gives up when the broker has finished no send for as long as the
-send itself may take: where a broker hangs, the sends under way run out of time, and the line with them.
+A send for which the window has no room waits in a line, and its deadline waits with it: it begins when the request is
+written. So any number of sends can be begun together. Whoever waits gives up when the broker has finished no send for
+as long as the send itself may take: where a broker hangs, the sends under way run out of time, and the line with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from gantrymq.errors import CallTimeout
 from gantrymq.world import Clock, Timer
 
-__all__ = ["MOST_BYTES", "MOST_SENDS", "Room"]
+__all__ = ["MOST_BYTES", "MOST_SENDS", "SendWindow"]
 
 MOST_SENDS: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ class _Waiter:
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
-class Room:
+class SendWindow:
     """Belongs to one producer and one broker; take, or wait, then leave.
 
     Time is counted in ticks while there is a line: an event loop that others keep busy makes few of them, so no broker

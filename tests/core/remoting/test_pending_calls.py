@@ -6,8 +6,8 @@ import functools
 import pytest
 
 from gantrymq.errors import CallTimeout, ConnectionLost
-from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.pending_calls import PendingCalls
 
 
 def in_loop(test):
@@ -34,7 +34,7 @@ def written():
 
 @pytest.fixture
 def calls(clock, written):
-    return Calls(clock, lambda: "10.0.0.9:4711", written)
+    return PendingCalls(clock, lambda: "10.0.0.9:4711", written)
 
 
 @in_loop

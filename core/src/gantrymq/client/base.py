@@ -15,7 +15,7 @@ from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
 
-class Joined:
+class BaseClient:
     """Joins an instance at start, leaves it at close; what is registered with it is the subclass's affair."""
 
     def __init__(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.errors import CallTimeout
-from gantrymq.remoting.write_line import WriteLine
+from gantrymq.remoting.write_queue import WriteQueue
 from gantrymq_testing.simulated import simulate
 
 
@@ -15,7 +15,7 @@ class Pipe:
     def __init__(self, world, most=100):
         self.unwritten = 0
         self.order = []
-        self.line = WriteLine(world.clock, lambda: "10.0.0.9:4711", lambda: self.unwritten, most)
+        self.line = WriteQueue(world.clock, lambda: "10.0.0.9:4711", lambda: self.unwritten, most)
 
     async def write(self, name, size, timeout_s=3.0):
         await self.line.room(timeout_s)

@@ -16,7 +16,7 @@ from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header
 from gantrymq.world import Clock
 
-__all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "Calls", "refused", "reply_header"]
+__all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "RpcClient", "refused", "reply_header"]
 
 CALL_TIMEOUT_S = 3.0  # most control calls
 OFFSET_CALL_TIMEOUT_S = 5.0  # offsets
@@ -24,7 +24,7 @@ OFFSET_CALL_TIMEOUT_S = 5.0  # offsets
 HeaderType = TypeVar("HeaderType", bound=Header)
 
 
-class Calls:
+class RpcClient:
     """Requests over the connections of one client."""
 
     def __init__(self, remoting: RemotingClient, clock: Clock) -> None:

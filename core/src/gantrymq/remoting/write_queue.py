@@ -1,4 +1,4 @@
-"""A line of those who want to write on one connection while too much is unwritten.
+"""A queue of those who want to write on one connection while too much is unwritten.
 
 The first of the line waits for the peer, the others for the first: they write in the order in which they came. Whoever
 meets a peer that takes nothing for as long as he would wait gives up, and so do those behind him, each for his own time
@@ -13,10 +13,10 @@ from collections.abc import Callable
 from gantrymq.errors import CallTimeout
 from gantrymq.world import Clock
 
-__all__ = ["WriteLine"]
+__all__ = ["WriteQueue"]
 
 
-class WriteLine:
+class WriteQueue:
     """Belongs to one connection."""
 
     def __init__(self, clock: Clock, peer: Callable[[], str], unwritten: Callable[[], int], most: int) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.remoting.gate import GATE_SETTINGS, Gate, gate_of
+from gantrymq.remoting.admission import ADMISSION_SETTINGS, Admission, admission_of
 from gantrymq.remoting.preamble import Beginning
 
 NOT_HTTP = b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n"
@@ -33,8 +33,8 @@ METRICS = (
     ],
 )
 def test_http_is_told_where_the_figures_are(mode, values, told):
-    settings = Settings([*GATE_SETTINGS, *METRICS], {"tls.server.mode": mode, **values})
-    answer = gate_of(settings, lambda: 0).answer(Beginning.HTTP, b"GET /")
+    settings = Settings([*ADMISSION_SETTINGS, *METRICS], {"tls.server.mode": mode, **values})
+    answer = admission_of(settings, lambda: 0).answer(Beginning.HTTP, b"GET /")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert f"Content-Length: {len(body)}\r\n".encode() in head
@@ -42,16 +42,16 @@ def test_http_is_told_where_the_figures_are(mode, values, told):
 
 
 def test_http_is_told_what_shows_figures_where_no_plugin_does():
-    answer = gate_of(Settings(GATE_SETTINGS), lambda: 0).answer(Beginning.HTTP, b"GET /")
+    answer = admission_of(Settings(ADMISSION_SETTINGS), lambda: 0).answer(Beginning.HTTP, b"GET /")
     told = b"Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
     assert answer.endswith(NOT_HTTP + told)
 
 
 def test_http_2_is_sent_away_in_its_own_frame_once_it_asks():
-    assert Gate().answer(Beginning.HTTP2, PREFACE) is None
-    answer = Gate().answer(Beginning.HTTP2, PREFACE + ASKING)
+    assert Admission().answer(Beginning.HTTP2, PREFACE) is None
+    answer = Admission().answer(Beginning.HTTP2, PREFACE + ASKING)
     with pytest.raises(RemoteProtocolError) as refused:
-        Gate().check(Beginning.HTTP2)
+        Admission().check(Beginning.HTTP2)
     text = str(refused.value).encode()
     assert b"usually at port 8081, which is not built" in text
     assert answer[:9] == (8 + len(text)).to_bytes(3, "big") + b"\x07\0\0\0\0\0"
@@ -60,7 +60,7 @@ def test_http_2_is_sent_away_in_its_own_frame_once_it_asks():
 
 @pytest.mark.parametrize("beginning", [Beginning.FRAMES, Beginning.UNKNOWN])
 def test_frames_are_told_nothing(beginning):
-    assert Gate().answer(beginning, b"\0\0\0\x06") == b""
+    assert Admission().answer(beginning, b"\0\0\0\x06") == b""
 
 
 @pytest.mark.parametrize(
@@ -74,27 +74,27 @@ def test_frames_are_told_nothing(beginning):
 )
 def test_who_stays_outside_is_told_why(mode, beginning, words):
     with pytest.raises(RemoteProtocolError, match=words):
-        Gate(mode).check(beginning)
+        Admission(mode).check(beginning)
 
 
 @pytest.mark.parametrize("mode", ["permissive", "disabled"])
 def test_frames_come_in(mode):
-    Gate(mode).check(Beginning.FRAMES)
+    Admission(mode).check(Beginning.FRAMES)
 
 
 @pytest.mark.parametrize("mode", ["permissive", "enforcing"])
 def test_inside_tls_frames_come_in_and_other_protocols_do_not(mode):
-    Gate(mode).check(Beginning.FRAMES, inside_tls=True)
+    Admission(mode).check(Beginning.FRAMES, inside_tls=True)
     for other in (Beginning.HTTP, Beginning.HTTP2):
         with pytest.raises(RemoteProtocolError, match="the peer speaks HTTP"):
-            Gate(mode).check(other, inside_tls=True)
+            Admission(mode).check(other, inside_tls=True)
 
 
 def test_a_certificate_that_cannot_be_made_refuses_the_peer_and_is_tried_again():
     def make():
         raise OSError(28, "No space left on device")
 
-    gate = Gate("permissive", make)
+    admission = Admission("permissive", make)
     for _ in range(2):
         with pytest.raises(RemoteProtocolError, match="no certificate could be made: .*No space left"):
-            gate.tls_context()
+            admission.tls_context()
