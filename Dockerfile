@@ -10,7 +10,7 @@ COPY plugins plugins
 COPY speedups speedups
 RUN python -m venv /opt/gantrymq \
     && /opt/gantrymq/bin/pip install --no-cache-dir "./core[tls]" ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
-        ./plugins/storage_memory ./plugins/storage_mmap ./speedups
+        ./plugins/storage_memory ./plugins/storage_mmap ./plugins/store_tools ./speedups
 
 FROM python:3.12-slim
 

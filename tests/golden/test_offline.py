@@ -8,10 +8,10 @@ from mmap_stores import contents, read_queue, with_open_store
 
 from gantrymq.formats.filler import FILLER_TOPIC
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
-from gantrymq.offline.check import check_store
-from gantrymq.offline.rebuild_store import rebuild_index, rebuild_queues
-from gantrymq.offline.repair import repair_store
 from gantrymq.world.real import RealFiles
+from gantrymq_store_tools.check import check_store
+from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues
+from gantrymq_store_tools.repair import repair_store
 
 INTACT = [name for name in SCENARIOS if name != "crash/torn"]
 CLEANED = "cleaned/cleaned"  # queues and index know records that have left the log

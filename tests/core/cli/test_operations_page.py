@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gantrymq.cli import main
+from gantrymq.cli import TO_INSTALL, main
 
 PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
 NAMED = sorted(set(re.findall(r"`gantrymq ([a-z ]+)", PAGE)))
@@ -14,6 +14,9 @@ NAMED = sorted(set(re.findall(r"`gantrymq ([a-z ]+)", PAGE)))
 
 @pytest.mark.parametrize("words", NAMED)
 def test_a_command_of_the_page_exists(words):
+    first = words.split()[0]
+    if first in TO_INSTALL:
+        pytest.importorskip(TO_INSTALL[first].replace("-", "_"))
     command: click.Command = main
     for word in words.split():
         assert isinstance(command, click.Group), words

@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gantrymq.cli.output import namesrv_option
+from gantrymq.commands.output import namesrv_option
 
 PROGRAM = Path(sys.executable).parent / "gantrymq"
 DEADLINE_S = 60

@@ -5,10 +5,11 @@ from types import ModuleType
 import click
 import pytest
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
-from gantrymq.plugins import Plugins, PluginState, load_plugins
+from gantrymq.plugins import Candidate, Plugins, PluginState, load_plugins
 
 
 def plugin(name="example", **functions):
@@ -121,6 +122,32 @@ def test_only_the_hooks_asked_for_are_called():
         only_hooks=("gantry_register_commands",),
     )
     assert list(found.commands) == ["c"]
+
+
+def test_a_command_may_be_a_place_from_which_it_is_imported():
+    place = ("greet", "no_such_module:greet", "Say hello.")
+    found = load(plugin(gantry_register_commands=lambda registry: registry.add_imported(*place)))
+    assert found.commands == {"greet": ImportedCommand(*place[1:])}
+    assert found.infos[0].registers == ("command greet",)
+
+
+@pytest.mark.parametrize("place", [("", "module:greet", "x"), ("greet", "module", "x")])
+def test_a_command_without_a_name_or_a_place_is_refused(place):
+    said = problem(plugin(gantry_register_commands=lambda registry: registry.add_imported(*place)))
+    assert "plugin example registers a command with name" in said
+
+
+def test_only_what_one_distribution_brings_is_loaded(monkeypatch):
+    loaded = []
+
+    def candidate(name, distribution):
+        module = plugin(name, gantry_register_stores=lambda registry: loaded.append(name))
+        return Candidate(name, distribution, "1.0", given=module)
+
+    there = [candidate("one", "gantrymq-one"), candidate("two", "gantrymq-two")]
+    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda: (there, []))
+    assert [info.name for info in load_plugins(only_distribution="gantrymq-two").infos] == ["two"]
+    assert loaded == ["two"]
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -7,32 +7,37 @@ has open.
 from __future__ import annotations
 
 import time
-from importlib import import_module
 
 import click
 
 from gantrymq import __version__, speedups
-from gantrymq.errors import GantryError
+from gantrymq.commands.imported import ImportedCommand
+from gantrymq.errors import GantryError, PluginError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
 
 _VERSION = f"%(prog)s, version %(version)s; {speedups.said.replace('%', '%%')}"
+_HOOKS = ("gantry_register_commands",)
 
-COMMANDS = {
-    "quickstart": ("gantrymq.cli.quickstart:quickstart", "Start on free ports and show what a broker does."),
-    "start": ("gantrymq.cli.servers:start", "Run a name server and a broker in one process."),
-    "nameserver": ("gantrymq.cli.servers:nameserver", "Run a name server."),
-    "broker": ("gantrymq.cli.broker:broker", "Run a broker, or look after one that runs."),
-    "status": ("gantrymq.cli.status:status", "Show the clusters and their brokers."),
-    "cluster": ("gantrymq.cli.cluster:cluster", "Show the brokers of each cluster with their load."),
-    "topic": ("gantrymq.cli.topic:topic", "List, create, delete and look at topics."),
-    "group": ("gantrymq.cli.group:group", "List, create, delete and look at consumer groups."),
-    "message": ("gantrymq.cli.message:message", "Send, pull, follow and find messages."),
-    "store": ("gantrymq.cli.store:store", "Check, repair and read the files of a store, without a broker."),
-    "plugins": ("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
-    "config": ("gantrymq.cli.config:config", "Show settings, and explain one."),
+COMMANDS: dict[str, ImportedCommand] = {
+    "quickstart": ImportedCommand(
+        "gantrymq.cli.quickstart:quickstart", "Start on free ports and show what a broker does."
+    ),
+    "start": ImportedCommand("gantrymq.cli.servers:start", "Run a name server and a broker in one process."),
+    "nameserver": ImportedCommand("gantrymq.cli.servers:nameserver", "Run a name server."),
+    "broker": ImportedCommand("gantrymq.cli.broker:broker", "Run a broker, or look after one that runs."),
+    "status": ImportedCommand("gantrymq.cli.status:status", "Show the clusters and their brokers."),
+    "cluster": ImportedCommand("gantrymq.cli.cluster:cluster", "Show the brokers of each cluster with their load."),
+    "topic": ImportedCommand("gantrymq.cli.topic:topic", "List, create, delete and look at topics."),
+    "group": ImportedCommand("gantrymq.cli.group:group", "List, create, delete and look at consumer groups."),
+    "message": ImportedCommand("gantrymq.cli.message:message", "Send, pull, follow and find messages."),
+    "plugins": ImportedCommand("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
+    "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, and explain one."),
 }
-"""Command name to where it is and what it is for."""
+"""Core's commands by name."""
+
+TO_INSTALL = {"store": "gantrymq-store-tools"}
+"""Commands of plugins that a user may miss: command name to the distribution that brings it."""
 
 
 class MainGroup(click.Group):
@@ -43,22 +48,39 @@ class MainGroup(click.Group):
         return [*COMMANDS, *(name for name in sorted(self._of_plugins()) if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; plugins are only loaded for a name that core does not have."""
-        if cmd_name not in COMMANDS:
-            return self._of_plugins().get(cmd_name)
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        found = getattr(import_module(module), attribute)
-        assert isinstance(found, click.Command)
-        return found
+        """Import one command; plugins are only loaded for a name that core does not have.
+
+        Raises:
+            PluginError: a plugin that is not installed or broken has it; says which.
+        """
+        if cmd_name in COMMANDS:
+            return COMMANDS[cmd_name].load()
+        found = self._of_standard_plugin(cmd_name) or self._of_plugins().get(cmd_name)
+        if found is None and cmd_name in TO_INSTALL:
+            raise PluginError(
+                f"{cmd_name} is a command of a plugin that is not installed; install it with: "
+                f"pip install {TO_INSTALL[cmd_name]}"
+            )
+        if not isinstance(found, ImportedCommand):
+            return found
+        try:
+            return found.load()
+        except ImportError as problem:
+            raise PluginError(
+                f"the command {cmd_name} does not import: {problem}; reinstall the plugin that offers it (gantrymq "
+                "plugins says which)"
+            ) from problem
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing core's."""
-        rows = [(name, purpose) for name, (_, purpose) in COMMANDS.items()]
-        rows += [
-            (name, command.get_short_help_str())
-            for name, command in sorted(self._of_plugins().items())
-            if name not in COMMANDS and not command.hidden
-        ]
+        """List the commands and import none of them."""
+        rows = [(name, command.purpose) for name, command in COMMANDS.items()]
+        for name, command in sorted(self._of_plugins().items()):
+            if name in COMMANDS:
+                continue
+            if isinstance(command, ImportedCommand):
+                rows.append((name, command.purpose))
+            elif not command.hidden:
+                rows.append((name, command.get_short_help_str()))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -70,10 +92,26 @@ class MainGroup(click.Group):
             click.echo(f"gantrymq: {problem}", err=True)
             ctx.exit(1)
 
-    def _of_plugins(self) -> dict[str, click.Command]:
+    def _of_standard_plugin(self, name: str) -> click.Command | ImportedCommand | None:
+        """The command *name*, with no other plugin loaded than that of the table; None where it is not installed.
+
+        Raises:
+            PluginError: it is broken.
+        """
+        if name not in TO_INSTALL:
+            return None
+        from gantrymq.plugins import PluginState, load_plugins
+
+        loaded = load_plugins(strict=False, only_hooks=_HOOKS, only_distribution=TO_INSTALL[name])
+        for info in loaded.infos:
+            if info.state is PluginState.BROKEN:
+                raise PluginError(info.problem)
+        return loaded.commands.get(name)
+
+    def _of_plugins(self) -> dict[str, click.Command | ImportedCommand]:
         from gantrymq.plugins import load_plugins
 
-        loaded = load_plugins(strict=False, only_hooks=("gantry_register_commands",))
+        loaded = load_plugins(strict=False, only_hooks=_HOOKS)
         for problem in loaded.problems:
             click.echo(f"gantrymq: warning: {problem}", err=True)
         return dict(loaded.commands)

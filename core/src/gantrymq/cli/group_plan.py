@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import click
 
 from gantrymq.cli.group_moves import Plan, in_words, make_plan
-from gantrymq.cli.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.cli.run import run
 from gantrymq.client import Admin
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.errors import ConsumerNotOnline, InvalidParameter, NoRoute
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue

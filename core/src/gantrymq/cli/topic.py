@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from gantrymq.cli.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.cli.run import run
 from gantrymq.cli.topic_queues import refuse_to_hide
 from gantrymq.client import Admin
 from gantrymq.client.routes import TopicRoute
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.errors import InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model.hosts import parse_address

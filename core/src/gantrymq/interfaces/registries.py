@@ -102,6 +102,19 @@ class CommandRegistry(Protocol):
     def add(self, command: click.Command) -> None:
         """Add a command or group. Raises PluginConflict when its name is taken."""
 
+    def add_imported(self, name: str, where: str, purpose: str) -> None:
+        """Add a command or group that is imported when it is used, so that nobody else pays for it.
+
+        Args:
+            name: the word after ``gantrymq``.
+            where: "package.module:attribute"; the attribute is a click.Command.
+            purpose: one sentence, for the list of commands.
+
+        Raises:
+            PluginConflict: the name is taken.
+            PluginError: the name is empty, or *where* has no colon.
+        """
+
 
 class ConfigRegistry(Protocol):
     """Settings that a plugin declares."""

@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginError
-from gantrymq.interfaces import (
-    AllocationStrategy,
-    Dispatcher,
-    FilterType,
-    Gate,
-    Handler,
-    Interceptor,
-    MessageStore,
-    Service,
-    StoreContext,
-    TransactionService,
-)
 
 if TYPE_CHECKING:
     import click
+
+    from gantrymq.interfaces import (
+        AllocationStrategy,
+        Dispatcher,
+        FilterType,
+        Gate,
+        Handler,
+        Interceptor,
+        MessageStore,
+        Service,
+        StoreContext,
+        TransactionService,
+    )
 
 STORE_TO_INSTALL = "gantrymq-storage-mmap"
 ALLOCATION_TO_INSTALL = "gantrymq-allocate"
@@ -66,7 +68,7 @@ class Plugins:
     gates: tuple[Gate, ...] = ()
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
-    commands: Mapping[str, click.Command] = attrs.field(factory=dict)
+    commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)
 
     def store(self, name: str) -> Callable[[StoreContext], MessageStore]:
         """The factory that ``store=NAME`` picks.

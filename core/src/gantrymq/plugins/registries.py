@@ -9,23 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
-from gantrymq.interfaces import (
-    AllocationStrategy,
-    Dispatcher,
-    FilterType,
-    Gate,
-    Handler,
-    Interceptor,
-    MessageStore,
-    Service,
-    StoreContext,
-    TransactionService,
-)
 
 if TYPE_CHECKING:
     import click
+
+    from gantrymq.interfaces import (
+        AllocationStrategy,
+        Dispatcher,
+        FilterType,
+        Gate,
+        Handler,
+        Interceptor,
+        MessageStore,
+        Service,
+        StoreContext,
+        TransactionService,
+    )
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -75,7 +77,7 @@ class Factories(Shelf[str, V]):
         self.put(name, factory)
 
 
-class Interceptors(Shelf[int, Interceptor]):
+class Interceptors(Shelf[int, "Interceptor"]):
     """Interceptors by their order."""
 
     def add(self, interceptor: Interceptor) -> None:
@@ -83,7 +85,7 @@ class Interceptors(Shelf[int, Interceptor]):
         self.put(interceptor.order, interceptor)
 
 
-class Gates(Shelf[str, Gate]):
+class Gates(Shelf[str, "Gate"]):
     """Gates by name."""
 
     def add(self, gate: Gate) -> None:
@@ -91,7 +93,7 @@ class Gates(Shelf[str, Gate]):
         self.put(gate.name, gate)
 
 
-class Handlers(Shelf[int, Handler]):
+class Handlers(Shelf[int, "Handler"]):
     """Handlers by request code."""
 
     def add(self, code: int, handler: Handler) -> None:
@@ -99,7 +101,7 @@ class Handlers(Shelf[int, Handler]):
         self.put(code, handler)
 
 
-class Services(Shelf[str, Service]):
+class Services(Shelf[str, "Service"]):
     """Background services by name."""
 
     def add(self, service: Service) -> None:
@@ -107,7 +109,7 @@ class Services(Shelf[str, Service]):
         self.put(service.name, service)
 
 
-class Commands(Shelf[str, "click.Command"]):
+class Commands(Shelf[str, "click.Command | ImportedCommand"]):
     """Commands by name."""
 
     def add(self, command: click.Command) -> None:
@@ -115,6 +117,12 @@ class Commands(Shelf[str, "click.Command"]):
         if not command.name:
             raise PluginError(f"plugin {self.owner} registers a command without a name")
         self.put(command.name, command)
+
+    def add_imported(self, name: str, where: str, purpose: str) -> None:
+        """Keep under *name* that the command is at *where*."""
+        if not name or ":" not in where:
+            raise PluginError(f"plugin {self.owner} registers a command with name {name!r} and place {where!r}")
+        self.put(name, ImportedCommand(where, purpose))
 
 
 class Declarations(Shelf[str, Setting]):
