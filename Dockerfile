@@ -9,7 +9,7 @@ COPY core core
 COPY plugins plugins
 COPY speedups speedups
 RUN python -m venv /opt/gantrymq \
-    && /opt/gantrymq/bin/pip install --no-cache-dir "./core[tls]" ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
+    && /opt/gantrymq/bin/pip install --no-cache-dir "./core[tls]" ./plugins/admin ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
         ./plugins/storage_memory ./plugins/storage_mmap ./plugins/store_tools ./speedups
 
 FROM python:3.12-slim

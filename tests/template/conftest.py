@@ -1,6 +1,6 @@
-"""A fresh virtual environment with wheels of core, of one store and of the plugin template, and nothing else of ours.
+"""A fresh virtual environment with wheels of core, a store, the commands and the plugin template, no more of ours.
 
-The wheels are built from a copy of just these three folders: whatever else lies in the tree cannot help.
+The wheels are built from a copy of just these four folders: whatever else lies in the tree cannot help.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("core", "plugins/storage_mmap", "docs/template")
+TREES = ("core", "plugins/admin", "plugins/storage_mmap", "docs/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")

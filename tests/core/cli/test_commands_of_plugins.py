@@ -7,7 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gantrymq.cli import TO_INSTALL, main
+from gantrymq.cli import main
+from gantrymq.cli.open_group import TO_INSTALL
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import Candidate
 
@@ -106,3 +107,14 @@ def test_a_module_that_does_not_import_is_one_sentence(installed):
     done = invoke("greet")
     assert done.exit_code == 1
     assert done.stderr.startswith("gantrymq: the command greet does not import: No module named 'no_such_module'; ")
+
+
+def test_a_subcommand_of_core_s_group_is_registered_under_both_words(installed):
+    installed.add("other", lambda registry: registry.add_imported("broker greet", f"{__name__}:greet", "Say hello."))
+    assert "greet  Say hello." in invoke("broker", "--help").stdout
+    assert "broker greet" not in invoke("--help").stdout
+    assert invoke("greet").exit_code == 1
+
+
+def test_a_group_without_subcommands_lists_none(installed):
+    assert "Commands:" not in invoke("broker", "--help").stdout

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from gantrymq.cli.run import run
 from gantrymq.client import Admin
 from gantrymq.client.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
 from gantrymq.errors import ConnectFailed, GantryError
 
 

@@ -1,13 +1,12 @@
-"""Logs, descriptors and the event loop under a command."""
+"""Logs and descriptors of a server's process."""
 
-import asyncio
 import logging
 import resource
 
 import click
 import pytest
 
-from gantrymq.cli.run import raise_descriptor_limit, run, set_up_logs
+from gantrymq.cli.server_process import raise_descriptor_limit, set_up_logs
 
 
 @pytest.fixture
@@ -22,22 +21,6 @@ def root_logger():
             handler.close()
     root.handlers[:] = handlers
     root.setLevel(level)
-
-
-def test_work_runs_to_its_result():
-    async def work():
-        await asyncio.sleep(0)
-        return 7
-
-    assert run(work()) == 7
-
-
-def test_an_error_of_the_work_comes_out():
-    async def work():
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        run(work())
 
 
 def test_logs_go_to_stderr_from_the_level_on(root_logger, capsys):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.cli.group_admin import clients, create, delete, list_groups, progress
-from gantrymq.cli.group_plan import plan
+from gantrymq_admin.commands.group_admin import clients, create, delete, list_groups, progress
+from gantrymq_admin.commands.group_plan import plan
 
 
 @click.group()

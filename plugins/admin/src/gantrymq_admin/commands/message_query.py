@@ -6,15 +6,15 @@ import time
 
 import click
 
-from gantrymq.cli.run import run
-from gantrymq.cli.topic import topic_option
 from gantrymq.client.admin_messages import FOREVER_MS, MessageAdmin
 from gantrymq.commands.message_shown import as_json, body_text, show
 from gantrymq.commands.output import namesrv_option, output_option, print_json
+from gantrymq.commands.run import run
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.model.message import ReceivedMessage
+from gantrymq_admin.commands.topic import topic_option
 
 __all__ = ["query", "view"]
 

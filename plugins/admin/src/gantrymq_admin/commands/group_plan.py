@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.cli.group_moves import Plan, in_words, make_plan
-from gantrymq.cli.run import run
 from gantrymq.client import Admin
+from gantrymq.client.allocation import allocation_strategy
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
+from gantrymq.commands.run import run
 from gantrymq.errors import ConsumerNotOnline, InvalidParameter, NoRoute
-from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
-from gantrymq.plugins import load_plugins
+from gantrymq_admin.group_moves import Plan, in_words, make_plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -104,7 +103,7 @@ def plan(
     """
     if group is None and not members:
         raise click.UsageError("name the group with -g, or its members with --members")
-    strategy = _strategy(name, settings)
+    strategy = allocation_strategy(name, settings, warn)
     queues = [MessageQueue(topic, broker, i) for broker, count in counts for i in range(count)]
     if not queues or not members:
         queues, members = run(_look(namesrv, topic, group, queues, members))
@@ -155,14 +154,6 @@ def document(made: Plan) -> dict[str, Any]:
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
-
-
-def _strategy(name: str, settings: dict[str, str]) -> AllocationStrategy:
-    """Raises PluginError: no plugin offers it; what it raises over its settings."""
-    loaded = load_plugins(strict=False, only_hooks=("gantry_register_allocations",))
-    for problem in loaded.problems:
-        warn(problem)
-    return loaded.allocation(name)(settings)
 
 
 async def _look(

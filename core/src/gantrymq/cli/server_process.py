@@ -1,46 +1,21 @@
-"""Running asynchronous work under a command: the event loop, signals, descriptors, logs."""
+"""What a command sets up for a server's process: descriptors, garbage collection, logs."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import logging
 import logging.handlers
-import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_DESCRIPTORS = 1_048_576  # more than this buys nothing and slows down what closes them all
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on a new event loop, uvloop's where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        factory = None
-    else:
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(work)
-
-
-def stop_requested() -> asyncio.Event:
-    """An event that SIGTERM or SIGINT sets; further signals change nothing. Call it on the event loop."""
-    asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends the loop there
-            loop.add_signal_handler(number, asked.set)
-    return asked
 
 
 def give_way_sooner() -> None:

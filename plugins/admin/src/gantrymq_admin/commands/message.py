@@ -10,17 +10,17 @@ from typing import Any
 
 import click
 
-from gantrymq.cli.message_query import query, view
-from gantrymq.cli.run import run, stop_requested
-from gantrymq.cli.topic import topic_option
 from gantrymq.client import Producer, PullConsumer, SendResult
 from gantrymq.client.reading import follow, read
 from gantrymq.commands.message_shown import show
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
+from gantrymq.commands.run import run, stop_requested
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ClientError
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.commands.message_query import query, view
+from gantrymq_admin.commands.topic import topic_option
 
 PRODUCER_GROUP = "gantrymq-cli"
 CONSUMER_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves

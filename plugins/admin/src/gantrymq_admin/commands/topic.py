@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from gantrymq.cli.run import run
-from gantrymq.cli.topic_queues import refuse_to_hide
 from gantrymq.client import Admin
 from gantrymq.client.routes import TopicRoute
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
 from gantrymq.errors import InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.topic import TopicConfig, perm_text
+from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
+from scripted_cluster import Cluster, record
 
 from gantrymq.cli import main
-from gantrymq.cli.run import run
+from gantrymq.commands.run import run
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -25,8 +26,7 @@ PULL = RequestCode.PULL_MESSAGE
 class Servers:
     """A name server and one broker on a thread of their own; a queue holds what was sent to it."""
 
-    def __init__(self, cluster_type, record) -> None:
-        self._cluster_type, self._record = cluster_type, record
+    def __init__(self) -> None:
         self.stored: dict[str, list[bytes]] = {}
         self._ready = threading.Event()
         # uvloop as in a server: asyncio's transport of a connection that was reset before it was accepted says that it
@@ -44,7 +44,7 @@ class Servers:
 
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        cluster = self.cluster = self._cluster_type(real_world(), "a", queues=2, real=True)
+        cluster = self.cluster = Cluster(real_world(), "a", queues=2, real=True)
         broker = cluster.brokers["a"].answers
         cluster.ns.answers[RequestCode.GET_BROKER_CLUSTER_INFO] = lambda _: Command(0, body=self._clusters())
         cluster.ns.answers[RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER] = Command(
@@ -83,7 +83,7 @@ class Servers:
     def _store(self, request: Command) -> Command:
         queue = self.stored.setdefault(request.ext["e"], [])
         fields = {"queue_id": int(request.ext["e"]), "queue_offset": len(queue), "body": request.payload}
-        queue.append(self._record(**fields, properties=request.ext["i"].encode()))
+        queue.append(record(**fields, properties=request.ext["i"].encode()))
         return Command(0, ext={"msgId": "0" * 32, "queueId": request.ext["e"], "queueOffset": str(len(queue) - 1)})
 
     def _pull(self, request: Command) -> Command | None:
@@ -95,8 +95,8 @@ class Servers:
 
 
 @pytest.fixture
-def servers(cluster, record) -> Iterator[Servers]:
-    with Servers(cluster, record) as running:
+def servers() -> Iterator[Servers]:
+    with Servers() as running:
         yield running
 
 
@@ -152,7 +152,7 @@ class FirstReadsAll:
 @pytest.fixture
 def plan(gantrymq, servers, monkeypatch):
     found = Plugins(allocations={"FIRST": FirstReadsAll})
-    monkeypatch.setattr("gantrymq.cli.group_plan.load_plugins", lambda **options: found)
+    monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **options: found)
 
     def run(*words, online=(), code=0):
         members = Command(0, body=json.dumps({"consumerIdList": online}).encode())
@@ -233,7 +233,7 @@ def test_message_send_then_pull(gantrymq):
 
 
 @pytest.mark.parametrize("command", [("pull",), ("tail", "--from-beginning")])
-def test_a_body_that_cannot_be_decompressed_is_shown_as_a_problem(gantrymq, servers, record, command):
+def test_a_body_that_cannot_be_decompressed_is_shown_as_a_problem(gantrymq, servers, command):
     bodies = ({"body": b"one"}, {"body": b"damaged", "sys_flag": 0x301}, {"body": b"three"})
     servers.stored["0"] = [record(queue_offset=number, **fields) for number, fields in enumerate(bodies)]
     words = ("message", *command, "-t", "T", "--queue", "0", "--max", "3")

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from gantrymq.cli.run import run
 from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
+from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, GantryError
 
 _COUNTS = {

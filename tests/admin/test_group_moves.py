@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantrymq.cli.group_moves import Move, Plan, in_words, make_plan
 from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.group_moves import Move, Plan, in_words, make_plan
 
 
 def q(queue_id, broker="a"):

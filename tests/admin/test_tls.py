@@ -10,11 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
-
-from gantrymq.commands.output import namesrv_option
 
 PROGRAM = Path(sys.executable).parent / "gantrymq"
 DEADLINE_S = 60
@@ -91,20 +87,3 @@ def test_both_servers_of_one_process_take_the_settings(home):
         found = run(home, "status", "--output", "json", "-n", ready["namesrv"], "--tls")
         assert found.returncode == 0, found.stderr
         assert ready["broker"] in found.stdout
-
-
-def test_what_a_command_says_of_tls_is_forgotten_after_it(monkeypatch):
-    monkeypatch.setenv("tls.enable", "false")
-    monkeypatch.delenv("tls.config.file", raising=False)
-    seen = {}
-    keys = ("tls.enable", "tls.config.file")
-
-    @click.command()
-    @namesrv_option
-    def command(namesrv):
-        seen.update({key: os.environ.get(key) for key in keys})
-
-    result = CliRunner().invoke(command, ["--tls", "--tls-config", "some.properties"])
-    assert result.exit_code == 0, result.output
-    assert seen == {"tls.enable": "true", "tls.config.file": "some.properties"}
-    assert [os.environ.get(key) for key in keys] == ["false", None]
