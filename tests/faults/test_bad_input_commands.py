@@ -122,7 +122,7 @@ def test_bi134_a_server_that_others_reach(program, row, tmp_path):
 
 
 def test_bi136_a_command_of_a_plugin_that_is_not_installed(row, monkeypatch):
-    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda: ([], []))
+    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda distribution: ([], []))
     for command, distribution in TO_INSTALL.items():
         done = CliRunner().invoke(main, [*command.split(), "--help"])
         said = done.stderr.removeprefix("gantrymq: ")

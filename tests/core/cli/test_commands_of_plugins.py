@@ -26,6 +26,10 @@ class Installed:
         self.candidates = []
         self.loaded = []
 
+    def of(self, distribution):
+        """Those of one distribution, or all."""
+        return [each for each in self.candidates if distribution in ("", each.distribution)]
+
     def add(self, name, register, distribution=""):
         """*register*: the plugin's hook for commands."""
         module = ModuleType(name)
@@ -42,7 +46,7 @@ class Installed:
 @pytest.fixture
 def installed(monkeypatch):
     found = Installed()
-    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda: (found.candidates, []))
+    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda only: (found.of(only), []))
     monkeypatch.setitem(TO_INSTALL, "greet", "gantrymq-greetings")
     return found
 

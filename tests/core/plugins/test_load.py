@@ -9,7 +9,7 @@ from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
-from gantrymq.plugins import Candidate, Plugins, PluginState, load_plugins
+from gantrymq.plugins import Plugins, PluginState, load_plugins
 
 
 def plugin(name="example", **functions):
@@ -135,19 +135,6 @@ def test_a_command_may_be_a_place_from_which_it_is_imported():
 def test_a_command_without_a_name_or_a_place_is_refused(place):
     said = problem(plugin(gantry_register_commands=lambda registry: registry.add_imported(*place)))
     assert "plugin example registers a command with name" in said
-
-
-def test_only_what_one_distribution_brings_is_loaded(monkeypatch):
-    loaded = []
-
-    def candidate(name, distribution):
-        module = plugin(name, gantry_register_stores=lambda registry: loaded.append(name))
-        return Candidate(name, distribution, "1.0", given=module)
-
-    there = [candidate("one", "gantrymq-one"), candidate("two", "gantrymq-two")]
-    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda: (there, []))
-    assert [info.name for info in load_plugins(only_distribution="gantrymq-two").infos] == ["two"]
-    assert loaded == ["two"]
 
 
 @pytest.mark.parametrize("strict", [True, False])

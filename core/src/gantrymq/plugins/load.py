@@ -46,9 +46,7 @@ def load_plugins(
     Raises:
         PluginError: with *strict*, the first problem and how to fix it.
     """
-    candidates, problems = find_candidates() if installed else ([], [])
-    if only_distribution:
-        candidates = [candidate for candidate in candidates if candidate.distribution == only_distribution]
+    candidates, problems = find_candidates(only_distribution) if installed else ([], [])
     loader = _Loader(Registries(reserved), only_hooks, problems)
     loader.block(candidates, allowed)
     for candidate in [*candidates, *given(extra)]:
