@@ -8,9 +8,9 @@ WORKDIR /src
 COPY core core
 COPY plugins plugins
 COPY speedups speedups
+COPY requirements.txt requirements.txt
 RUN python -m venv /opt/gantrymq \
-    && /opt/gantrymq/bin/pip install --no-cache-dir "./core[tls]" ./plugins/admin ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
-        ./plugins/storage_memory ./plugins/storage_mmap ./plugins/store_tools ./speedups
+    && /opt/gantrymq/bin/pip install --no-cache-dir -r requirements.txt ./plugins/metrics
 
 FROM python:3.12-slim
 

@@ -8,9 +8,20 @@ setup(
             "gantrymq_speedups._compiled",
             sources=[
                 f"c/{name}.c"
-                for name in ("module", "frames", "sends", "messages", "records", "index", "answers", "entries", "crc")
+                for name in (
+                    "module",
+                    "frames",
+                    "header",
+                    "sends",
+                    "messages",
+                    "records",
+                    "index",
+                    "answers",
+                    "entries",
+                    "crc",
+                )
             ],
-            depends=["c/common.h"],
+            depends=["c/common.h", "c/header.h", "c/json.h"],
             include_dirs=["c"],
             optional=True,
         )

@@ -1,4 +1,4 @@
-"""Says which of the twins the run is about, and finds what folders share: `header_classes`, `scripted_cluster`."""
+"""Says which of the twins the run is about, and finds the modules beside this one, such as `header_classes`."""
 
 import sys
 from importlib.util import find_spec

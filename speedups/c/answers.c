@@ -1,7 +1,7 @@
 /* gantrymq.remoting.replies: write_answers */
 #include "common.h"
 
-/* Slots of a ShapedSend. */
+/* Slots of a Send. */
 enum { FLAG, OPAQUE, QUEUE_ID, UNIQUE_ID, SEND_SLOTS };
 static const char *const send_names[SEND_SLOTS] = {"flag", "opaque", "queue_id", "unique_id"};
 
@@ -185,7 +185,7 @@ finish:
 }
 
 static PyType_Slot answer_writer_slots[] = {
-    {Py_tp_doc, "AnswerWriter(ShapedSend, texts, oneway): what it makes is called as write_answers(sends, results)."},
+    {Py_tp_doc, "AnswerWriter(Send, texts, oneway): what it makes is called as write_answers(sends, results)."},
     {Py_tp_new, answer_writer_new},
     {Py_tp_dealloc, answer_writer_dealloc},
     {Py_tp_call, answer_writer_call},

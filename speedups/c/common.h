@@ -127,6 +127,36 @@ int_between(PyObject *object, long long low, long long high, long long *value)
 #define INT64_LOW (-9223372036854775807LL - 1)
 #define INT64_HIGH 9223372036854775807LL
 
+/* --- Java's String.hashCode ------------------------------------------------------------------------------------------- */
+
+/* The hash of a text in ASCII, going on from that of what stands before it. */
+static inline uint32_t
+hash_on(uint32_t hash, const void *text, Py_ssize_t size)
+{
+    const unsigned char *at = text;
+    for (Py_ssize_t index = 0; index < size; index++) {
+        hash = hash * 31 + at[index];
+    }
+    return hash;
+}
+
+static inline int
+is_ascii(const void *text, Py_ssize_t size)
+{
+    const unsigned char *at = text;
+    unsigned char all = 0;
+    for (Py_ssize_t index = 0; index < size; index++) {
+        all |= at[index];
+    }
+    return all < 0x80;
+}
+
+static inline int
+is_ascii_without_zero(const void *text, Py_ssize_t size)
+{
+    return is_ascii(text, size) && memchr(text, 0, (size_t)size) == NULL;
+}
+
 /* --- check sums ------------------------------------------------------------------------------------------------------- */
 
 void make_crc_tables(void);
@@ -135,7 +165,7 @@ void make_crc_tables(void);
 uint32_t crc32_of(const unsigned char *at, Py_ssize_t size);
 
 extern PyType_Spec frame_cutter_spec;
-extern PyType_Spec send_matcher_spec;
+extern PyType_Spec send_reader_spec;
 extern PyType_Spec message_maker_spec;
 extern PyType_Spec record_encoder_spec;
 extern PyType_Spec answer_writer_spec;

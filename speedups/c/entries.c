@@ -70,16 +70,6 @@ read_i32(const unsigned char *at)
 
 /* --- which records can be taken -------------------------------------------------------------------------------------- */
 
-static int
-is_ascii_without_zero(const unsigned char *at, Py_ssize_t size)
-{
-    unsigned char all = 0;
-    for (Py_ssize_t index = 0; index < size; index++) {
-        all |= at[index];
-    }
-    return all < 0x80 && memchr(at, 0, (size_t)size) == NULL;
-}
-
 static inline int
 is_text(PyObject *text, const unsigned char *at, Py_ssize_t size)
 {
@@ -103,10 +93,7 @@ hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code
         const unsigned char *end = memchr(at, PAIR_END, (size_t)size);
         Py_ssize_t piece = end == NULL ? size : end - at;
         if (begins_with(mark, at, piece)) {
-            hash = 0;
-            for (Py_ssize_t index = PyBytes_GET_SIZE(mark); index < piece; index++) {
-                hash = hash * 31 + at[index];
-            }
+            hash = hash_on(0, at + PyBytes_GET_SIZE(mark), piece - PyBytes_GET_SIZE(mark));
             good = piece > PyBytes_GET_SIZE(mark);
         }
         piece += end != NULL;

@@ -34,25 +34,6 @@ find_value(Text properties, PyObject *mark, Text *value)
     return 1;
 }
 
-static inline uint32_t
-hash_on(uint32_t hash, const unsigned char *at, Py_ssize_t size)
-{
-    for (Py_ssize_t index = 0; index < size; index++) {
-        hash = hash * 31 + at[index];
-    }
-    return hash;
-}
-
-static int
-is_ascii(Text text)
-{
-    unsigned char all = 0;
-    for (Py_ssize_t index = 0; index < text.size; index++) {
-        all |= text.at[index];
-    }
-    return all < 0x80;
-}
-
 static int
 append_hash(PyObject *hashes, uint32_t hash)
 {
@@ -94,12 +75,12 @@ hash_plain(PyObject *entry, PyObject *marks, long long odd_flags, PyObject **bef
     Text properties = {(const unsigned char *)PyBytes_AS_STRING(stored), PyBytes_GET_SIZE(stored)}, unique, keys;
     int has_unique = find_value(properties, PyTuple_GET_ITEM(marks, 0), &unique);
     int has_keys = find_value(properties, PyTuple_GET_ITEM(marks, 1), &keys);
-    if ((has_unique && (unique.size == 0 || !is_ascii(unique))) || (has_keys && (keys.size == 0 || !is_ascii(keys)))) {
+    if ((has_unique && (unique.size == 0 || !is_ascii(unique.at, unique.size))) || (has_keys && (keys.size == 0 || !is_ascii(keys.at, keys.size)))) {
         return 0;
     }
     if (topic != *before) {
         *before = topic;
-        *front = hash_on(hash_on(0, PyUnicode_1BYTE_DATA(topic), PyUnicode_GET_LENGTH(topic)), (const unsigned char *)"#", 1);
+        *front = hash_on(hash_on(0, PyUnicode_1BYTE_DATA(topic), PyUnicode_GET_LENGTH(topic)), "#", 1);
     }
     if (has_unique && append_hash(hashes, hash_on(*front, unique.at, unique.size)) < 0) {
         return -1;

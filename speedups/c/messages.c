@@ -1,11 +1,11 @@
-/* gantrymq.broker.send_alike: make_messages */
+/* gantrymq.broker.wire.sends_alike: make_messages */
 #include "common.h"
 
-/* Slots of a ShapedSend. */
-enum { SHAPE, BODY, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
-static const char *const send_names[SEND_SLOTS] = {"shape", "body", "queue_id", "born_timestamp", "unique_id"};
+/* Slots of a Send. */
+enum { ALIKE, BODY, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
+static const char *const send_names[SEND_SLOTS] = {"alike", "body", "queue_id", "born_timestamp", "unique_id"};
 
-/* Slots of a StoreMessage: those that all of one shape share, as they are given, then those of each message. */
+/* Slots of a StoreMessage: those that all that are alike share, as they are given, then those of each message. */
 enum { TOPIC, TAGS, FLAG, FLAGS, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, WAITS, JOINED, PLACING, SHARED };
 enum { OWN_QUEUE_ID = SHARED, OWN_BODY, OWN_PROPERTIES, OWN_BORN, MESSAGE_SLOTS };
 static const char *const message_names[MESSAGE_SLOTS] = {
@@ -77,7 +77,7 @@ message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwarg
         return NULL;
     }
     PyObject *sends = PySequence_Fast(asked, "sends are a list");
-    PyObject *zero = PyLong_FromLong(0), *shape = NULL;
+    PyObject *zero = PyLong_FromLong(0), *alike = NULL;
     if (sends == NULL || zero == NULL) {
         goto failed;
     }
@@ -89,14 +89,14 @@ message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwarg
         if (!Py_IS_TYPE(send, self->send)) {
             break;
         }
-        PyObject *own = get_slot(send, self->send_at[SHAPE]), *body = get_slot(send, self->send_at[BODY]);
+        PyObject *own = get_slot(send, self->send_at[ALIKE]), *body = get_slot(send, self->send_at[BODY]);
         PyObject *queue_id = get_slot(send, self->send_at[QUEUE_ID]), *born = get_slot(send, self->send_at[BORN]);
         PyObject *id = get_slot(send, self->send_at[UNIQUE_ID]);
         long long number;
-        if (shape == NULL) {
-            shape = own;
+        if (alike == NULL) {
+            alike = own;
         }
-        if (own == NULL || own != shape || body == NULL || body == Py_None || born == NULL || id == NULL ||
+        if (own == NULL || own != alike || body == NULL || body == Py_None || born == NULL || id == NULL ||
             !PyBytes_CheckExact(id) || !int_between(queue_id, 0, (long long)queues - 1, &number)) {
             break;
         }
@@ -128,7 +128,7 @@ failed:
 }
 
 static PyType_Slot message_maker_slots[] = {
-    {Py_tp_doc, "MessageMaker(ShapedSend, StoreMessage): what it makes is called as make_messages(asked, start, queues,\n"
+    {Py_tp_doc, "MessageMaker(Send, StoreMessage): what it makes is called as make_messages(asked, start, queues,\n"
                 "before, after, topic, tags_code, flag, sys_flag, born_host, store_host, reconsume_times, wait_stored,\n"
                 "messages)."},
     {Py_tp_new, message_maker_new},

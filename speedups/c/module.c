@@ -69,7 +69,7 @@ static int
 execute(PyObject *module)
 {
     PyType_Spec *specs[] = {
-        &frame_cutter_spec,   &send_matcher_spec,  &message_maker_spec,
+        &frame_cutter_spec,   &send_reader_spec,   &message_maker_spec,
         &record_encoder_spec, &answer_writer_spec, &entry_reader_spec,
     };
     make_crc_tables();
@@ -78,7 +78,7 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 2) < 0) { /* of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 3) < 0) { /* of gantrymq.speedups */
         return -1;
     }
     return PyModule_AddFunctions(module, index_methods);

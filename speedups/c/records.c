@@ -91,18 +91,6 @@ is_bytes(PyObject *object, Py_ssize_t most)
 }
 
 static int
-is_ascii_without_zero(PyObject *bytes)
-{
-    const unsigned char *at = (const unsigned char *)PyBytes_AS_STRING(bytes);
-    Py_ssize_t size = PyBytes_GET_SIZE(bytes);
-    unsigned char all = 0;
-    for (Py_ssize_t index = 0; index < size; index++) {
-        all |= at[index];
-    }
-    return all < 0x80 && memchr(at, 0, (size_t)size) == NULL;
-}
-
-static int
 is_joined(const RecordEncoder *self, PyObject *message)
 {
     return !Py_IS_TYPE(message, self->message) || get_slot(message, self->message_at[JOINED]) != Py_False;
@@ -135,7 +123,7 @@ read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body,
     if (!is_bytes(body, most_body) || !is_bytes(properties, self->most_properties) ||
         !is_bytes(born_host, HOST_BYTES) || PyBytes_GET_SIZE(born_host) != HOST_BYTES ||
         !is_bytes(store_host, HOST_BYTES) || PyBytes_GET_SIZE(store_host) != HOST_BYTES ||
-        !is_ascii_without_zero(properties) || topic == NULL || !PyUnicode_CheckExact(topic) ||
+        !is_ascii_without_zero(PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties)) || topic == NULL || !PyUnicode_CheckExact(topic) ||
         !int_between(queue_id, INT32_LOW, INT32_HIGH, &plain->queue_id) ||
         !int_between(get_slot(message, at[FLAG]), INT32_LOW, INT32_HIGH, &plain->flag) ||
         !int_between(get_slot(message, at[SYS_FLAG]), INT32_LOW, INT32_HIGH, &plain->sys_flag) ||

@@ -30,8 +30,8 @@ from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import iter_records, read_record
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
-from gantrymq.world.simulated import simulate
 from gantrymq_storage_faults import flip_bit
+from gantrymq_testing.simulated import simulate
 
 QUEUE = Queue("CrashA", 1)
 RECORD = {  # byte in the record, bit in the byte, outcome

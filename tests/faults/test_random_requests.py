@@ -13,7 +13,8 @@ from faulty_broker import start_broker, start_name_server
 from header_classes import REQUEST_HEADERS
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import _fields
+from gantrymq.remoting.headers.base import fields_of
+from gantrymq.remoting.headers.send import SendMessageRequest, send_fields
 
 REQUESTS = 1500
 TEXTS = [
@@ -48,9 +49,14 @@ def odd_value(rng, depth):
     return [odd_value(rng, depth + 1) for _ in range(rng.randint(0, 3))]
 
 
+def fields_by_code(code):
+    header = REQUEST_HEADERS.get(code)
+    return send_fields(code) if header is SendMessageRequest else () if header is None else fields_of(header)
+
+
 def odd_header(rng, code):
     ext = {}
-    for field in _fields(REQUEST_HEADERS[code]) if code in REQUEST_HEADERS else ():
+    for field in fields_by_code(code):
         if rng.random() < 0.85:
             usual = field.kind != "string" and rng.random() < 0.7
             ext[field.wire] = rng.choice("012") if usual else rng.choice(TEXTS)

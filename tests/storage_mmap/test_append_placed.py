@@ -7,7 +7,7 @@ from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.interfaces import Placing, PutStatus
 from gantrymq.model.light_queues import light_places
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
+from gantrymq_testing.store_contract_bench import START_MS, bodies, message
 
 OK, ILLEGAL = PutStatus.OK, PutStatus.MESSAGE_ILLEGAL
 

@@ -7,7 +7,7 @@ from retention_rig import BIG, FILE, ROOT, fill, logs, run
 
 from gantrymq.interfaces import PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import bodies, message
 
 
 async def put_until_refused(bench):

@@ -9,7 +9,7 @@ from gantrymq.formats.queue_entry import ENTRY, is_ext_address
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, OnlyTags, message, records_of
+from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, message, records_of
 
 QUEUE = Queue("T", 0)
 TAGS = ["A", "B", "", "A", "C", "A", "B", "A"]

@@ -12,7 +12,7 @@ from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import encode_record
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import bodies, message
 
 T0 = Queue("T", 0)
 

@@ -9,8 +9,8 @@ from gantrymq.formats.file_names import file_name
 from gantrymq.formats.filler import fillers
 from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.world.real import RealFiles
-from gantrymq.world.recording import RecordingFiles
 from gantrymq_store_tools.check import check_store
+from gantrymq_testing.recording import RecordingFiles
 
 ORDERS = "consumequeue/Orders/0"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a command that a plugin offers starts 15 ms sooner without 
         DispatcherRegistry,
         FilterRegistry,
         GateRegistry,
+        GuardRegistry,
         HandlerRegistry,
         InterceptorRegistry,
         ServiceRegistry,
@@ -101,6 +102,15 @@ def gantry_register_gates(registry: GateRegistry) -> None:
 
     When: once, at broker start. Runs: once per batch of messages.
     Errors: a name added twice raises PluginConflict.
+    """
+
+
+@hookspec
+def gantry_register_guards(registry: GuardRegistry) -> None:
+    """Add those who see every request before it is served, and may refuse it.
+
+    When: once, at broker start. Runs: a plain call per request, by ascending order; without one nothing is asked.
+    Errors: an order used twice raises PluginConflict.
     """
 
 

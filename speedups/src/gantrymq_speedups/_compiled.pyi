@@ -8,10 +8,15 @@ class FrameCutter:
     def __new__(cls, frame: type[Any], /) -> FrameCutter: ...
     def __call__(self, *args: Any) -> Any: ...
 
-class SendMatcher:
+class SendReader:
     def __new__(
-        cls, send: type[Any], shape: type[Any], code: int, texts: tuple[bytes, ...], longest: int, /
-    ) -> SendMatcher: ...
+        cls,
+        send: type[Any],
+        spellings: tuple[tuple[int, bytes, bytes, bytes], ...],
+        languages: dict[bytes, int],
+        longest: int,
+        /,
+    ) -> SendReader: ...
     def __call__(self, *args: Any) -> Any: ...
 
 class MessageMaker:

@@ -1,4 +1,4 @@
-"""Sends whose shape passed the checks before: stored and answered like the first, checked again when things change."""
+"""Sends like one that passed the checks: stored and answered like it, checked again when things change."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import attrs
 import pytest
 from broker_desk import records
 
-from gantrymq.broker.send import Sender
-from gantrymq.broker.send_alike import SendsAlike
+from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.wire import sends_alike
+from gantrymq.broker.wire.sends_alike import SendsAlike
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.sends import Send
 
 PROPERTIES = "TAGS\x01A\x02UNIQ_KEY\x01{}\x02WAIT\x01true\x02"
 
@@ -22,20 +25,20 @@ async def send(desk, number, topic="T", **fields):
 def checks(monkeypatch):
     """How many sends went through all checks."""
     made = []
-    prepare = Sender.prepare
+    prepare = Preparing.prepare
 
     def counted(self, request):
         made.append(request)
         return prepare(self, request)
 
-    monkeypatch.setattr(Sender, "prepare", counted)
+    monkeypatch.setattr(Preparing, "prepare", counted)
     return made
 
 
-def test_sends_alike_are_checked_until_their_shape_is_known_and_stored_the_same(broker, checks):
+def test_sends_alike_are_checked_twice_and_stored_the_same(broker, checks):
     async def main(desk):
         answers = [await send(desk, number, born_timestamp=1000 + number) for number in range(8)]
-        assert len(checks) == 3  # once, a second time to learn the shape, a third to remember the outcome
+        assert len(checks) == 2  # once, and a second time to remember the outcome
         found = records(await desk.pull("T"))
         for number, (answer, record) in enumerate(zip(answers, found, strict=True)):
             assert (answer.code, answer.ext["queueOffset"]) == (0, str(number))
@@ -48,7 +51,7 @@ def test_sends_alike_are_checked_until_their_shape_is_known_and_stored_the_same(
     broker(main)
 
 
-def test_each_queue_of_a_known_shape_is_served_and_one_outside_is_refused(broker, checks):
+def test_each_queue_is_served_and_one_outside_is_refused(broker, checks):
     async def main(desk):
         for number in range(4):
             await send(desk, number)
@@ -92,7 +95,7 @@ def test_settings_that_changed_are_looked_at_again(broker, checks):
     broker(main)
 
 
-def test_a_message_without_a_body_is_refused_whatever_its_shape(broker):
+def test_a_message_without_a_body_is_refused_whatever_passed_before(broker):
     async def main(desk):
         for number in range(5):
             await send(desk, number)
@@ -222,3 +225,30 @@ def test_an_interceptor_sees_each(broker, plugins, taken):
         assert [bytes(record.body) for record in found] == [b"seen 0", b"seen 1", b"seen 2"]
 
     broker(main, plugins=attrs.evolve(plugins, interceptors=(Mark(),)))
+
+
+def test_what_comes_once_is_not_remembered(broker, checks):
+    async def main(desk):
+        for number in range(6):
+            own = f"KEYS\x01k{number}\x02UNIQ_KEY\x01ID{number:030}\x02"
+            assert (await desk.send("T", b"b", properties=own)).code == 0
+        assert len(checks) == 6
+        assert (await desk.send("T", b"b", properties=own)).code == 0
+        assert (await desk.send("T", b"b", properties=own)).code == 0
+        assert len(checks) == 7
+
+    broker(main)
+
+
+@pytest.mark.parametrize("bound", ["MOST_REMEMBERED", "MOST_REMEMBERED_BYTES", "MOST_MET"])
+def test_what_is_remembered_is_bounded(monkeypatch, bound):
+    monkeypatch.setattr(sends_alike, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
+    alike = SendsAlike(None, None, (), b"")
+    for number in range(400):
+        kind = number // 2 % 10  # each twice running
+        alike.remember(Send(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)
+        assert len(alike._met) <= (4 if bound == "MOST_MET" else 10)
+        assert len(alike._passed) <= (10 if bound == "MOST_MET" else 4)
+        assert alike._passed.keys() <= set(range(10))
+        assert alike._bytes == 100 * len(alike._passed)
+    assert alike._passed

@@ -14,7 +14,8 @@ from scripted_cluster import Cluster, Peer, record
 
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import split_frame
-from gantrymq.world import World, simulated
+from gantrymq.world import World
+from gantrymq_testing import simulated
 
 FRAMES = json.loads((Path(__file__).parent / "data" / "frames.json").read_text())
 LIMIT_S = 3600.0

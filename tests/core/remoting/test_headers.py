@@ -33,6 +33,10 @@ PULL = {
 }
 
 
+def by_letters(ext):
+    return read_send_header(Command(310, ext=ext))
+
+
 def refusal(action) -> str:
     with pytest.raises(RefusedWith) as caught:
         action()
@@ -90,14 +94,14 @@ def test_int32_as_java_reads_it(text):
     for ext in ({**PULL, "queueId": text}, {**PULL, "sysFlag": text}):
         refusal(lambda ext=ext: PullMessageRequest.from_ext(ext))
     refusal(lambda: GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": text}))
-    refusal(lambda: SendMessageRequest.from_ext_v2({**LETTERS, "e": text}))
+    refusal(lambda: by_letters({**LETTERS, "e": text}))
 
 
 @pytest.mark.parametrize("text", ["2147483647", "-2147483648", "+5", "007"])
 def test_int32_bounds_and_signs(text):
     assert GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": text}).queue_id == int(text)
     assert PullMessageRequest.from_ext({**PULL, "queueId": text}).queue_id == int(text)
-    assert SendMessageRequest.from_ext_v2({**LETTERS, "e": text}).queue_id == int(text)
+    assert by_letters({**LETTERS, "e": text}).queue_id == int(text)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +109,13 @@ def test_int32_bounds_and_signs(text):
 )
 def test_booleans_are_true_only_for_the_word(text, value):
     assert GetMaxOffsetRequest.from_ext({"topic": "T", "queueId": "0", "committed": text}).committed is value
-    assert SendMessageRequest.from_ext_v2({**LETTERS, "m": text}).batch is value
+    assert by_letters({**LETTERS, "m": text}).batch is value
     assert SendMessageRequest.from_ext({**NAMES, "batch": text}).batch is value
 
 
 def test_optional_numbers_without_characters_count_as_missing():
     assert PullMessageRequest.from_ext({**PULL, "maxMsgBytes": ""}).max_msg_bytes is None
-    assert SendMessageRequest.from_ext_v2({**LETTERS, "j": "", "l": ""}).reconsume_times == 0
+    assert by_letters({**LETTERS, "j": "", "l": ""}).reconsume_times == 0
     assert (
         RegisterBrokerRequest.from_ext(
             {
@@ -144,7 +148,7 @@ def test_both_spellings_of_a_send_say_the_same():
     assert read_send_header(Command(310, ext=LETTERS)) == read_send_header(Command(10, ext=NAMES))
 
 
-def test_pull_reads_what_the_generated_code_reads():
+def test_pull_reads_what_it_writes_in_any_order():
     ext = {
         **PULL,
         "subscription": "*",
@@ -153,8 +157,7 @@ def test_pull_reads_what_the_generated_code_reads():
         "requestSource": "-1",
         "lo": "true",
     }
-    header = PullMessageRequest.from_ext(ext)
-    assert header == super(PullMessageRequest, PullMessageRequest).from_ext(ext)
+    header = PullMessageRequest.from_ext(dict(reversed(ext.items())))
     assert header.to_ext() == ext
     assert header.proxy_forward_client_id == "c"
 
@@ -171,7 +174,7 @@ def test_answers_of_old_brokers_may_lack_fields():
 def test_every_header_reads_what_it_writes(header):
     import attrs
 
-    values = {"str": "text", "Int32": -7, "Int64": 2**40, "bool": True, "float": 1.5}
+    values = {"str": "text", "Int32": -7, "Int64": 2**40, "bool": True}
     full = header(**{f.name: values[f.type.removesuffix(" | None")] for f in attrs.fields(header)})
     assert header.from_ext(full.to_ext()) == full
     assert full != object()

@@ -8,12 +8,11 @@ from gantrymq.remoting.frame import MAX_FRAME_BYTES, FrameDecoder, split_frame
 from gantrymq.remoting.headers.pull import PullMessageResponse, QueryMessageResponse
 from gantrymq.remoting.headers.send import SendMessageResponse
 from gantrymq.remoting.replies import SendOk, encode_pull_head, encode_query_head
-from gantrymq.remoting.send_shapes import SendShape, ShapedSend
+from gantrymq.remoting.sends import Send
 
 
 def sent(opaque, unique_id, flag=0):
-    shape = SendShape((b"",) * 7, Command(310, flag=flag), "", "")
-    return ShapedSend(shape, opaque, 3, 0, unique_id.encode(), b"body")
+    return Send(Command(310, opaque=opaque, flag=flag, body=b"body"), b"{}", b"", 3, 0, unique_id.encode())
 
 
 @pytest.mark.parametrize("host", [b"\x7f\0\0\x01\0\0*\x9f", bytes(range(20))], ids=["IPv4", "IPv6"])

@@ -13,7 +13,7 @@ from gantrymq.remoting.gate import GATE_SETTINGS, gate_of
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.errors import CallTimeout
 from gantrymq.remoting.write_line import WriteLine
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 
 class Pipe:

@@ -41,7 +41,7 @@ from gantrymq.interfaces import GetLimit, MessageStore
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
-from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_testing.simulated import SimulatedFiles
 
 DERIVED = {"consumequeue", "batchconsumequeue", "consumequeue_ext", "index"}  # what can be made from the log
 TOLD = re.compile(r"queue (\S+)/(\d+): (\d+) messages are not in the log")

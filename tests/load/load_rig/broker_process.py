@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+HANDED_ON = ("PATH", "GANTRYMQ_SPEEDUPS")  # of the environment
 STOP_S = 60.0
 MAX_DESCRIPTORS = 65_536
 
@@ -50,7 +51,7 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+                env={name: os.environ[name] for name in HANDED_ON if name in os.environ} | {"HOME": str(folder)},
             )
         self.pid = self._child.pid
         assert self._child.stdout is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from functools import lru_cache
 
 
@@ -12,15 +14,29 @@ def string_hash(text: str) -> int:
     >>> string_hash("TagA")
     2598919
     """
-    h = 0
+    found = hash_units(units_of(text))
+    return found - 0x100000000 if found & 0x80000000 else found
+
+
+def hash_units(units: Iterable[int], before: int = 0) -> int:
+    """The hash of *units*, as 32 bits without a sign. Budget: 1.5 us for 32.
+
+    Args:
+        units: UTF-16 units; the bytes of a text in ASCII are its units.
+        before: the hash of what stands before them.
+    """
+    found = before
+    for unit in units:
+        found = (31 * found + unit) & 0xFFFFFFFF
+    return found
+
+
+def units_of(text: str) -> Iterable[int]:
+    """The UTF-16 units of *text*; halves of a pair by themselves are what they are."""
     if text.isascii():
-        for unit in text.encode("ascii"):
-            h = (31 * h + unit) & 0xFFFFFFFF
-    else:
-        raw = text.encode("utf-16-be", "surrogatepass")
-        for i in range(0, len(raw), 2):
-            h = (31 * h + (raw[i] << 8 | raw[i + 1])) & 0xFFFFFFFF
-    return h - 0x100000000 if h & 0x80000000 else h
+        return text.encode("ascii")
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return struct.unpack(f">{len(raw) // 2}H", raw)
 
 
 def remainder(dividend: int, divisor: int) -> int:

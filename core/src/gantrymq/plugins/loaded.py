@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Dispatcher,
         FilterType,
         Gate,
+        Guard,
         Handler,
         Interceptor,
         MessageStore,
@@ -66,6 +67,7 @@ class Plugins:
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
     interceptors: tuple[Interceptor, ...] = ()  # by ascending order
     gates: tuple[Gate, ...] = ()
+    guards: tuple[Guard, ...] = ()  # by ascending order
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
     commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)

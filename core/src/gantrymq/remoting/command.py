@@ -29,7 +29,7 @@ from gantrymq.remoting.codes import (
 )
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX, Frame
 
-__all__ = ["Command", "decode", "decode_all", "encode", "encode_head", "request", "response_to"]
+__all__ = ["Command", "decode", "encode", "encode_head", "request", "response_to"]
 
 _FIXED: Final = struct.Struct(">hBhiii")
 _I16: Final = struct.Struct(">h")
@@ -128,16 +128,6 @@ def response_to(
         body=body,
         serialize=asked.serialize,
     )
-
-
-def decode_all(frames: list[Frame], commands: list[Command]) -> None:
-    """Append what each frame says to *commands*.
-
-    Raises:
-        RemoteProtocolError: as `decode`; the commands before that one are there.
-    """
-    for frame in frames:
-        commands.append(decode(frame))
 
 
 def decode(frame: Frame) -> Command:

@@ -19,14 +19,14 @@ from gantrymq.remoting.addresses import format_address, packed_host
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.calls import Calls
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, request_name
-from gantrymq.remoting.command import Command, decode_all, encode, encode_head
+from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.foreign import HTTP2_GREETING
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.remoting.oneways import Oneways
 from gantrymq.remoting.preamble import Beginning, sniff
-from gantrymq.remoting.send_shapes import SendShapes
+from gantrymq.remoting.sends import decode_all
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.remoting.write_line import WriteLine
 from gantrymq.world import Timer, World
@@ -83,13 +83,9 @@ class Connection(asyncio.Protocol):
         opened: Callable[[Connection], bool] | None = None,
         gate: Gate | None = None,
         tls: ssl.SSLContext | None = None,
-        shapes: SendShapes | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> None:
-        """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS.
-
-        *shapes* are those of the sends that come in; by default headers are parsed one by one.
-        """
+        """*gate* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS."""
         self.peer: tuple[str, int] = ("", 0)
         self.last_heard = world.clock.monotonic()
         self.closed = False
@@ -107,12 +103,12 @@ class Connection(asyncio.Protocol):
         self._tls = tls
         self._secured: asyncio.Future[None] | None = None
         self._decoder = FrameDecoder(limits.max_frame_bytes)
-        self._decode_all = decode_all if shapes is None else shapes.decode_all
         self._first: bytes | None = b"" if sniffing else None  # bytes before it is clear what the peer speaks
         self._greeted = False  # in HTTP/2
         self._proxied = False  # `peer` is what a PROXY header says
         self._transport: asyncio.Transport | None = None
         self._packed_host: bytes | None = None
+        self._notes: dict[str, Any] | None = None
         self._calls = Calls(world.clock, lambda: self.address, self._position)
         self._oneways = Oneways()
         self._line: WriteLine | None = None  # made when the first one has to wait
@@ -145,6 +141,13 @@ class Connection(asyncio.Protocol):
         if self._packed_host is None:
             self._packed_host = packed_host(*self.peer)
         return self._packed_host
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What guards and handlers keep of this connection, under the names of their plugins."""
+        if self._notes is None:
+            self._notes = {}
+        return self._notes
 
     @property
     def unwritten_bytes(self) -> int:
@@ -317,7 +320,7 @@ class Connection(asyncio.Protocol):
             if self._first is not None:
                 data = self._begin(data)
             if data:
-                self._decode_all(decoder.feed(data), commands)
+                decode_all(decoder.feed(data), commands)
             decoder.check()
         except RemoteProtocolError as problem:
             error = problem

@@ -19,7 +19,7 @@ from gantrymq.errors import LocalProtocolError
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX
-from gantrymq.remoting.send_shapes import ShapedSend
+from gantrymq.remoting.sends import Send
 
 __all__ = ["SendOk", "encode_pull_head", "encode_query_head"]
 
@@ -53,12 +53,12 @@ class SendOk:
         text = text.replace("<d>", "%d", 2).replace("<s>", "%b", 1)  # any of these
         self._template = text.encode()  # with places for log offset, queue id, queue offset, unique id and opaque
         self._prefixes: dict[int, bytes] = {}  # by length of the header
-        self.frames: Callable[[Sequence[ShapedSend], Sequence[Stored]], bytes] = self._frames
+        self.frames: Callable[[Sequence[Send], Sequence[Stored]], bytes] = self._frames
         if speedups.compiled is not None:
             texts = tuple(part.replace(b"%%", b"%") for part in re.split(rb"(?<!%)(?:%016X|%d|%b)", self._template))
-            self.frames = speedups.compiled.AnswerWriter(ShapedSend, texts, FLAG_ONEWAY)
+            self.frames = speedups.compiled.AnswerWriter(Send, texts, FLAG_ONEWAY)
 
-    def _frames(self, sends: Sequence[ShapedSend], results: Sequence[Stored]) -> bytes:
+    def _frames(self, sends: Sequence[Send], results: Sequence[Stored]) -> bytes:
         """Return whole frames, their headers in JSON, for those that want an answer. Budget: 0.8 us each.
 
         Args:

@@ -12,7 +12,6 @@ from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection, Requests
 from gantrymq.remoting.gate import Gate
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.send_shapes import SendShapes
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
@@ -39,7 +38,6 @@ class RemotingServer:
         self._world = world
         self._handler = handler
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
-        self._shapes = SendShapes()
         self._busy_poll = BusyPoll(world, self.limits.busy_poll_s) if self.limits.busy_poll_s else None
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
         self._connections: dict[Connection, None] = {}  # in the order they came
@@ -112,7 +110,6 @@ class RemotingServer:
             sniffing=True,
             opened=self._opened,
             gate=self._gate,
-            shapes=self._shapes,
             busy_poll=self._busy_poll,
         )
 

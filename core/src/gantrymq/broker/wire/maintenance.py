@@ -18,15 +18,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Cleaning, Connection, Handler, MessageStore
+from gantrymq.interfaces import Cleaning, Connection
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.admin import CleanRequest, ResetMasterFlushOffsetRequest
+from gantrymq.remoting.serving import serves
 
 log = logging.getLogger(__name__)
 
@@ -39,29 +40,17 @@ _COLD_BYTES_OF_ALL = 100 * 1024 * 1024
 class MaintenanceRequests:
     """Serves operators who clean up or look after a cluster."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
-        self._store = store
-        self._topics = topics
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._topics = parts.topics
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_log,
-            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
-            RequestCode.GET_TIMER_CHECK_POINT: self.no_timers,
-            RequestCode.GET_TIMER_METRICS: self.no_timers,
-            RequestCode.GET_BROKER_HA_STATUS: self.replication,
-            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self.cold_reads,
-            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
-        }
-
+    @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
     async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
         """306: remove the queues whose messages have all left the log; the broker's own topics keep theirs."""
         report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
         return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
+    @serves(RequestCode.CLEAN_UNUSED_TOPIC)
     async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
         """316: forget the queues of topics that do not exist; the broker's own stay."""
         dropped: list[Awaitable[None]] = []
@@ -77,6 +66,7 @@ class MaintenanceRequests:
         await asyncio.gather(*dropped)
         return self._cleaned(asked, connection, f"removed the queues of {count} topics that do not exist")
 
+    @serves(RequestCode.DELETE_EXPIRED_COMMITLOG)
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
         """329: delete log files by age now; the answer comes before they are gone, as Java's does."""
         report = await self._store.clean(Cleaning.EXPIRED_LOG)
@@ -88,14 +78,17 @@ class MaintenanceRequests:
         log.warning("%s of %s: %s", request_name(asked.code), connection.address, what)
         return response_to(asked, 0, what if CleanRequest.from_ext(asked.ext).report else None)
 
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET)
     def delay_offsets(self, asked: Command, connection: Connection) -> Command:
         """45: no delay level has delivered anything."""
         return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})
 
+    @serves(RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS)
     def no_timers(self, asked: Command, connection: Connection) -> Command:
         """60, 61: there is no timer store."""
         raise RefusedWith(1, f"{request_name(asked.code)}: timer messages are not built in this version")
 
+    @serves(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
     def cold_reads(self, asked: Command, connection: Connection) -> Command:
         """2003: no group reads old messages too fast, as none is watched; changing that (2001, 2002) is refused."""
         body = {
@@ -107,6 +100,7 @@ class MaintenanceRequests:
         }
         return with_json(asked, body)
 
+    @serves(RequestCode.GET_BROKER_HA_STATUS)
     def replication(self, asked: Command, connection: Connection) -> Command:
         """907: a master without slaves, and how long its log is."""
         client = {
@@ -125,6 +119,7 @@ class MaintenanceRequests:
         }
         return with_json(asked, body)
 
+    @serves(RequestCode.RESET_MASTER_FLUSH_OFFSET)
     def reset_master_flush_offset(self, asked: Command, connection: Connection) -> Command:
         """908: only a slave has such an offset; a master agrees and does nothing."""
         ResetMasterFlushOffsetRequest.from_ext(asked.ext)

@@ -6,24 +6,10 @@ QueryMessageRequestHeader.java, QueryMessageResponseHeader.java, ViewMessageRequ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Self
-
 import attrs
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.base import (
-    Header,
-    Int32,
-    Int64,
-    RequestHeader,
-    explain,
-    header_of,
-    named,
-    to_bool,
-    to_int32,
-    to_int64,
-)
+from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
 __all__ = [
     "PULL_CLASS_FILTER",
@@ -68,46 +54,6 @@ class PullMessageRequest(Header):
     ns: str | None = None
     nsd: bool | None = None
     lo: bool | None = None
-
-    @classmethod
-    def from_ext(cls, ext: Mapping[str, str] | None, code: int | None = None) -> Self:
-        """Read the fields. Budget: 2 us. Raises as `Header.from_ext`."""
-        fields = {} if ext is None else ext
-        get = fields.get
-        self = cls.__new__(cls)
-        try:
-            self.consumer_group = fields["consumerGroup"]
-            self.topic = fields["topic"]
-            text = fields["queueId"]
-            self.queue_id = int(text) if len(text) < 10 and text.isdecimal() else to_int32(text)
-            text = fields["queueOffset"]
-            self.queue_offset = int(text) if len(text) < 19 and text.isdecimal() else to_int64(text)
-            text = fields["maxMsgNums"]
-            self.max_msg_nums = 32 if text == "32" else to_int32(text)
-            text = fields["sysFlag"]
-            self.sys_flag = int(text) if len(text) < 10 and text.isdecimal() else to_int32(text)
-            text = fields["commitOffset"]
-            self.commit_offset = int(text) if len(text) < 19 and text.isdecimal() else to_int64(text)
-            text = fields["suspendTimeoutMillis"]
-            self.suspend_timeout_millis = 15000 if text == "15000" else to_int64(text)
-            self.subscription = get("subscription")
-            text = fields["subVersion"]
-            self.sub_version = int(text) if len(text) < 19 and text.isdecimal() else to_int64(text)
-            self.expression_type = get("expressionType")
-            text = get("maxMsgBytes", "")
-            self.max_msg_bytes = to_int32(text) if text else None
-            text = get("requestSource", "")
-            self.request_source = to_int32(text) if text else None
-            self.proxy_forward_client_id = get("proxyFrowardClientId")
-            self.bname = get("bname")
-            self.ns = get("ns")
-            word = get("nsd")
-            self.nsd = None if word is None else to_bool(word)
-            word = get("lo")
-            self.lo = None if word is None else to_bool(word)
-        except (KeyError, ValueError):
-            raise explain(cls, fields, code) from None
-        return self
 
 
 @header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)

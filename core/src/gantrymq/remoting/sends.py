@@ -1,0 +1,131 @@
+"""Requests as they come in: sends are read with what differs from one to the next taken out of their headers.
+
+The headers of one producer's sends mostly differ in four values: queue id, time, opaque, and the unique id among the
+properties. A `Send` has these as values, and the rest of its header as one thing that can be compared (`Send.alike`):
+
+    {"code":310,"extFields":{..,"e":"<queue id>",..,"g":"<born>",..,"i":"..UNIQ_KEY\\u0001<id>\\u0002..",..},..
+     "opaque":<number>,..}
+
+So what a broker found out about one send holds for every other with an equal rest.
+
+A send is one of code 310 or 10 in JSON whose four values are plain: numbers without zeros in front, an id of letters
+and digits. Whatever else comes, sends with odd values among it, is a `Command` as `decode` gives it, and so is a `Send`
+in everything.
+
+Source of the names: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Final
+
+from gantrymq import speedups
+from gantrymq.remoting.codes import SERIALIZE_JSON, LanguageCode, RequestCode
+from gantrymq.remoting.command import Command, decode
+from gantrymq.remoting.frame import Frame
+
+__all__ = ["MAX_HEADER_BYTES", "SEND_CODES", "Send", "decode_all"]
+
+MAX_HEADER_BYTES: Final = 4096  # a longer one is no `Send`: what is kept of them stays small
+
+_NAMES: Final = {  # of queue id, born timestamp and properties
+    int(RequestCode.SEND_MESSAGE_V2): ("e", "g", "i"),
+    int(RequestCode.SEND_MESSAGE): ("queueId", "bornTimestamp", "properties"),
+}
+SEND_CODES: Final = frozenset(_NAMES)
+_ID_MARK: Final = "UNIQ_KEY\x01"
+_PAIR_END: Final = "\x02"
+_QUEUE_IDS: Final = {str(number): number for number in range(1024)}
+_BORN: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+class Send(Command):
+    """A send; in everything a `Command`.
+
+    ``queue_id`` is 0 to 1023, ``born_timestamp`` in ms and not negative, ``unique_id`` ASCII letters and digits.
+    ``alike`` stands for the rest of the header: two sends whose ``alike`` is equal differ in these, in opaque and in
+    body only. The other way round it need not be so: the same said in another order may be something else.
+    ``header`` is what came in.
+    """
+
+    __slots__ = ("_ext", "alike", "born_timestamp", "header", "queue_id", "unique_id")
+
+    def __init__(
+        self, command: Command, header: bytes, alike: Hashable, queue_id: int, born_timestamp: int, unique_id: bytes
+    ) -> None:
+        self.code = command.code
+        self.language = command.language
+        self.version = command.version
+        self.opaque = command.opaque
+        self.flag = command.flag
+        self.remark = command.remark
+        self.body = command.body
+        self.serialize = command.serialize
+        self._ext: dict[str, str] | None = command.ext
+        self.header = header
+        self.alike = alike
+        self.queue_id = queue_id
+        self.born_timestamp = born_timestamp
+        self.unique_id = unique_id
+
+    @property
+    def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
+        """The extFields, as `decode` gives them."""
+        if self._ext is None:
+            self._ext = decode(Frame(SERIALIZE_JSON, self.header, None)).ext
+        return self._ext
+
+    @ext.setter
+    def ext(self, fields: dict[str, str] | None) -> None:
+        self._ext = fields
+
+
+def _read(frame: Frame) -> Command:
+    """The request in *frame*. Budget: 2 us for a send on top of `decode`.
+
+    Raises:
+        RemoteProtocolError: the header cannot be read.
+    """
+    command = decode(frame)
+    names, ext = _NAMES.get(command.code), command.ext
+    if names is None or ext is None or frame.codec != SERIALIZE_JSON or len(frame.header) > MAX_HEADER_BYTES:
+        return command
+    queue_name, born_name, properties_name = names
+    queue_id = _QUEUE_IDS.get(ext.get(queue_name, ""))
+    born = ext.get(born_name, "")
+    before, _, rest = ext.get(properties_name, "").partition(_ID_MARK)
+    unique_id, _, after = rest.partition(_PAIR_END)
+    if queue_id is None or _BORN.fullmatch(born) is None or not (unique_id.isalnum() and unique_id.isascii()):
+        return command
+    others = {**ext, queue_name: "", born_name: before, properties_name: after}  # in the places of what is taken out
+    alike = (command.code, command.language, command.version, command.flag, command.remark, *others, *others.values())
+    return Send(command, frame.header, alike, queue_id, int(born), unique_id.encode())
+
+
+_read_sends = (
+    None
+    if speedups.compiled is None
+    else speedups.compiled.SendReader(
+        Send,
+        tuple((code, *(name.encode() for name in names)) for code, names in _NAMES.items()),
+        {language.name.encode(): language.value for language in LanguageCode},
+        MAX_HEADER_BYTES,
+    )
+)  # appends the sends of frames up to the first that is something else, or is spelled in an unusual way
+
+
+def decode_all(frames: list[Frame], commands: list[Command]) -> None:
+    """Append the request or answer in each frame to *commands*, which are empty. Budget: as `decode`; 2 us more for a
+    send; compiled, 0.5 us for a send.
+
+    Raises:
+        RemoteProtocolError: a header cannot be read; the commands before it are there.
+    """
+    while len(commands) < len(frames):
+        if _read_sends is not None:
+            _read_sends(frames, len(commands), commands)
+            if len(commands) == len(frames):
+                break
+        commands.append(_read(frames[len(commands)]))

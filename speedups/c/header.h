@@ -1,0 +1,43 @@
+/* Reading the headers of sends. */
+#ifndef GANTRYMQ_HEADER_H
+#define GANTRYMQ_HEADER_H
+
+#include "json.h"
+
+/* One spelling: a request code, and the names of three ext fields. */
+enum { SPELLING_CODE, QUEUE_NAME, BORN_NAME, PROPERTIES_NAME, SPELLING_FIELDS };
+
+enum { MOST_SPELLINGS = 2, LONGEST_HEADER = 8192 };
+
+/* How headers are spelled. */
+typedef struct {
+    PyObject *spellings; /* a tuple of tuples, MOST_SPELLINGS at most */
+    PyObject *languages; /* name to number */
+} Spellings;
+
+/* What differs from one send to the next: where it stands, and the number that it is. */
+enum { QUEUE_VALUE, BORN_VALUE, ID_VALUE, OPAQUE_VALUE, VARYING };
+typedef struct {
+    int kind;
+    Text text;
+    long long number;
+} Varying;
+
+/* What one header says. */
+typedef struct {
+    Text header;
+    Varying varying[VARYING]; /* in the order in which they stand */
+    Py_ssize_t spelling;
+    long long flag, version;
+    PyObject *language; /* borrowed */
+    int no_remark;      /* it is null or missing, where other sends have an empty one */
+} Said;
+
+/* Read a header: 1, or 0 where Python has to do it, perhaps with an error. */
+int read_header(const Spellings *known, Text header, Said *said);
+
+/* Whether a header says what the one before it says but for the values; these are taken over then. A walk would go the
+ * same way: it sees the same text up to each value, and behind it, and no value has anything in it that leads elsewhere. */
+int read_alike(Text header, Said *said);
+
+#endif

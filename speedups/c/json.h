@@ -1,0 +1,173 @@
+/* Walking a JSON text from its first byte to its last, without making anything of it. Each function takes what it reads off
+ * the front and returns whether it was there, written in a usual way: whoever needs more goes through Python. */
+#ifndef GANTRYMQ_JSON_H
+#define GANTRYMQ_JSON_H
+
+#include "common.h"
+
+enum { MAX_DIGITS = 18 };
+
+/* A piece of a text. */
+typedef struct {
+    const char *at;
+    Py_ssize_t size;
+} Text;
+
+/* A number, a text or a word that stands in it; nothing was there when its text begins nowhere. */
+typedef struct {
+    Text text; /* without the quotes */
+    int quoted;
+} Value;
+
+/* A text while it is walked. */
+typedef struct {
+    const char *at, *end;
+    int wide;    /* something in it is not ASCII; whether it is UTF-8 is not looked at */
+    int escapes; /* how many there were */
+} Walk;
+
+static inline void
+skip_blanks(Walk *it)
+{
+    while (it->at < it->end && (*it->at == ' ' || *it->at == '\n' || *it->at == '\r' || *it->at == '\t')) {
+        it->at++;
+    }
+}
+
+static inline int
+take(Walk *it, char mark)
+{
+    skip_blanks(it);
+    if (it->at == it->end || *it->at != mark) {
+        return 0;
+    }
+    it->at++;
+    return 1;
+}
+
+static inline int
+is_hex(char c)
+{
+    return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F');
+}
+
+/* What stands behind a backslash. A surrogate is unusual, and so is a letter or sign of ASCII: names are compared as they
+ * are written. */
+static inline int
+skip_escape(Walk *it)
+{
+    it->escapes++;
+    if (it->at == it->end) {
+        return 0;
+    }
+    char c = *it->at++;
+    if (c != 'u') {
+        return c != 0 && strchr("\"\\/bfnrt", c) != NULL;
+    }
+    if (it->end - it->at < 4 || !is_hex(it->at[0]) || !is_hex(it->at[1]) || !is_hex(it->at[2]) || !is_hex(it->at[3]) ||
+        ((it->at[0] == 'd' || it->at[0] == 'D') && it->at[1] >= '8') ||
+        (it->at[0] == '0' && it->at[1] == '0' && '2' <= it->at[2] && it->at[2] <= '7')) {
+        return 0;
+    }
+    it->at += 4;
+    return 1;
+}
+
+/* Whether a byte is no quote, no backslash, no control character and ASCII. */
+static inline int
+is_ordinary(char c)
+{
+    return 0x20 <= (unsigned char)c && (unsigned char)c < 0x80 && c != '"' && c != '\\';
+}
+
+/* Whether eight bytes are. */
+static inline int
+all_ordinary(const char *at)
+{
+    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+    uint64_t bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    uint64_t quotes = bytes ^ ones * '"', slashes = bytes ^ ones * '\\';
+    return (((quotes - ones) | (slashes - ones) | (bytes - ones * 0x20) | bytes) & tops) == 0;
+}
+
+/* A text between quotes. */
+static inline int
+take_text(Walk *it, Text *text)
+{
+    if (!take(it, '"')) {
+        return 0;
+    }
+    const char *start = it->at;
+    for (;;) {
+        while (it->end - it->at >= 8 && all_ordinary(it->at)) {
+            it->at += 8;
+        }
+        while (it->at < it->end && is_ordinary(*it->at)) {
+            it->at++;
+        }
+        if (it->at == it->end) {
+            return 0;
+        }
+        unsigned char c = (unsigned char)*it->at++;
+        if (c == '"') {
+            *text = (Text){start, it->at - 1 - start};
+            return 1;
+        }
+        if (c < 0x20 || (c == '\\' && !skip_escape(it))) {
+            return 0;
+        }
+        it->wide |= c >= 0x80;
+    }
+}
+
+/* The name of a member, with the colon behind it. */
+static inline int
+take_name(Walk *it, Text *name)
+{
+    int before = it->escapes;
+    return take_text(it, name) && it->escapes == before && take(it, ':');
+}
+
+/* An integer without zeros in front, or one of three words; -0 is unusual. */
+static inline int
+take_bare(Walk *it, Text *text)
+{
+    static const Text words[] = {{"true", 4}, {"false", 5}, {"null", 4}};
+    for (size_t index = 0; index < sizeof words / sizeof *words; index++) {
+        if (it->end - it->at >= words[index].size && memcmp(it->at, words[index].at, (size_t)words[index].size) == 0) {
+            *text = (Text){it->at, words[index].size};
+            it->at += words[index].size;
+            return 1;
+        }
+    }
+    const char *start = it->at, *digits = start + (start < it->end && *start == '-');
+    for (it->at = digits; it->at < it->end && '0' <= *it->at && *it->at <= '9'; it->at++) {
+    }
+    *text = (Text){start, it->at - start};
+    return it->at > digits && it->at - digits <= MAX_DIGITS && (*digits != '0' || it->at == start + 1);
+}
+
+static inline int
+take_value(Walk *it, Value *value)
+{
+    skip_blanks(it);
+    value->quoted = it->at < it->end && *it->at == '"';
+    return value->quoted ? take_text(it, &value->text) : take_bare(it, &value->text);
+}
+
+/* As take_value, for one that may come once. */
+static inline int
+take_once(Walk *it, Value *value)
+{
+    return value->text.at == NULL && take_value(it, value);
+}
+
+/* Behind a member: 1 where another one follows, 0 at the object's end, -1 where neither is there. */
+static inline int
+another(Walk *it)
+{
+    return take(it, ',') ? 1 : take(it, '}') ? 0 : -1;
+}
+
+#endif
