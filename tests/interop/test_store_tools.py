@@ -12,9 +12,9 @@ from harness.process import Event
 
 from gantrymq.cli import main
 from gantrymq.formats.log_walk import LogDamage, scan
-from gantrymq.offline.layout import find_layout
-from gantrymq.offline.log_reader import LogReader
 from gantrymq.world.real import RealFiles
+from gantrymq_store_tools.layout import find_layout
+from gantrymq_store_tools.log_reader import LogReader
 
 pytestmark = pytest.mark.interop
 

@@ -1,4 +1,4 @@
-"""The walk by itself; tests/core/offline/test_walking.py walks over damaged files."""
+"""The walk by itself; tests/store_tools/test_walking.py walks over damaged files."""
 
 from memory_log import MemoryLog
 

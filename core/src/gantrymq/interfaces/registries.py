@@ -18,7 +18,7 @@ from gantrymq.interfaces.transactions import TransactionService
 from gantrymq.world import World
 
 if TYPE_CHECKING:
-    import click  # noqa: F401
+    import click
 
 Made = TypeVar("Made", contravariant=True)
 
@@ -56,6 +56,26 @@ class HandlerRegistry(Protocol):
         """Serve *code*. Raises PluginConflict when another plugin does already."""
 
 
+class CommandRegistry(Protocol):
+    """Commands and groups of the command line."""
+
+    def add(self, command: click.Command) -> None:
+        """Add a command or group. Raises PluginConflict when its name is taken."""
+
+    def add_imported(self, name: str, where: str, purpose: str) -> None:
+        """Add a command or group that is imported when it is used, so that nobody else pays for it.
+
+        Args:
+            name: the word after ``gantrymq``; two words for a subcommand of core's group.
+            where: "package.module:attribute"; the attribute is a click.Command.
+            purpose: one sentence, for the list of commands.
+
+        Raises:
+            PluginConflict: the name is taken.
+            PluginError: the name is empty, or *where* has no colon.
+        """
+
+
 class ConfigRegistry(Protocol):
     """Settings that a plugin declares."""
 
@@ -89,6 +109,3 @@ GuardRegistry = ObjectRegistry[Guard]
 
 ServiceRegistry = ObjectRegistry[Service]
 """Background services by name."""
-
-CommandRegistry = ObjectRegistry["click.Command"]
-"""Commands and groups of the command line, by name."""

@@ -31,6 +31,7 @@ def load_plugins(
     only_hooks: Collection[str] | None = None,
     extra: Iterable[tuple[str, Any]] = (),
     installed: bool = True,
+    only_distribution: str = "",
 ) -> Plugins:
     """Load what is installed and collect what it registers.
 
@@ -40,12 +41,13 @@ def load_plugins(
         reserved: settings that core declares itself, so that no plugin can.
         only_hooks: hooks to call, such as ``gantry_register_commands``; None means all of them.
         extra: plugins that code hands in, as name and module (or object); they count as allowed.
+        only_distribution: load what this distribution brings, and no other plugin of this machine; empty means all.
         installed: False leaves the entry points of this machine alone, for tests and embedding.
 
     Raises:
         PluginError: with *strict*, the first problem and how to fix it.
     """
-    candidates, problems = find_candidates() if installed else ([], [])
+    candidates, problems = find_candidates(only_distribution) if installed else ([], [])
     loader = _Loader(reserved, only_hooks, problems)
     loader.block(candidates, allowed)
     for candidate in [*candidates, *given(extra)]:

@@ -7,11 +7,14 @@ of `gantrymq.interfaces.registries`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
-from gantrymq.interfaces import Handler
+
+if TYPE_CHECKING:
+    from gantrymq.interfaces import Handler
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -78,7 +81,7 @@ class ByOrder(Shelf[int, Any]):
 
 
 class ByName(Shelf[str, Any]):
-    """Gates, services and commands by name."""
+    """Objects with names: commands, gates, services."""
 
     def add(self, each: Any) -> None:
         """Keep it under its name."""
@@ -95,7 +98,17 @@ class Lined(ByName):
         return tuple(self.as_dict().values())
 
 
-class Handlers(Shelf[int, Handler]):
+class Commands(ByName):
+    """Commands by name: themselves, or where they are."""
+
+    def add_imported(self, name: str, where: str, purpose: str) -> None:
+        """Keep under *name* that the command is at *where*."""
+        if not name or ":" not in where:
+            raise PluginError(f"plugin {self.owner} registers a command with name {name!r} and place {where!r}")
+        self.put(name, ImportedCommand(where, purpose))
+
+
+class Handlers(Shelf[int, "Handler"]):
     """Handlers by request code."""
 
     def add(self, code: int, handler: Handler) -> None:

@@ -12,6 +12,7 @@ import attrs
 from gantrymq.errors import GantryError, StoreError, StoreLocked, StoreReadOnly
 from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.formats.record import RecordView
+from gantrymq.formats.store_folders import INDEX
 from gantrymq.interfaces import (
     Bounds,
     Cleaning,
@@ -134,7 +135,7 @@ class MmapStore:
         read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, ColdBlocks(self._log))
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
-        held = IndexFiles(files, workers, clock, self._root / "index", options.index_layout, self._tell)
+        held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
         self._index = IndexBuilder(
             held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
         )
@@ -343,7 +344,7 @@ class MmapStore:
         log = self._log
         index = IndexLoader(
             self._files,
-            self._root / "index",
+            self._root / INDEX,
             self._options.index_layout,
             log.min_offset,
             log.end,

@@ -29,6 +29,7 @@ from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.formats.store_folders import INDEX
 from gantrymq.world import File, Files, Timer, Volume, World
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, SavedQueues, write_point
@@ -101,7 +102,7 @@ class Checkpointer:
     def watch(self) -> None:
         """Begin to watch the file systems of the store's folders, each may be mounted by itself. Raises OSError."""
         root = self._options.root
-        for folder in (root, *(table.folder for table in self._queues.file_tables), root / "index"):
+        for folder in (root, *(table.folder for table in self._queues.file_tables), root / INDEX):
             if self._files.stat(folder) is not None and (volume := self._files.watch(folder)) is not None:
                 self._volumes.append(volume)
 

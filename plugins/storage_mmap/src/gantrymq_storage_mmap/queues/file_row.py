@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.formats.file_names import file_name, file_start
+from gantrymq.formats.file_names import file_name, file_start, pieces
 from gantrymq_storage_mmap.queues.files import QueueFiles
 
 __all__ = ["FileRow", "first_not"]
@@ -115,12 +115,9 @@ class FileRow:
             self.files.write(self, start, data, position - start)
             return
         rest = memoryview(data)
-        while rest:
-            start = position - position % file_bytes
-            piece = rest[: start + file_bytes - position]
-            self.files.write(self, start, piece, position - start)
-            position += len(piece)
-            rest = rest[len(piece) :]
+        for start, at, length in pieces(position, len(data), file_bytes):
+            self.files.write(self, start, rest[:length], at)
+            rest = rest[length:]
 
     # --- read -------------------------------------------------------------------------------------------------------
 
