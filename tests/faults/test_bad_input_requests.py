@@ -4,8 +4,8 @@ import json
 import zlib
 
 import pytest
-from gantrymq.broker.wire.router import NOT_BUILT
 
+from gantrymq.broker.wire.router import NOT_BUILT
 from gantrymq.remoting.codes import RequestCode, request_name
 
 REGISTRATION = {

@@ -248,7 +248,7 @@ class Rig:
             return True
         finally:
             self.faults.stop_at = 0
-            store._release_locks()
+            store._locks.release()
             store._close_files()
         return False
 

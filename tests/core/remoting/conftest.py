@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.world import World
 from gantrymq.world.real.network import RealNetwork
+
+# Makes `import loop_tests` work whatever import mode pytest runs in.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
 
 
 class ManualTimer:
