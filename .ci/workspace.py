@@ -100,6 +100,11 @@ class Workspace:
         """Core, its companions, the plugins."""
         return [self.core, *self.companions.values(), *self.plugins.values()]
 
+    def needed_by(self, companion: Distribution) -> list[Distribution]:
+        """Plugins that *companion* depends on: they are wherever it is."""
+        needs = {re.split(r"[^a-z0-9-]", need)[0] for need in companion.settings["project"].get("dependencies", ())}
+        return [plugin for plugin in self.plugins.values() if plugin.name in needs]
+
     def imported_by(self, plugin: Distribution) -> list[Distribution]:
         """Other plugins that *plugin* may import, and that those may import."""
         found: dict[str, Distribution] = {}

@@ -15,10 +15,10 @@ from gantrymq.broker.settings import SCHEMA
 from gantrymq.client import Producer, PullConsumer, PullStatus
 from gantrymq.config import Settings
 from gantrymq.model.message import Message
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import Plugins
 from gantrymq.world import World
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_testing.simulated import Trace, simulate
 
 NAME_SERVER = "127.0.0.1:9876"

@@ -17,13 +17,13 @@ from typing import Any
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world.real import real_world
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 
 DEADLINE_S = 30.0
 PROGRAM = Path(sys.executable).parent / "gantrymq"

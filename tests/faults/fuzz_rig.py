@@ -17,14 +17,14 @@ from frame_mutations import mutated, recorded
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.world import World
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_testing.simulated import SimulatedLoop, SimulatedNetwork, SimulatedProcess, SimulationError, simulate
 
 HOST, PORT = "10.0.0.1", 9000

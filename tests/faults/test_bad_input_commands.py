@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 from faulty_broker import DEADLINE_S, PROGRAM, Peer
 
-from gantrymq.cli import main
+from gantrymq.cli import main, name_servers
 from gantrymq.cli.open_group import TO_INSTALL
+from gantrymq.plugins import discover
 
 SPOILT = b"these bytes are no stream"
 ZLIB = 0x301
@@ -128,3 +129,21 @@ def test_bi136_a_command_of_a_plugin_that_is_not_installed(row, monkeypatch):
         said = done.stderr.removeprefix("gantrymq: ")
         row.check(said, f"exit {done.exit_code}", command=command, distribution=distribution)
         assert done.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["start", "nameserver", "quickstart", "config --server nameserver"])
+def test_bi137_a_name_server_where_no_plugin_offers_one(command, row, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    candidates = discover.find_candidates
+    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda only="": without_name_server(candidates(only)))
+    done = CliRunner().invoke(main, command.split())
+    said = done.stderr.removeprefix("gantrymq: ")
+    row.check(said, f"exit {done.exit_code}", distribution=name_servers.TO_INSTALL)
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def without_name_server(found):
+    """What is installed but for the plugin that brings the name server."""
+    candidates, problems = found
+    return [each for each in candidates if each.distribution != name_servers.TO_INSTALL], problems

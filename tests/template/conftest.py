@@ -1,4 +1,4 @@
-"""A fresh virtual environment with wheels of core, its contract tests, commands, one store and the plugin template.
+"""A fresh virtual environment with wheels of core, contract tests, commands, name server, a store and the template.
 
 Nothing else of ours is there. The wheels are built from a copy of just these folders: whatever else lies in the tree
 cannot help.
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("core", "testing", "plugins/admin", "plugins/storage_mmap", "docs/template")
+TREES = ("core", "testing", "plugins/admin", "plugins/nameserver", "plugins/storage_mmap", "docs/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")

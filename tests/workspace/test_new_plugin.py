@@ -231,6 +231,15 @@ def test_a_distribution_beside_core_comes_with_every_plugin(tree):
     assert installed(tree, "fresh") == ["gantrymq", "gantrymq-proving", "gantrymq-fresh"]
 
 
+def test_with_a_distribution_beside_core_come_the_plugins_it_depends_on(tree):
+    tree.add_plugin("fresh")
+    tree.add_plugin("ground")
+    tree.add_plugin("ground_floor")
+    needs = ["gantrymq>=0.1", "gantrymq-ground>=0.1"]
+    tree.write("proving/pyproject.toml", f'[project]\nname = "gantrymq-proving"\ndependencies = {needs}\n')
+    assert installed(tree, "fresh") == ["gantrymq", "gantrymq-proving", "gantrymq-ground", "gantrymq-fresh"]
+
+
 def test_a_misspelt_key_of_a_plugin_is_named(tree):
     tree.add_plugin("fresh", special='[tool.gantrymq]\nmay_import = ["gantrymq.client"]\n')
     code, said = tree.run(".ci/lint_imports.py")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # a command that a plugin offers starts 15 ms sooner without 
         GuardRegistry,
         HandlerRegistry,
         InterceptorRegistry,
+        NameServerRegistry,
         ServiceRegistry,
         StoreRegistry,
         TransactionRegistry,
@@ -129,6 +130,15 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 
     When: once, at broker start. Runs: between the store's opening and its closing.
     Errors: a name added twice raises PluginConflict.
+    """
+
+
+@hookspec
+def gantry_register_name_servers(registry: NameServerRegistry) -> None:
+    """Offer name servers by name, for commands that run one.
+
+    When: once, when such a command starts and at broker start. Runs: in a process of its own, or beside a broker.
+    Errors: a name offered twice raises PluginConflict.
     """
 
 

@@ -25,10 +25,10 @@ from gantrymq.model.hosts import format_address
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.topic import TopicConfig
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 
 LOOPBACK = "127.0.0.1"
 PREFERRED_STORES = ("memory", "mmap")

@@ -25,9 +25,9 @@ from gantrymq.config import Settings
 from gantrymq.errors import FormatError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.topic import TopicConfig
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.remoting.command import request
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_testing.simulated import simulate
 
 FIRST, SECOND = "10.0.0.8", "10.0.0.9"

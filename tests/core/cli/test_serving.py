@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from gantrymq.cli import serving
 from gantrymq.cli.exposure import exposure_notes
 from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, options, store_root
 from gantrymq.cli.serving import Servers, advertises_loopback
@@ -68,7 +67,7 @@ def test_an_option_of_its_own_weighs_as_much_as_a_pair(world, tmp_path):
 def test_what_a_name_server_changes_is_written_to_the_file_it_was_given(world, tmp_path):
     file = tmp_path / "namesrv.conf"
     file.write_text("listenPort=9999\n")
-    settings, notes = name_server_settings(world, Asked("test", file))
+    settings, _, notes = name_server_settings(world, Asked("test", file))
     assert settings.text("configStorePath") == str(file)
     assert settings.number("listenPort") == 9999
     assert notes == ()
@@ -79,15 +78,24 @@ def test_what_is_not_built_is_refused(world):
         broker(world, pairs=("brokerRole=SLAVE",))
 
 
-def test_a_missing_store_plugin_is_found_before_any_port_is_open(world, tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(serving, "NameServer", lambda *given: started.append(given))
+class NeverBuilt:
+    """A kind of name server that keeps what it was asked to build."""
+
+    def __init__(self):
+        self.asked = []
+
+    def build(self, *given, **more):
+        self.asked.append(given)
+
+
+def test_a_missing_store_plugin_is_found_before_any_port_is_open(world, tmp_path):
+    kind = NeverBuilt()
     asked = Asked("test", pairs=("store=nowhere", f"storePathRootDir={tmp_path / 'store'}"))
-    name_server = name_server_settings(world, Asked("test"))
+    name_server = name_server_settings(world, Asked("test"))._replace(kind=kind)
     servers = Servers(world, name_server, broker_settings(world, asked, strict=False))
     with pytest.raises(PluginError, match="store"):
         asyncio.run(servers.start())
-    assert started == []
+    assert kind.asked == []
     assert not (tmp_path / "store").exists()
 
 

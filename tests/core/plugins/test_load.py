@@ -55,6 +55,7 @@ def test_without_plugins_everything_is_empty():
 
 def test_every_kind_is_collected_under_its_name():
     service, gate, handler, early, late = Named("s"), Named("g"), Named(), Named(order=1), Named(order=9)
+    name_server = Named("ns")
     command = click.Command("mine")
     setting = Setting("mineSize", "number", 1, "Size of mine.")
     factory = Named()
@@ -75,6 +76,7 @@ def test_every_kind_is_collected_under_its_name():
             gantry_register_gates=lambda registry: registry.add(gate),
             gantry_register_handlers=lambda registry: registry.add(4711, handler),
             gantry_register_services=lambda registry: registry.add(service),
+            gantry_register_name_servers=lambda registry: registry.add(name_server),
             gantry_register_commands=lambda registry: registry.add(command),
         )
     )
@@ -88,6 +90,7 @@ def test_every_kind_is_collected_under_its_name():
     assert found.gates == (gate,)
     assert found.handlers == {4711: handler}
     assert found.services == (service,)
+    assert found.name_servers == {"ns": name_server}
     assert found.commands == {"mine": command}
     (info,) = found.infos
     assert info.state is PluginState.LOADED
@@ -103,6 +106,7 @@ def test_every_kind_is_collected_under_its_name():
         "gate g",
         "handler for request code 4711",
         "service s",
+        "name server ns",
         "command mine",
     )
 

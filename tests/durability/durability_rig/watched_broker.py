@@ -17,11 +17,11 @@ from durability_rig.watched_network import WatchedNetwork
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import load_plugins
 from gantrymq.world import Files, World
 from gantrymq.world.real import real_world
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_testing.recording import RecordingFiles
 from gantrymq_testing.simulated import simulate
 

@@ -11,10 +11,10 @@ from typing import Any
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
-from gantrymq.nameserver.server import NameServer
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess
 
 SOURCE = "the plan"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import click
 from gantrymq.cli.servers import settings_options
 from gantrymq.commands.output import output_option, print_json, print_table, warn
 from gantrymq.config import Setting, Settings, Value
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, PluginError
 from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, is_rocketmq_key
 from gantrymq.settings_load import nearest
 
@@ -39,7 +40,8 @@ def config(file: Path | None, pairs: tuple[str, ...], server: str, explain: str 
         return
     other = "nameserver" if server == "broker" else "broker"
     if explain not in by_server[server].schema and file is None and not pairs:
-        by_server[other] = _settings(other, None, ())
+        with suppress(PluginError):  # no name server is installed, whose key it could be
+            by_server[other] = _settings(other, None, ())
     document = _unused(by_server, explain) or _document(_find(by_server, explain))
     if output == "json":
         print_json(document)
@@ -55,7 +57,7 @@ def _settings(server: str, file: Path | None, pairs: tuple[str, ...]) -> Setting
 
     asked = Asked("built-in", file, pairs)
     if server == "nameserver":
-        settings, notes = name_server_settings(real_world(), asked)
+        settings, _, notes = name_server_settings(real_world(), asked)
     else:
         settings, plugins, notes = broker_settings(real_world(), asked, strict=False)
         notes = (*plugins.problems, *notes)

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import attrs
 
+from gantrymq.cli.name_servers import name_server_kind
 from gantrymq.config import Setting, Settings
+from gantrymq.interfaces import NameServerKind
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
 from gantrymq.settings_file import read_settings_file
@@ -52,6 +54,7 @@ class NameServerSettings(NamedTuple):
     """What a name server is built from."""
 
     settings: Settings
+    kind: NameServerKind
     notes: tuple[str, ...]
 
 
@@ -84,21 +87,21 @@ def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
 
     Raises:
         ConfigError: a setting does not fit or asks for what is not built.
+        PluginError: as `name_server_kind` raises it.
     """
-    from gantrymq.nameserver.settings import name_server_settings as declared
-
-    schema = declared()
+    kind = name_server_kind()
+    schema = kind.settings()
     defaults = {"configStorePath": str(asked.file.absolute())} if asked.file is not None else {}
     settings, notes = build_settings(schema, _layers(world, asked, defaults, schema))
-    return NameServerSettings(settings, notes)
+    return NameServerSettings(settings, kind, notes)
 
 
 def name_server_keys() -> frozenset[str]:
-    """Keys that a name server has and a broker has not."""
+    """Keys that a name server has and a broker has not. Raises PluginError, as `name_server_kind` does."""
     from gantrymq.broker.settings import SCHEMA
-    from gantrymq.nameserver.settings import name_server_settings as declared
 
-    return frozenset(setting.key for setting in declared()).difference(setting.key for setting in SCHEMA)
+    declared = name_server_kind().settings()
+    return frozenset(setting.key for setting in declared).difference(setting.key for setting in SCHEMA)
 
 
 def store_root(settings: Settings) -> Path:

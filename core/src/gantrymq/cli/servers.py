@@ -92,7 +92,8 @@ def start(
     world = real_world()
     given = options(storePathRootDir=("--store", store), listenPort=("--broker-port", broker_port))
     defaults = {} if file is not None else {"bindAddress": LOOPBACK}
-    names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in name_server_keys())
+    of_names = name_server_keys()
+    names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
     broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
     of_broker = broker_settings(world, Asked("gantrymq start", file, broker_pairs, given, defaults))
     folder = store_root(of_broker.settings) / "namesrv"

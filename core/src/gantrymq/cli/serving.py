@@ -23,9 +23,8 @@ from gantrymq.commands.output import print_json, warn
 from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.interfaces import RecoveryReport
+from gantrymq.interfaces import NameServer, RecoveryReport
 from gantrymq.model.hosts import format_address, parse_address
-from gantrymq.nameserver.server import NameServer
 from gantrymq.world import World
 
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -91,7 +90,7 @@ class Servers:
         return [(name, part) for name, part in parts if part is not None]
 
     async def _start_name_server(self, given: NameServerSettings) -> None:
-        server = NameServer(self.world, given.settings, beside_broker=self.broker is not None)
+        server = given.kind.build(self.world, given.settings, beside_broker=self.broker is not None)
         self._running.append(server)
         if self.broker is not None:
             self._serving = server.release

@@ -9,6 +9,7 @@ from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
+from gantrymq.interfaces.name_servers import NameServer, NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest
 from gantrymq.interfaces.registries import (
@@ -21,6 +22,7 @@ from gantrymq.interfaces.registries import (
     GuardRegistry,
     HandlerRegistry,
     InterceptorRegistry,
+    NameServerRegistry,
     ServiceRegistry,
     StoreContext,
     StoreRegistry,
@@ -80,6 +82,9 @@ __all__ = [
     "MessageFilter",
     "MessageStore",
     "Mornings",
+    "NameServer",
+    "NameServerKind",
+    "NameServerRegistry",
     "OnlineClient",
     "OnlineGroup",
     "Outcome",

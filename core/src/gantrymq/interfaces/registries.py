@@ -12,6 +12,7 @@ from gantrymq.config import Setting, Settings
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
 from gantrymq.interfaces.filtering import FilterType
+from gantrymq.interfaces.name_servers import NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.store import MessageStore
 from gantrymq.interfaces.transactions import TransactionService
@@ -109,3 +110,6 @@ GuardRegistry = ObjectRegistry[Guard]
 
 ServiceRegistry = ObjectRegistry[Service]
 """Background services by name."""
+
+NameServerRegistry = ObjectRegistry[NameServerKind]
+"""Name servers by name."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.plugins.registries import ByOrder, Commands, Declarations, Factories, Handlers, Lined, Shelf
+from gantrymq.plugins.registries import ByName, ByOrder, Commands, Declarations, Factories, Handlers, Lined, Shelf
 
 __all__ = ["KINDS", "Kind", "registries"]
 
@@ -36,6 +36,7 @@ KINDS: Final = (  # in the order in which hooks are called
     Kind("gantry_register_guards", ByOrder, "guard with order", "guards"),
     Kind("gantry_register_handlers", Handlers, "handler for request code", "handlers"),
     Kind("gantry_register_services", Lined, "service", "services"),
+    Kind("gantry_register_name_servers", ByName, "name server", "name_servers"),
     Kind("gantry_register_commands", Commands, "command", "commands"),
 )
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Handler,
         Interceptor,
         MessageStore,
+        NameServerKind,
         Service,
         StoreContext,
         TransactionService,
@@ -70,6 +71,7 @@ class Plugins:
     guards: tuple[Guard, ...] = ()  # by ascending order
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
+    name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)
     commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)
 
     def store(self, name: str) -> Callable[[StoreContext], MessageStore]:

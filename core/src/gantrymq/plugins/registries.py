@@ -81,7 +81,7 @@ class ByOrder(Shelf[int, Any]):
 
 
 class ByName(Shelf[str, Any]):
-    """Objects with names: commands, gates, services."""
+    """Objects with names: commands, gates, services, name servers."""
 
     def add(self, each: Any) -> None:
         """Keep it under its name."""

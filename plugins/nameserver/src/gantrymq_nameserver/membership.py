@@ -15,10 +15,12 @@ from typing import Protocol, runtime_checkable
 
 from gantrymq.config import Settings
 from gantrymq.errors import RequestError
-from gantrymq.nameserver.notices import MinimumChange
-from gantrymq.nameserver.registration import Registered, Registration, register
-from gantrymq.nameserver.tables import BrokerAddress, RouteTables
-from gantrymq.nameserver.unregistration import (
+from gantrymq.world import Clock, Timer
+from gantrymq.world.clock import monotonic_ms
+from gantrymq_nameserver.notices import MinimumChange
+from gantrymq_nameserver.registration import Registered, Registration, register
+from gantrymq_nameserver.tables import BrokerAddress, RouteTables
+from gantrymq_nameserver.unregistration import (
     Unregistration,
     expired,
     forget,
@@ -26,8 +28,6 @@ from gantrymq.nameserver.unregistration import (
     unregister,
     unregistration_of,
 )
-from gantrymq.world import Clock, Timer
-from gantrymq.world.clock import monotonic_ms
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Membership:
         self._drain_timer: Timer | None = None
 
     def register(self, asked: Registration) -> Registered:
-        """Apply a registration. Raises as `gantrymq.nameserver.registration.register`."""
+        """Apply a registration. Raises as `gantrymq_nameserver.registration.register`."""
         self.drain()
         delete_missing = self._settings.flag("deleteTopicWithBrokerRegistration")
         answer = register(self._tables, asked, monotonic_ms(self._clock), delete_missing=delete_missing)

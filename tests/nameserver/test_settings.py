@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.nameserver import name_server_settings
+from gantrymq_nameserver.settings import name_server_settings
 
 
 def test_paths_lie_below_the_home_folder_or_another(tmp_path):

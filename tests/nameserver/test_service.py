@@ -12,12 +12,12 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import RequestError
 from gantrymq.loose_json import dumps, loads
-from gantrymq.nameserver.runtime_config import ALWAYS_BLACK_LISTED
-from gantrymq.nameserver.service import NameService
-from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.remoting.codes import CURRENT_VERSION
 from gantrymq.remoting.command import Command
 from gantrymq.settings_file import parse_properties
+from gantrymq_nameserver.runtime_config import ALWAYS_BLACK_LISTED
+from gantrymq_nameserver.service import NameService
+from gantrymq_nameserver.settings import name_server_settings
 
 ADDRESS = {"clusterName": "C", "brokerAddr": "127.0.0.1:10911", "brokerName": "broker-a", "brokerId": "0"}
 STANDARD = b'"brokerAddrs":{"0":"127.0.0.1:10911"}'
@@ -47,7 +47,7 @@ def test_a_missing_field_is_named(desk, code):
 
 
 def test_a_bug_is_logged_and_answered(desk, monkeypatch, caplog):
-    monkeypatch.setattr("gantrymq.nameserver.topics.all_topics", lambda tables: 1 / 0)
+    monkeypatch.setattr("gantrymq_nameserver.topics.all_topics", lambda tables: 1 / 0)
     with caplog.at_level(logging.ERROR):
         answer = desk.ask(206)
     assert (answer.code, answer.remark) == (1, "ZeroDivisionError: division by zero")

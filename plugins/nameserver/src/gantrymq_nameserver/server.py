@@ -11,8 +11,6 @@ from collections.abc import Awaitable
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, LocalProtocolError
-from gantrymq.nameserver.notifier import Notifier
-from gantrymq.nameserver.service import NameService
 from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command, response_to
@@ -21,6 +19,8 @@ from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World
+from gantrymq_nameserver.notifier import Notifier
+from gantrymq_nameserver.service import NameService
 
 __all__ = ["NameServer"]
 
@@ -33,7 +33,7 @@ class NameServer:
     """One name server. Several may run in one process: they share nothing.
 
     Args:
-        settings: with the schema of `gantrymq.nameserver.settings.name_server_settings` in it.
+        settings: with the schema of `gantrymq_nameserver.settings.name_server_settings` in it.
     """
 
     def __init__(self, world: World, settings: Settings, *, beside_broker: bool = False) -> None:

@@ -16,14 +16,6 @@ from gantrymq.config import Settings
 from gantrymq.errors import RequestError
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
-from gantrymq.nameserver.handlers import Answer, read_object
-from gantrymq.nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
-from gantrymq.nameserver.membership import Membership
-from gantrymq.nameserver.registration import Registration, RegistrationBody
-from gantrymq.nameserver.registration_body import read_registration_body
-from gantrymq.nameserver.tables import BrokerAddress, RouteTables
-from gantrymq.nameserver.topics import member_group
-from gantrymq.nameserver.unregistration import Unregistration
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
@@ -38,6 +30,14 @@ from gantrymq.remoting.headers.nameserver import (
 from gantrymq.remoting.serving import serves
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
+from gantrymq_nameserver.handlers import Answer, read_object
+from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
+from gantrymq_nameserver.membership import Membership
+from gantrymq_nameserver.registration import Registration, RegistrationBody
+from gantrymq_nameserver.registration_body import read_registration_body
+from gantrymq_nameserver.tables import BrokerAddress, RouteTables
+from gantrymq_nameserver.topics import member_group
+from gantrymq_nameserver.unregistration import Unregistration
 
 MOST_AT_ONCE_BYTES: Final = 65_536  # of a body that is read on the loop: some 400 topics, 2 ms
 

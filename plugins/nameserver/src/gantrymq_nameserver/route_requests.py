@@ -11,11 +11,6 @@ from typing import Any
 from gantrymq.config import Settings
 from gantrymq.errors import RequestError, TopicNotExist
 from gantrymq.loose_json import dumps, dumps_standard
-from gantrymq.nameserver import topics
-from gantrymq.nameserver.handlers import read_object, wants_standard_json
-from gantrymq.nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
-from gantrymq.nameserver.routes import find_route, keep_zone
-from gantrymq.nameserver.tables import QueueData, RouteTables
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
@@ -29,6 +24,11 @@ from gantrymq.remoting.headers.nameserver import (
 )
 from gantrymq.remoting.serving import serves
 from gantrymq.world import Clock
+from gantrymq_nameserver import topics
+from gantrymq_nameserver.handlers import read_object, wants_standard_json
+from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
+from gantrymq_nameserver.routes import find_route, keep_zone
+from gantrymq_nameserver.tables import QueueData, RouteTables
 
 
 class RouteRequests:

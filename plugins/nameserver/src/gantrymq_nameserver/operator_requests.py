@@ -9,8 +9,6 @@ from __future__ import annotations
 from gantrymq.config import Settings
 from gantrymq.errors import QueryNotFound, RequestError
 from gantrymq.loose_json import dumps
-from gantrymq.nameserver import runtime_config
-from gantrymq.nameserver.kv import KvConfig
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
@@ -22,6 +20,8 @@ from gantrymq.remoting.headers.nameserver import (
 from gantrymq.remoting.serving import serves
 from gantrymq.settings_file import parse_properties, properties_text
 from gantrymq.world import World
+from gantrymq_nameserver import runtime_config
+from gantrymq_nameserver.kv import KvConfig
 
 
 class OperatorRequests:

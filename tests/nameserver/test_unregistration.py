@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.nameserver.registration import register
-from gantrymq.nameserver.tables import BrokerAddress
-from gantrymq.nameserver.unregistration import (
+from gantrymq_nameserver.registration import register
+from gantrymq_nameserver.tables import BrokerAddress
+from gantrymq_nameserver.unregistration import (
     Unregistration,
     expired,
     forget,

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from gantrymq.errors import RequestError
-from gantrymq.nameserver.kv import KvConfig
+from gantrymq_nameserver.kv import KvConfig
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from gantrymq.model.topic import PERM_READ, PERM_WRITE
-from gantrymq.nameserver.tables import QueueData, RouteTables
+from gantrymq_nameserver.tables import QueueData, RouteTables
 
 
 def all_topics(tables: RouteTables) -> list[str]:

@@ -19,8 +19,8 @@ import attrs
 from gantrymq.errors import RequestError
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
-from gantrymq.nameserver.notices import MinimumChange, minimum_change
-from gantrymq.nameserver.tables import (
+from gantrymq_nameserver.notices import MinimumChange, minimum_change
+from gantrymq_nameserver.tables import (
     BROKER_TIMEOUT_MS,
     MASTER_ID,
     BrokerAddress,

@@ -11,11 +11,12 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.loose_json import dumps, loads
-from gantrymq.nameserver import NameServer, name_server_settings
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.server import RemotingServer
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 
 BODY = dumps({"topicConfigSerializeWrapper": {"topicConfigTable": {"T": {}, "U": {}}}})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import RequestError
-from gantrymq.nameserver.registration import Registered, register
-from gantrymq.nameserver.tables import BrokerAddress
+from gantrymq_nameserver.registration import Registered, register
+from gantrymq_nameserver.tables import BrokerAddress
 
 
 def perms(tables, topic="T"):

@@ -11,7 +11,7 @@ import pytest
 from gantrymq.errors import RequestError
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
-from gantrymq.nameserver.registration_body import MAX_ENTRIES, MAX_INFLATED_BYTES, read_registration_body
+from gantrymq_nameserver.registration_body import MAX_ENTRIES, MAX_INFLATED_BYTES, read_registration_body
 
 VERSION = {"counter": 3, "stateVersion": 2, "timestamp": 7}
 MAPPING = b'{"bname":"a","currIdMap":{0:0,1:1},"epoch":9,"scope":"__global__","topic":"S","totalQueues":2}'

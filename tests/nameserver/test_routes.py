@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.nameserver.registration import register
-from gantrymq.nameserver.routes import find_route, keep_zone
-from gantrymq.nameserver.unregistration import Unregistration, unregister
+from gantrymq_nameserver.registration import register
+from gantrymq_nameserver.routes import find_route, keep_zone
+from gantrymq_nameserver.unregistration import Unregistration, unregister
 
 
 def addresses(route):

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gantrymq.model.topic import PERM_WRITE
-from gantrymq.nameserver.notices import MinimumChange, minimum_change
-from gantrymq.nameserver.tables import BrokerAddress, RouteTables
+from gantrymq_nameserver.notices import MinimumChange, minimum_change
+from gantrymq_nameserver.tables import BrokerAddress, RouteTables
 
 log = logging.getLogger(__name__)
 

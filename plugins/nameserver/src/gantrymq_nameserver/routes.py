@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.nameserver.tables import MASTER_ID, BrokerAddress, BrokerData, Mapping, QueueData, RouteTables
+from gantrymq_nameserver.tables import MASTER_ID, BrokerAddress, BrokerData, Mapping, QueueData, RouteTables
 
 MEMBER_TOPIC_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"  # brokers look their own group up: never an acting master
 

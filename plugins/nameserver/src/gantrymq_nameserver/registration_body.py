@@ -24,10 +24,10 @@ from gantrymq.errors import FormatError, RequestError
 from gantrymq.loose_json import int_keys, loads, loads_strict
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig, bounded
-from gantrymq.nameserver.registration import RegistrationBody
-from gantrymq.nameserver.tables import Mapping
 from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
 from gantrymq.remoting.frame import MAX_FRAME_BYTES
+from gantrymq_nameserver.registration import RegistrationBody
+from gantrymq_nameserver.tables import Mapping
 
 MAX_INFLATED_BYTES: Final = MAX_FRAME_BYTES  # a compressed body holds no more than a plain one can; 200 B a topic
 MAX_ENTRIES: Final = 100_000  # topics, and mappings, of one broker; RocketMQ advises some 10,000 topics at most

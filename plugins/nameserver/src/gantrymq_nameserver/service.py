@@ -12,19 +12,19 @@ from pathlib import Path
 
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError, RefusedWith, RequestNotSupported
-from gantrymq.nameserver.broker_requests import BrokerRequests
-from gantrymq.nameserver.handlers import Answer, Handler
-from gantrymq.nameserver.kv import KvConfig
-from gantrymq.nameserver.membership import Membership
-from gantrymq.nameserver.notices import MinimumChange
-from gantrymq.nameserver.operator_requests import OperatorRequests
-from gantrymq.nameserver.route_requests import RouteRequests
-from gantrymq.nameserver.tables import RouteTables
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import handlers_of
 from gantrymq.remoting.wrong_port import asked_a_name_server
 from gantrymq.world import World
+from gantrymq_nameserver.broker_requests import BrokerRequests
+from gantrymq_nameserver.handlers import Answer, Handler
+from gantrymq_nameserver.kv import KvConfig
+from gantrymq_nameserver.membership import Membership
+from gantrymq_nameserver.notices import MinimumChange
+from gantrymq_nameserver.operator_requests import OperatorRequests
+from gantrymq_nameserver.route_requests import RouteRequests
+from gantrymq_nameserver.tables import RouteTables
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ import logging
 from typing import Final
 
 from gantrymq.errors import GantryError
-from gantrymq.nameserver.notices import MinimumChange
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
@@ -21,6 +20,7 @@ from gantrymq.remoting.headers.nameserver import NotifyMinBrokerIdChangeRequest
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
+from gantrymq_nameserver.notices import MinimumChange
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.nameserver import topics
-from gantrymq.nameserver.registration import register
-from gantrymq.nameserver.tables import QueueData
+from gantrymq_nameserver import topics
+from gantrymq_nameserver.registration import register
+from gantrymq_nameserver.tables import QueueData
 
 
 @pytest.fixture

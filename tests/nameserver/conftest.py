@@ -14,15 +14,15 @@ from gantrymq.config import Settings
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
-from gantrymq.nameserver.notices import MinimumChange
-from gantrymq.nameserver.registration import Registration, RegistrationBody
-from gantrymq.nameserver.service import NameService
-from gantrymq.nameserver.settings import name_server_settings
-from gantrymq.nameserver.tables import RouteTables
 from gantrymq.remoting.codes import CURRENT_VERSION
 from gantrymq.remoting.command import Command
 from gantrymq.world import World
 from gantrymq.world.real import real_world
+from gantrymq_nameserver.notices import MinimumChange
+from gantrymq_nameserver.registration import Registration, RegistrationBody
+from gantrymq_nameserver.service import NameService
+from gantrymq_nameserver.settings import name_server_settings
+from gantrymq_nameserver.tables import RouteTables
 
 MakeRegistration = Callable[..., Registration]
 

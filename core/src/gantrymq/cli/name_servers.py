@@ -1,0 +1,47 @@
+"""Which name server the commands run: one that a plugin offers (`gantry_register_name_servers`).
+
+The plugin that core knows by name is loaded alone, so that ``gantrymq nameserver`` waits for no other. The setting
+``plugins`` is the broker's and has no part in this.
+"""
+
+from __future__ import annotations
+
+from gantrymq.commands.output import warn
+from gantrymq.errors import PluginError
+from gantrymq.interfaces import NameServerKind
+from gantrymq.plugins import load_plugins
+
+__all__ = ["TO_INSTALL", "name_server_kind"]
+
+TO_INSTALL = "gantrymq-nameserver"
+
+_HOOKS = ("gantry_register_name_servers",)
+
+
+def name_server_kind() -> NameServerKind:
+    """What `TO_INSTALL` offers; where that is not installed, what another plugin does.
+
+    Raises:
+        PluginError: no installed plugin offers a name server, several others do, or the known one is broken.
+    """
+    kinds = _of_known_plugin() or _of_plugins()
+    if not kinds:
+        raise PluginError(f"no name server plugin is installed; install one with: pip install {TO_INSTALL}")
+    if len(kinds) > 1:
+        names = ", ".join(kind.name for kind in kinds)
+        raise PluginError(f"plugins offer several name servers ({names}); uninstall all but one of them")
+    return kinds[0]
+
+
+def _of_known_plugin() -> list[NameServerKind]:
+    """What the known plugin offers, nothing where it is not installed. Raises PluginError: it is broken."""
+    loaded = load_plugins(only_hooks=_HOOKS, only_distribution=TO_INSTALL)
+    return list(loaded.name_servers.values())
+
+
+def _of_plugins() -> list[NameServerKind]:
+    """What any plugin offers; broken plugins are told on stderr."""
+    loaded = load_plugins(strict=False, only_hooks=_HOOKS)
+    for problem in loaded.problems:
+        warn(problem)
+    return list(loaded.name_servers.values())
