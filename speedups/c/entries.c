@@ -1,4 +1,4 @@
-/* gantrymq.formats.plain_entries: plain_entries */
+/* gantrymq_store_files.plain_entries: plain_entries */
 #include "common.h"
 
 enum { MAGIC_AT = 4, CRC_AT = 8, QUEUE_ID_AT = 12, QUEUE_OFFSET_AT = 20, LOG_OFFSET_AT = 28, SYS_FLAG_AT = 36,

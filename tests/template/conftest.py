@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("core", "testing", "plugins/admin", "plugins/storage_mmap", "docs/template")
+TREES = ("core", "testing", "store_files", "plugins/admin", "plugins/storage_mmap", "docs/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")

@@ -21,7 +21,14 @@ def counts(tmp_path):
 
 def test_only_what_was_asked_for_is_installed(kit):
     code = "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions() if 'gantrymq' in d.name))"
-    words = ["gantrymq", "gantrymq-admin", "gantrymq-example", "gantrymq-storage-mmap", "gantrymq-testing"]
+    words = [
+        "gantrymq",
+        "gantrymq-admin",
+        "gantrymq-example",
+        "gantrymq-storage-mmap",
+        "gantrymq-store-files",
+        "gantrymq-testing",
+    ]
     assert kit.run("python", "-c", code).split() == words
 
 

@@ -10,7 +10,7 @@ from array import array
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from gantrymq.formats.index import MAX_SECONDS, IndexHeader, IndexLayout, entry_seconds
+from gantrymq_store_files.index import MAX_SECONDS, IndexHeader, IndexLayout, entry_seconds
 
 __all__ = ["Added", "NumpyIndexTable"]
 

@@ -14,11 +14,11 @@ from zlib import crc32
 from gantrymq import speedups
 from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, PROPERTIES_LENGTH
-from gantrymq.formats.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START
 from gantrymq.model.java import string_hash
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START
 
 __all__ = ["plain_entries"]
 
