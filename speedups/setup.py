@@ -2,26 +2,17 @@
 
 from setuptools import Extension, setup
 
+SOURCES = (
+    *("module", "frames", "header", "sends", "messages", "records"),
+    *("index", "answers", "entries", "crc"),
+)
+
 setup(
     ext_modules=[
         Extension(
             "gantrymq_speedups._compiled",
-            sources=[
-                f"c/{name}.c"
-                for name in (
-                    "module",
-                    "frames",
-                    "header",
-                    "sends",
-                    "messages",
-                    "records",
-                    "index",
-                    "answers",
-                    "entries",
-                    "crc",
-                )
-            ],
-            depends=["c/common.h", "c/header.h", "c/json.h"],
+            sources=[f"c/{name}.c" for name in SOURCES],
+            depends=["c/common.h", "c/header.h", "c/json.h", "c/record.h"],
             include_dirs=["c"],
             optional=True,
         )

@@ -1,9 +1,8 @@
 /* gantrymq.formats.plain_entries: plain_entries */
 #include "common.h"
+#include "record.h"
 
-enum { MAGIC_AT = 4, CRC_AT = 8, QUEUE_ID_AT = 12, QUEUE_OFFSET_AT = 20, LOG_OFFSET_AT = 28, SYS_FLAG_AT = 36,
-       STORED_AT = 56, PREPARED_AT = 76, BODY_LENGTH_AT = 84, HEAD_BYTES = 88 };
-enum { LENGTH_BYTES = 2, LEAST_RECORD_BYTES = 91, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
+enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
 enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
 
 typedef struct {
@@ -112,7 +111,7 @@ read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, lo
     if (left < LEAST_RECORD_BYTES) {
         return 0;
     }
-    Py_ssize_t size = read_i32(at), body_size = read_i32(at + BODY_LENGTH_AT);
+    Py_ssize_t size = read_i32(at + SIZE_AT), body_size = read_i32(at + BODY_LENGTH_AT);
     if (read_u32(at + MAGIC_AT) != self->magic || read_i64(at + LOG_OFFSET_AT) != log_offset ||
         read_u32(at + SYS_FLAG_AT) & self->odd_flags || size > left || body_size < 0 ||
         body_size > size - LEAST_RECORD_BYTES) {

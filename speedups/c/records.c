@@ -1,5 +1,6 @@
 /* gantrymq_storage_mmap.appender: encode_records */
 #include "common.h"
+#include "record.h"
 
 /* Slots of a StoreMessage. */
 enum {
@@ -15,7 +16,7 @@ static const char *const message_names[MESSAGE_SLOTS] = {
 enum { NEXT_OFFSET, MAGIC, NAMED, QUEUE_SLOTS };
 static const char *const queue_names[QUEUE_SLOTS] = {"next_offset", "magic", "named"};
 
-enum { HEAD_BYTES = 88, LENGTH_BYTES = 2, HOST_BYTES = 8, ENTRY_BYTES = 20 };
+enum { ENTRY_BYTES = 20 };
 
 typedef struct {
     PyObject_HEAD
@@ -181,22 +182,22 @@ write_record(const RecordEncoder *self, unsigned char *to, const Plain *plain, u
 {
     const Py_ssize_t *at = self->message_at;
     PyObject *body = plain->body, *properties = plain->properties, *named = plain->named;
-    to = write_u32(to, (uint32_t)plain->size);
-    to = write_u32(to, (uint32_t)plain->magic);
-    to = write_u32(to, crc & 0x7FFFFFFF);
-    to = write_u32(to, (uint32_t)plain->queue_id);
-    to = write_u32(to, (uint32_t)plain->flag);
-    to = write_u64(to, (uint64_t)queue_offset);
-    to = write_u64(to, (uint64_t)log_offset);
-    to = write_u32(to, (uint32_t)plain->sys_flag);
-    to = write_u64(to, (uint64_t)plain->born);
-    to = write_bytes(to, PyBytes_AS_STRING(get_slot(plain->message, at[BORN_HOST])), HOST_BYTES);
-    to = write_u64(to, (uint64_t)now);
-    to = write_bytes(to, PyBytes_AS_STRING(get_slot(plain->message, at[STORE_HOST])), HOST_BYTES);
-    to = write_u32(to, (uint32_t)plain->reconsumed);
-    to = write_u64(to, (uint64_t)plain->prepared);
-    to = write_u32(to, (uint32_t)PyBytes_GET_SIZE(body));
-    to = write_bytes(to, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body));
+    write_u32(to + SIZE_AT, (uint32_t)plain->size);
+    write_u32(to + MAGIC_AT, (uint32_t)plain->magic);
+    write_u32(to + CRC_AT, crc & 0x7FFFFFFF);
+    write_u32(to + QUEUE_ID_AT, (uint32_t)plain->queue_id);
+    write_u32(to + FLAG_AT, (uint32_t)plain->flag);
+    write_u64(to + QUEUE_OFFSET_AT, (uint64_t)queue_offset);
+    write_u64(to + LOG_OFFSET_AT, (uint64_t)log_offset);
+    write_u32(to + SYS_FLAG_AT, (uint32_t)plain->sys_flag);
+    write_u64(to + BORN_AT, (uint64_t)plain->born);
+    write_bytes(to + BORN_HOST_AT, PyBytes_AS_STRING(get_slot(plain->message, at[BORN_HOST])), HOST_BYTES);
+    write_u64(to + STORED_AT, (uint64_t)now);
+    write_bytes(to + STORE_HOST_AT, PyBytes_AS_STRING(get_slot(plain->message, at[STORE_HOST])), HOST_BYTES);
+    write_u32(to + RECONSUMED_AT, (uint32_t)plain->reconsumed);
+    write_u64(to + PREPARED_AT, (uint64_t)plain->prepared);
+    write_u32(to + BODY_LENGTH_AT, (uint32_t)PyBytes_GET_SIZE(body));
+    to = write_bytes(to + HEAD_BYTES, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body));
     to = write_bytes(to, PyBytes_AS_STRING(named), PyBytes_GET_SIZE(named));
     to = write_u16(to, (uint32_t)PyBytes_GET_SIZE(properties));
     return write_bytes(to, PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties));
