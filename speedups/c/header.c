@@ -16,7 +16,7 @@ typedef struct {
 static inline int
 is(Text text, PyObject *name)
 {
-    return text.size == PyBytes_GET_SIZE(name) && memcmp(text.at, PyBytes_AS_STRING(name), (size_t)text.size) == 0;
+    return text.size == size_of(name) && memcmp(text.at, PyBytes_AsString(name), (size_t)text.size) == 0;
 }
 
 static inline int
@@ -39,13 +39,13 @@ take_fields(const Spellings *known, Walk *it, Found *found)
         if (!take_name(it, &name)) {
             return 0;
         }
-        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(known->spellings); index++) {
-            PyObject *spelling = PyTuple_GET_ITEM(known->spellings, index);
-            if (is(name, PyTuple_GET_ITEM(spelling, QUEUE_NAME))) {
+        for (Py_ssize_t index = 0; index < size_of(known->spellings); index++) {
+            PyObject *spelling = PyTuple_GetItem(known->spellings, index);
+            if (is(name, PyTuple_GetItem(spelling, QUEUE_NAME))) {
                 value = &found->queue_id[index];
-            } else if (is(name, PyTuple_GET_ITEM(spelling, BORN_NAME))) {
+            } else if (is(name, PyTuple_GetItem(spelling, BORN_NAME))) {
                 value = &found->born[index];
-            } else if (is(name, PyTuple_GET_ITEM(spelling, PROPERTIES_NAME))) {
+            } else if (is(name, PyTuple_GetItem(spelling, PROPERTIES_NAME))) {
                 value = &found->properties[index];
             }
         }
@@ -192,9 +192,9 @@ find_spelling(const Spellings *known, Value value)
 {
     long long code, wanted;
     if (read_integer(value, 0, INT32_HIGH, &code)) {
-        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(known->spellings); index++) {
-            PyObject *spelling = PyTuple_GET_ITEM(known->spellings, index);
-            if (int_between(PyTuple_GET_ITEM(spelling, SPELLING_CODE), 0, INT32_HIGH, &wanted) && code == wanted) {
+        for (Py_ssize_t index = 0; index < size_of(known->spellings); index++) {
+            PyObject *spelling = PyTuple_GetItem(known->spellings, index);
+            if (int_between(PyTuple_GetItem(spelling, SPELLING_CODE), 0, INT32_HIGH, &wanted) && code == wanted) {
                 return index;
             }
         }
