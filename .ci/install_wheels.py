@@ -4,7 +4,7 @@
     python .ci/install_wheels.py FOLDER core filter_tag
     python .ci/install_wheels.py FOLDER core speedups --every-plugin
 
-The compiled functions (``speedups``) are built by the Python that asks for them, the other wheels once for all. Wheels
+The compiled functions (``speedups``) are built when the first Python asks for them, and their wheel fits every other. Wheels
 are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so that one
 environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
 """
@@ -39,7 +39,7 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
         build(asked.folder, sorted(trees.values()))
         if COMPILED in asked.names:
-            build(asked.folder / sys.implementation.cache_tag, [ROOT / COMPILED])
+            build(asked.folder / COMPILED, [ROOT / COMPILED])
     if asked.build_only:
         return 0
     names = [name for name in asked.names if name != COMPILED]
@@ -49,7 +49,7 @@ def main() -> int:
         raise SystemExit(f"no such distribution in this tree: {', '.join(missing)}")
     wheels = [wheel_of(asked.folder, name) for name in names]
     if COMPILED in asked.names:
-        wheels.append(wheel_of(asked.folder / sys.implementation.cache_tag, COMPILED))
+        wheels.append(wheel_of(asked.folder / COMPILED, COMPILED))
     install(wheels)
     return 0
 
