@@ -1,5 +1,6 @@
 /* What the parts share. Every function here is the twin of one in Python, which says what it does and why; tests hold
- * the two against each other. Nothing but Python's limited API is used, so that one build fits every Python from 3.11 on. */
+ * the two against each other. Nothing but Python's limited API is used, so that one build fits every Python from 3.11
+ * on. */
 #ifndef GANTRYMQ_COMMON_H
 #define GANTRYMQ_COMMON_H
 

@@ -75,7 +75,8 @@ hash_plain(PyObject *entry, PyObject *marks, long long odd_flags, PyObject **bef
     Text properties = {(const unsigned char *)PyBytes_AsString(stored), size_of(stored)}, unique, keys;
     int has_unique = find_value(properties, PyTuple_GetItem(marks, 0), &unique);
     int has_keys = find_value(properties, PyTuple_GetItem(marks, 1), &keys);
-    if ((has_unique && (unique.size == 0 || !is_ascii(unique.at, unique.size))) || (has_keys && (keys.size == 0 || !is_ascii(keys.at, keys.size)))) {
+    if ((has_unique && (unique.size == 0 || !is_ascii(unique.at, unique.size))) ||
+        (has_keys && (keys.size == 0 || !is_ascii(keys.at, keys.size)))) {
         return 0;
     }
     if (topic != *before) {

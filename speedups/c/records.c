@@ -1,4 +1,4 @@
-/* gantrymq_storage_mmap.appender: encode_records */
+/* gantrymq_storage_mmap.log.append: encode_records */
 #include "common.h"
 #include "record.h"
 
@@ -124,7 +124,8 @@ read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body,
     if (!is_bytes(body, most_body) || !is_bytes(properties, self->most_properties) ||
         !is_bytes(born_host, HOST_BYTES) || size_of(born_host) != HOST_BYTES ||
         !is_bytes(store_host, HOST_BYTES) || size_of(store_host) != HOST_BYTES ||
-        !is_ascii_without_zero(PyBytes_AsString(properties), size_of(properties)) || topic == NULL || !PyUnicode_CheckExact(topic) ||
+        !is_ascii_without_zero(PyBytes_AsString(properties), size_of(properties)) ||
+        topic == NULL || !PyUnicode_CheckExact(topic) ||
         !int_between(queue_id, INT32_LOW, INT32_HIGH, &plain->queue_id) ||
         !int_between(get_slot(message, at[FLAG]), INT32_LOW, INT32_HIGH, &plain->flag) ||
         !int_between(get_slot(message, at[SYS_FLAG]), INT32_LOW, INT32_HIGH, &plain->sys_flag) ||

@@ -2,7 +2,8 @@
 #include "header.h"
 
 /* Slots of a Send; those before HEADER are alike in all sends that are alike. */
-enum { CODE, LANGUAGE, VERSION, FLAG, REMARK, ALIKE, SERIALIZE, EXT, HEADER, BODY, OPAQUE, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
+enum { CODE, LANGUAGE, VERSION, FLAG, REMARK, ALIKE, SERIALIZE, EXT, HEADER, BODY, OPAQUE, QUEUE_ID, BORN, UNIQUE_ID,
+       SEND_SLOTS };
 enum { ALIKE_SLOTS = HEADER };
 static const char *const send_names[SEND_SLOTS] = {
     "code", "language", "version", "flag",   "remark",   "alike",          "serialize",
@@ -114,7 +115,12 @@ set_alike(const SendReader *self, PyObject *send, PyObject *like, const Said *sa
 static PyObject *
 new_send(const SendReader *self, PyObject *like, PyObject *header, PyObject *body, const Said *said)
 {
-    static const int slots[VARYING] = {[QUEUE_VALUE] = QUEUE_ID, [BORN_VALUE] = BORN, [ID_VALUE] = UNIQUE_ID, [OPAQUE_VALUE] = OPAQUE};
+    static const int slots[VARYING] = {
+        [QUEUE_VALUE] = QUEUE_ID,
+        [BORN_VALUE] = BORN,
+        [ID_VALUE] = UNIQUE_ID,
+        [OPAQUE_VALUE] = OPAQUE,
+    };
     PyObject *send = new_instance(self->send);
     if (send == NULL) {
         return NULL;
