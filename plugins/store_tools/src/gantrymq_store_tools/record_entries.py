@@ -48,7 +48,7 @@ class EntryRules:
 
 
 def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
-    """The entries of *record*, its own queue's first. Budget: 1.5 us."""
+    """The entries of *record*, its own queue's first."""
     topic, properties = record.topic, record.properties
     if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or (
         rules.dropped and record.log_offset < rules.dropped.get(topic, 0)
