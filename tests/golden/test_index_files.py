@@ -3,7 +3,6 @@
 import pytest
 from golden_stores import SCENARIOS
 
-from gantrymq.formats.index_hash import index_hash, index_hashes, index_keys
 from gantrymq.model.java import string_hash
 from gantrymq_store_files.index import (
     ENTRY,
@@ -17,6 +16,7 @@ from gantrymq_store_files.index import (
     walk,
     write_header,
 )
+from gantrymq_store_files.index_hash import index_hash, index_hashes, index_keys
 from gantrymq_store_files.index_table import IndexTable
 
 EMPTY = IndexHeader()

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.index_hash import index_hashes, index_keys
 from gantrymq.formats.record import RecordView
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from gantrymq_store_files.batch_entry import read_batch_entry
 from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.index_hash import index_hashes, index_keys
 from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.numpy_records import NumpyRecords, uses_numpy

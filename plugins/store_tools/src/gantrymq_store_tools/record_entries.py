@@ -17,7 +17,6 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
 from gantrymq.model import properties as props
@@ -25,6 +24,7 @@ from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_places
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import pack_batch_entry
+from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["EntryRules", "RecordEntry", "record_entries"]
 

@@ -13,7 +13,6 @@ import attrs
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.config import look_at_topics
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
@@ -22,6 +21,7 @@ from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.file_row import first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueLoader"]
