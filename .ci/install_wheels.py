@@ -5,8 +5,8 @@
     python .ci/install_wheels.py FOLDER speedups --every-plugin
 
 Core and its companions are always installed, with the plugins that those depend on, but the compiled functions
-(``speedups``) only when they are named: they are built by the Python that asks for them, the other wheels once for
-all. With a plugin come the plugins that it may import.
+(``speedups``) only when they are named: those are built when the first Python asks for them, and their wheel fits every
+other. With a plugin come the plugins that it may import.
 
 Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
 that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--build-only", action="store_true", help="install nothing")
     asked = parser.parse_args()
     tree = workspace.read()
-    compiled_wheels = asked.folder / sys.implementation.cache_tag
+    compiled_wheels = asked.folder / COMPILED
     asked.folder.mkdir(parents=True, exist_ok=True)
     with (asked.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -29,14 +29,14 @@ from filled_store import TOPIC, put
 
 from gantrymq import speedups
 from gantrymq.config import Settings
-from gantrymq.formats import log_entries, plain_entries
-from gantrymq.formats.index import IndexLayout
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.interfaces import StoreContext, StoreMessage
 from gantrymq.world.real import RealFiles, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files import log_entries, plain_entries
+from gantrymq_store_files.index import IndexLayout
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import ranges
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import find_layout

@@ -1,29 +1,31 @@
-"""The compiled module; where it cannot be built the package is installed without it, and GantryMQ runs in Python."""
+"""The compiled module; where it cannot be built the package is installed without it, and GantryMQ runs in Python.
+
+It uses Python's limited API, so that one wheel fits every Python from 3.11 on. A Python without a global lock has no
+such API, and gets a module of its own.
+"""
+
+from sysconfig import get_config_var
 
 from setuptools import Extension, setup
+
+SOURCES = (
+    *("module", "frames", "header", "sends", "messages", "records"),
+    *("index", "answers", "entries", "crc"),
+)
+HEADERS = ("common", "header", "json", "record")
+LIMITED = not get_config_var("Py_GIL_DISABLED")
 
 setup(
     ext_modules=[
         Extension(
             "gantrymq_speedups._compiled",
-            sources=[
-                f"c/{name}.c"
-                for name in (
-                    "module",
-                    "frames",
-                    "header",
-                    "sends",
-                    "messages",
-                    "records",
-                    "index",
-                    "answers",
-                    "entries",
-                    "crc",
-                )
-            ],
-            depends=["c/common.h", "c/header.h", "c/json.h"],
+            sources=[f"c/{name}.c" for name in SOURCES],
+            depends=[f"c/{name}.h" for name in HEADERS],
             include_dirs=["c"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
+            py_limited_api=LIMITED,
             optional=True,
         )
-    ]
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

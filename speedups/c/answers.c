@@ -14,7 +14,8 @@ typedef struct {
     PyObject_HEAD
     PyTypeObject *send;
     PyObject *texts; /* around log offset, queue id, queue offset, unique id and opaque */
-    Py_ssize_t text_bytes;
+    const char *text_at[TEXTS];
+    Py_ssize_t text_size[TEXTS], text_bytes;
     unsigned long long oneway;
     Py_ssize_t send_at[SEND_SLOTS];
 } AnswerWriter;
@@ -36,20 +37,21 @@ answer_writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
     if (check_texts(texts, TEXTS) < 0) {
         return NULL;
     }
-    Py_ssize_t text_bytes = 0;
-    for (Py_ssize_t index = 0; index < TEXTS; index++) {
-        text_bytes += PyBytes_GET_SIZE(PyTuple_GET_ITEM(texts, index));
-    }
-    AnswerWriter *self = (AnswerWriter *)type->tp_alloc(type, 0);
+    AnswerWriter *self = (AnswerWriter *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
     self->send = (PyTypeObject *)Py_NewRef(send);
     self->texts = Py_NewRef(texts);
-    self->text_bytes = text_bytes;
+    for (Py_ssize_t index = 0; index < TEXTS; index++) {
+        PyObject *text = PyTuple_GetItem(texts, index);
+        self->text_at[index] = PyBytes_AsString(text);
+        self->text_size[index] = size_of(text);
+        self->text_bytes += size_of(text);
+    }
     self->oneway = oneway;
     if (find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0) {
-        Py_DECREF(self);
+        Py_DECREF((PyObject *)self);
         return NULL;
     }
     return (PyObject *)self;
@@ -58,22 +60,22 @@ answer_writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
 static void
 answer_writer_dealloc(AnswerWriter *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(self->send);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF((PyObject *)self->send);
     Py_XDECREF(self->texts);
-    type->tp_free(self);
-    Py_DECREF(type);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
 }
 
 /* Read what the answer to a send says: 1, or 0 for one that wants none, or -1 with an error. */
 static int
 read_answer(const AnswerWriter *self, PyObject *send, PyObject *result, Answer *answer)
 {
-    if (!Py_IS_TYPE(send, self->send) || !PyTuple_Check(result) || PyTuple_GET_SIZE(result) != RESULT_FIELDS ||
+    if (!Py_IS_TYPE(send, self->send) || !PyTuple_Check(result) || size_of(result) != RESULT_FIELDS ||
         !int_between(get_slot(send, self->send_at[OPAQUE]), INT32_LOW, INT32_HIGH, &answer->opaque) ||
         !int_between(get_slot(send, self->send_at[QUEUE_ID]), 0, INT32_HIGH, &answer->queue_id) ||
-        !int_between(PyTuple_GET_ITEM(result, QUEUE_OFFSET), 0, INT64_HIGH, &answer->queue_offset) ||
-        !int_between(PyTuple_GET_ITEM(result, LOG_OFFSET), 0, INT64_HIGH, &answer->log_offset) ||
+        !int_between(PyTuple_GetItem(result, QUEUE_OFFSET), 0, INT64_HIGH, &answer->queue_offset) ||
+        !int_between(PyTuple_GetItem(result, LOG_OFFSET), 0, INT64_HIGH, &answer->log_offset) ||
         (answer->id = get_slot(send, self->send_at[UNIQUE_ID])) == NULL || !PyBytes_CheckExact(answer->id)) {
         PyErr_SetString(PyExc_TypeError, "a send that is none, or a result that is none");
         return -1;
@@ -115,8 +117,7 @@ write_hex(unsigned char *to, long long value)
 static unsigned char *
 write_text(const AnswerWriter *self, unsigned char *to, Py_ssize_t index)
 {
-    PyObject *text = PyTuple_GET_ITEM(self->texts, index);
-    return write_bytes(to, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text));
+    return write_bytes(to, self->text_at[index], self->text_size[index]);
 }
 
 static unsigned char *
@@ -126,7 +127,7 @@ write_answer(const AnswerWriter *self, unsigned char *to, const Answer *answer)
     to = write_hex(write_text(self, to + PREFIX_BYTES, 0), answer->log_offset);
     to = write_number(write_text(self, to, 1), answer->queue_id);
     to = write_number(write_text(self, to, 2), answer->queue_offset);
-    to = write_bytes(write_text(self, to, 3), PyBytes_AS_STRING(answer->id), PyBytes_GET_SIZE(answer->id));
+    to = write_bytes(write_text(self, to, 3), PyBytes_AsString(answer->id), size_of(answer->id));
     to = write_number(write_text(self, to, 4), answer->opaque);
     to = write_text(self, to, 5);
     uint32_t length = (uint32_t)(to - start - PREFIX_BYTES);
@@ -141,14 +142,15 @@ answer_writer_call(AnswerWriter *self, PyObject *args, PyObject *Py_UNUSED(kwarg
     if (!PyArg_ParseTuple(args, "OO:write_answers", &asked, &stored)) {
         return NULL;
     }
-    PyObject *sends = PySequence_Fast(asked, "sends are a list"), *results = PySequence_Fast(stored, "results are a list");
+    PyObject *sends = PySequence_Tuple(asked), *results = PySequence_Tuple(stored);
     PyObject *frames = NULL;
     Answer *answers = NULL;
+    unsigned char *start = NULL;
     if (sends == NULL || results == NULL) {
         goto finish;
     }
-    Py_ssize_t given = PySequence_Fast_GET_SIZE(sends), count = 0, most = 0;
-    if (given != PySequence_Fast_GET_SIZE(results)) {
+    Py_ssize_t given = size_of(sends), count = 0, most = 0;
+    if (given != size_of(results)) {
         PyErr_SetString(PyExc_ValueError, "each send has one result");
         goto finish;
     }
@@ -158,27 +160,30 @@ answer_writer_call(AnswerWriter *self, PyObject *args, PyObject *Py_UNUSED(kwarg
         goto finish;
     }
     for (Py_ssize_t index = 0; index < given; index++) {
-        int wanted = read_answer(self, PySequence_Fast_GET_ITEM(sends, index), PySequence_Fast_GET_ITEM(results, index),
+        int wanted = read_answer(self, PyTuple_GetItem(sends, index), PyTuple_GetItem(results, index),
                                  &answers[count]);
         if (wanted < 0) {
             goto finish;
         }
         if (wanted) {
-            most += PREFIX_BYTES + self->text_bytes + ID_BYTES + 3 * (NUMBER_BYTES + 1) + PyBytes_GET_SIZE(answers[count].id);
+            most += PREFIX_BYTES + self->text_bytes + ID_BYTES + 3 * (NUMBER_BYTES + 1) + size_of(answers[count].id);
             count++;
         }
     }
-    frames = PyBytes_FromStringAndSize(NULL, most);
-    if (frames != NULL) {
-        unsigned char *start = (unsigned char *)PyBytes_AS_STRING(frames), *to = start;
-        for (Py_ssize_t index = 0; index < count; index++) {
-            to = write_answer(self, to, &answers[index]);
-        }
-        _PyBytes_Resize(&frames, to - start);
+    start = PyMem_Malloc(most > 0 ? (size_t)most : 1);
+    if (start == NULL) {
+        PyErr_NoMemory();
+        goto finish;
     }
+    unsigned char *to = start;
+    for (Py_ssize_t index = 0; index < count; index++) {
+        to = write_answer(self, to, &answers[index]);
+    }
+    frames = PyBytes_FromStringAndSize((const char *)start, to - start);
 
 finish:
     PyMem_Free(answers);
+    PyMem_Free(start);
     Py_XDECREF(sends);
     Py_XDECREF(results);
     return frames;

@@ -1,5 +1,6 @@
 /* What the parts share. Every function here is the twin of one in Python, which says what it does and why; tests hold
- * the two against each other. */
+ * the two against each other. Nothing but Python's limited API is used, so that one build fits every Python from 3.11
+ * on. */
 #ifndef GANTRYMQ_COMMON_H
 #define GANTRYMQ_COMMON_H
 
@@ -8,6 +9,13 @@
 
 #include <stdint.h>
 #include <string.h>
+
+/* Items of a tuple or list, bytes of a bytes object. */
+static inline Py_ssize_t
+size_of(PyObject *sized)
+{
+    return Py_SIZE(sized);
+}
 
 /* --- big-endian numbers --------------------------------------------------------------------------------------------- */
 
@@ -94,21 +102,11 @@ int check_texts(PyObject *texts, Py_ssize_t count);
 static inline PyObject *
 new_instance(PyTypeObject *type)
 {
-    return type->tp_alloc(type, 0);
+    return PyType_GenericAlloc(type, 0);
 }
 
-/* A new named tuple with places for so many fields, to be filled with PyTuple_SET_ITEM. */
-static inline PyObject *
-new_named_tuple(PyTypeObject *type, Py_ssize_t fields)
-{
-    PyObject *tuple = type->tp_alloc(type, fields);
-#if PY_VERSION_HEX >= 0x030E0000
-    if (tuple != NULL) {
-        ((PyTupleObject *)tuple)->ob_hash = -1; /* not known yet */
-    }
-#endif
-    return tuple;
-}
+/* A new named tuple of these fields, whose references it takes over; NULL with an error where one of them is NULL. */
+PyObject *new_named_tuple(PyTypeObject *type, PyObject **fields, Py_ssize_t count);
 
 /* The value of an exact int between two bounds; 0 where it is another object or lies outside. */
 static inline int

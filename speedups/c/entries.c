@@ -1,9 +1,8 @@
-/* gantrymq.formats.plain_entries: plain_entries */
+/* gantrymq_store_files.plain_entries: plain_entries */
 #include "common.h"
+#include "record.h"
 
-enum { MAGIC_AT = 4, CRC_AT = 8, QUEUE_ID_AT = 12, QUEUE_OFFSET_AT = 20, LOG_OFFSET_AT = 28, SYS_FLAG_AT = 36,
-       STORED_AT = 56, PREPARED_AT = 76, BODY_LENGTH_AT = 84, HEAD_BYTES = 88 };
-enum { LENGTH_BYTES = 2, LEAST_RECORD_BYTES = 91, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
+enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, CRC_TAIL_BYTES = 20, PAIR_END = 2 };
 enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
 
 typedef struct {
@@ -36,7 +35,7 @@ entry_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs)
         check_named_tuple(entry) < 0 || check_texts(texts, TEXTS) < 0) {
         return NULL;
     }
-    EntryReader *self = (EntryReader *)type->tp_alloc(type, 0);
+    EntryReader *self = (EntryReader *)PyType_GenericAlloc(type, 0);
     if (self != NULL) {
         self->entry = (PyTypeObject *)Py_NewRef(entry);
         self->texts = Py_NewRef(texts);
@@ -49,11 +48,11 @@ entry_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs)
 static void
 entry_reader_dealloc(EntryReader *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(self->entry);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF((PyObject *)self->entry);
     Py_XDECREF(self->texts);
-    type->tp_free(self);
-    Py_DECREF(type);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
 }
 
 static inline int64_t
@@ -73,14 +72,14 @@ read_i32(const unsigned char *at)
 static inline int
 is_text(PyObject *text, const unsigned char *at, Py_ssize_t size)
 {
-    return PyBytes_GET_SIZE(text) == size && memcmp(PyBytes_AS_STRING(text), at, (size_t)size) == 0;
+    return size_of(text) == size && memcmp(PyBytes_AsString(text), at, (size_t)size) == 0;
 }
 
 static inline int
 begins_with(PyObject *text, const unsigned char *at, Py_ssize_t size)
 {
-    return PyBytes_GET_SIZE(text) <= size &&
-           memcmp(PyBytes_AS_STRING(text), at, (size_t)PyBytes_GET_SIZE(text)) == 0;
+    return size_of(text) <= size &&
+           memcmp(PyBytes_AsString(text), at, (size_t)size_of(text)) == 0;
 }
 
 /* Hash the value of the last tag, 0 without one; 0 is returned where it is empty, so that an earlier one counts. */
@@ -93,8 +92,8 @@ hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code
         const unsigned char *end = memchr(at, PAIR_END, (size_t)size);
         Py_ssize_t piece = end == NULL ? size : end - at;
         if (begins_with(mark, at, piece)) {
-            hash = hash_on(0, at + PyBytes_GET_SIZE(mark), piece - PyBytes_GET_SIZE(mark));
-            good = piece > PyBytes_GET_SIZE(mark);
+            hash = hash_on(0, at + size_of(mark), piece - size_of(mark));
+            good = piece > size_of(mark);
         }
         piece += end != NULL;
         at += piece;
@@ -112,7 +111,7 @@ read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, lo
     if (left < LEAST_RECORD_BYTES) {
         return 0;
     }
-    Py_ssize_t size = read_i32(at), body_size = read_i32(at + BODY_LENGTH_AT);
+    Py_ssize_t size = read_i32(at + SIZE_AT), body_size = read_i32(at + BODY_LENGTH_AT);
     if (read_u32(at + MAGIC_AT) != self->magic || read_i64(at + LOG_OFFSET_AT) != log_offset ||
         read_u32(at + SYS_FLAG_AT) & self->odd_flags || size > left || body_size < 0 ||
         body_size > size - LEAST_RECORD_BYTES) {
@@ -126,8 +125,8 @@ read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, lo
     plain->properties_size = size - length_at - LENGTH_BYTES;
     if ((int16_t)(at[length_at] << 8 | at[length_at + 1]) != plain->properties_size ||
         !is_ascii_without_zero(plain->properties, plain->properties_size) ||
-        begins_with(PyTuple_GET_ITEM(self->texts, CRC_TAIL_START), at + size - CRC_TAIL_BYTES, CRC_TAIL_BYTES) ||
-        !hash_tag(PyTuple_GET_ITEM(self->texts, TAGS), plain->properties, plain->properties_size, &plain->code) ||
+        begins_with(PyTuple_GetItem(self->texts, CRC_TAIL_START), at + size - CRC_TAIL_BYTES, CRC_TAIL_BYTES) ||
+        !hash_tag(PyTuple_GetItem(self->texts, TAGS), plain->properties, plain->properties_size, &plain->code) ||
         (check_crc && (crc32_of(at + HEAD_BYTES, body_size) & 0x7FFFFFFF) != read_u32(at + CRC_AT))) {
         return 0;
     }
@@ -153,7 +152,7 @@ find_topic(const EntryReader *self, const Plain *plain, Known *known)
     PyObject *topic = PyDict_GetItemWithError(known->topics, name);
     if (topic == NULL && !PyErr_Occurred() && plain->name_size > 0 &&
         is_ascii_without_zero(plain->name, plain->name_size) &&
-        !is_text(PyTuple_GET_ITEM(self->texts, DELAYED), plain->name, plain->name_size)) {
+        !is_text(PyTuple_GetItem(self->texts, DELAYED), plain->name, plain->name_size)) {
         PyObject *made = PyUnicode_DecodeASCII((const char *)plain->name, plain->name_size, NULL);
         if (made != NULL && PyDict_SetItem(known->topics, name, made) == 0) {
             topic = made; /* the topics keep it */
@@ -185,20 +184,7 @@ new_entry(const EntryReader *self, const Plain *plain, PyObject *topic)
         PyLong_FromLongLong(read_i64(at + PREPARED_AT)),
         PyBytes_FromStringAndSize((const char *)plain->properties, plain->properties_size),
     };
-    enum { COUNT = sizeof fields / sizeof *fields };
-    int good = 1;
-    for (Py_ssize_t index = 0; index < COUNT; index++) {
-        good = good && fields[index] != NULL;
-    }
-    PyObject *entry = good ? new_named_tuple(self->entry, COUNT) : NULL;
-    for (Py_ssize_t index = 0; index < COUNT; index++) {
-        if (entry != NULL) {
-            PyTuple_SET_ITEM(entry, index, fields[index]);
-        } else {
-            Py_XDECREF(fields[index]);
-        }
-    }
-    return entry;
+    return new_named_tuple(self->entry, fields, sizeof fields / sizeof *fields);
 }
 
 static PyObject *
@@ -219,7 +205,7 @@ entry_reader_call(EntryReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
         Py_CLEAR(found);
     }
     Plain plain;
-    while (found != NULL && PyList_GET_SIZE(found) < most && log_offset < end && position < data.len &&
+    while (found != NULL && size_of(found) < most && log_offset < end && position < data.len &&
            read_plain(self, (const unsigned char *)data.buf + position, data.len - position, log_offset, check_crc,
                       &plain) &&
            find_topic(self, &plain, &known)) {

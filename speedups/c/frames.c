@@ -16,7 +16,7 @@ frame_cutter_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs)
     if (check_named_tuple(frame) < 0) {
         return NULL;
     }
-    FrameCutter *self = (FrameCutter *)type->tp_alloc(type, 0);
+    FrameCutter *self = (FrameCutter *)PyType_GenericAlloc(type, 0);
     if (self != NULL) {
         self->frame = (PyTypeObject *)Py_NewRef(frame);
     }
@@ -26,31 +26,21 @@ frame_cutter_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs)
 static void
 frame_cutter_dealloc(FrameCutter *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(self->frame);
-    type->tp_free(self);
-    Py_DECREF(type);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF((PyObject *)self->frame);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
 }
 
 static PyObject *
 new_frame(PyTypeObject *type, const unsigned char *at, Py_ssize_t header_bytes, Py_ssize_t body_bytes)
 {
-    PyObject *frame = new_named_tuple(type, 3);
-    if (frame == NULL) {
-        return NULL;
-    }
-    PyObject *codec = PyLong_FromLong(at[4]);
-    PyObject *header = PyBytes_FromStringAndSize((const char *)at + 8, header_bytes);
-    PyObject *body =
-        body_bytes > 0 ? PyBytes_FromStringAndSize((const char *)at + 8 + header_bytes, body_bytes) : Py_NewRef(Py_None);
-    PyTuple_SET_ITEM(frame, 0, codec);
-    PyTuple_SET_ITEM(frame, 1, header);
-    PyTuple_SET_ITEM(frame, 2, body);
-    if (codec == NULL || header == NULL || body == NULL) {
-        Py_DECREF(frame);
-        return NULL;
-    }
-    return frame;
+    PyObject *fields[] = {
+        PyLong_FromLong(at[4]),
+        PyBytes_FromStringAndSize((const char *)at + 8, header_bytes),
+        body_bytes > 0 ? PyBytes_FromStringAndSize((const char *)at + 8 + header_bytes, body_bytes) : Py_NewRef(Py_None),
+    };
+    return new_named_tuple(type, fields, sizeof fields / sizeof *fields);
 }
 
 static PyObject *
@@ -61,8 +51,8 @@ frame_cutter_call(FrameCutter *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
     if (!PyArg_ParseTuple(args, "Sn:cut_frames", &data, &limit)) {
         return NULL;
     }
-    const unsigned char *bytes = (const unsigned char *)PyBytes_AS_STRING(data);
-    Py_ssize_t at = 0, size = PyBytes_GET_SIZE(data), need = 8;
+    const unsigned char *bytes = (const unsigned char *)PyBytes_AsString(data);
+    Py_ssize_t at = 0, size = size_of(data), need = 8;
     PyObject *frames = PyList_New(0);
     if (frames == NULL) {
         return NULL;

@@ -8,15 +8,54 @@ enum { MAX_QUEUE_ID = 1023 };
 typedef struct {
     Value code, language, version, flag, opaque, remark;
     Value queue_id[MOST_SPELLINGS], born[MOST_SPELLINGS], properties[MOST_SPELLINGS];
+    Py_ssize_t spelling; /* of the code */
     int has_fields;
 } Found;
+
+/* --- numbers ---------------------------------------------------------------------------------------------------------- */
+
+/* An integer, of which take_bare has looked at the form. */
+static int
+read_integer(Value value, long long low, long long high, long long *number)
+{
+    const char *at = value.text.at, *end = at + value.text.size;
+    if (at == NULL || value.quoted) {
+        return 0;
+    }
+    int negative = *at == '-';
+    *number = 0;
+    for (at += negative; at < end; at++) {
+        if (*at < '0' || *at > '9') {
+            return 0;
+        }
+        *number = *number * 10 + (*at - '0');
+    }
+    *number = negative ? -*number : *number;
+    return low <= *number && *number <= high;
+}
+
+/* The index of the spelling that belongs to a code; -1 where it is none of a send. */
+static Py_ssize_t
+find_spelling(const Spellings *known, Value value)
+{
+    long long code, wanted;
+    if (read_integer(value, 0, INT32_HIGH, &code)) {
+        for (Py_ssize_t index = 0; index < size_of(known->spellings); index++) {
+            PyObject *spelling = PyTuple_GetItem(known->spellings, index);
+            if (int_between(PyTuple_GetItem(spelling, SPELLING_CODE), 0, INT32_HIGH, &wanted) && code == wanted) {
+                return index;
+            }
+        }
+    }
+    return -1;
+}
 
 /* --- walking ---------------------------------------------------------------------------------------------------------- */
 
 static inline int
 is(Text text, PyObject *name)
 {
-    return text.size == PyBytes_GET_SIZE(name) && memcmp(text.at, PyBytes_AS_STRING(name), (size_t)text.size) == 0;
+    return text.size == size_of(name) && memcmp(text.at, PyBytes_AsString(name), (size_t)text.size) == 0;
 }
 
 static inline int
@@ -39,13 +78,13 @@ take_fields(const Spellings *known, Walk *it, Found *found)
         if (!take_name(it, &name)) {
             return 0;
         }
-        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(known->spellings); index++) {
-            PyObject *spelling = PyTuple_GET_ITEM(known->spellings, index);
-            if (is(name, PyTuple_GET_ITEM(spelling, QUEUE_NAME))) {
+        for (Py_ssize_t index = 0; index < size_of(known->spellings); index++) {
+            PyObject *spelling = PyTuple_GetItem(known->spellings, index);
+            if (is(name, PyTuple_GetItem(spelling, QUEUE_NAME))) {
                 value = &found->queue_id[index];
-            } else if (is(name, PyTuple_GET_ITEM(spelling, BORN_NAME))) {
+            } else if (is(name, PyTuple_GetItem(spelling, BORN_NAME))) {
                 value = &found->born[index];
-            } else if (is(name, PyTuple_GET_ITEM(spelling, PROPERTIES_NAME))) {
+            } else if (is(name, PyTuple_GetItem(spelling, PROPERTIES_NAME))) {
                 value = &found->properties[index];
             }
         }
@@ -73,10 +112,11 @@ walk_header(const Spellings *known, Walk *it, Found *found)
         int good;
         if (is_literal(name, "extFields")) {
             good = take_fields(known, it, found);
+        } else if (is_literal(name, "code")) { /* it comes first as a rule, and tells whether the rest is worth a walk */
+            good = take_once(it, &found->code) && (found->spelling = find_spelling(known, found->code)) >= 0;
         } else {
             Value other = {{NULL, 0}, 0};
-            good = take_once(it, is_literal(name, "code")       ? &found->code
-                                 : is_literal(name, "flag")     ? &found->flag
+            good = take_once(it, is_literal(name, "flag")       ? &found->flag
                                  : is_literal(name, "language") ? &found->language
                                  : is_literal(name, "opaque")   ? &found->opaque
                                  : is_literal(name, "version")  ? &found->version
@@ -93,26 +133,6 @@ walk_header(const Spellings *known, Walk *it, Found *found)
 }
 
 /* --- what was found --------------------------------------------------------------------------------------------------- */
-
-/* An integer, of which take_bare has looked at the form. */
-static int
-read_integer(Value value, long long low, long long high, long long *number)
-{
-    const char *at = value.text.at, *end = at + value.text.size;
-    if (at == NULL || value.quoted) {
-        return 0;
-    }
-    int negative = *at == '-';
-    *number = 0;
-    for (at += negative; at < end; at++) {
-        if (*at < '0' || *at > '9') {
-            return 0;
-        }
-        *number = *number * 10 + (*at - '0');
-    }
-    *number = negative ? -*number : *number;
-    return low <= *number && *number <= high;
-}
 
 static inline int
 is_alphanumeric(char c)
@@ -186,22 +206,6 @@ find_language(const Spellings *known, Value value)
     return found;
 }
 
-/* The index of the spelling that belongs to a code; -1 where it is none of a send. */
-static Py_ssize_t
-find_spelling(const Spellings *known, Value value)
-{
-    long long code, wanted;
-    if (read_integer(value, 0, INT32_HIGH, &code)) {
-        for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(known->spellings); index++) {
-            PyObject *spelling = PyTuple_GET_ITEM(known->spellings, index);
-            if (int_between(PyTuple_GET_ITEM(spelling, SPELLING_CODE), 0, INT32_HIGH, &wanted) && code == wanted) {
-                return index;
-            }
-        }
-    }
-    return -1;
-}
-
 static void
 sort_by_place(Varying *varying)
 {
@@ -219,10 +223,10 @@ sort_by_place(Varying *varying)
 static int
 read_found(const Spellings *known, const Found *found, Said *said)
 {
-    said->spelling = found->has_fields ? find_spelling(known, found->code) : -1;
-    if (said->spelling < 0) {
+    if (!found->has_fields || found->code.text.at == NULL) {
         return 0;
     }
+    said->spelling = found->spelling;
     Value remark = found->remark;
     said->no_remark = remark.text.at == NULL || (!remark.quoted && *remark.text.at == 'n');
     if ((!said->no_remark && (!remark.quoted || remark.text.size > 0)) ||

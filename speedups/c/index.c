@@ -1,4 +1,4 @@
-/* gantrymq.formats.index_hash: hash_entries; gantrymq.formats.index_table: put_entries */
+/* gantrymq_store_files.index_hash: hash_entries; gantrymq_store_files.index_table: put_entries */
 #include "common.h"
 
 enum { TOPIC = 0, LOG_OFFSET = 3, STORE_TIMESTAMP = 6, SYS_FLAG = 7, PROPERTIES = 9, ENTRY_FIELDS = 10 };
@@ -16,8 +16,8 @@ typedef struct {
 static int
 find_value(Text properties, PyObject *mark, Text *value)
 {
-    const unsigned char *text = (const unsigned char *)PyBytes_AS_STRING(mark);
-    Py_ssize_t size = PyBytes_GET_SIZE(mark), at = properties.size - size;
+    const unsigned char *text = (const unsigned char *)PyBytes_AsString(mark);
+    Py_ssize_t size = size_of(mark), at = properties.size - size;
     while (at >= 0 && !((at == 0 || properties.at[at - 1] == PAIR_END) && properties.at[at] == text[0] &&
                         memcmp(properties.at + at, text, (size_t)size) == 0)) {
         at--;
@@ -66,21 +66,30 @@ append_parts(PyObject *hashes, uint32_t front, Text value)
 static int
 hash_plain(PyObject *entry, PyObject *marks, long long odd_flags, PyObject **before, uint32_t *front, PyObject *hashes)
 {
-    PyObject *topic = PyTuple_GET_ITEM(entry, TOPIC), *stored = PyTuple_GET_ITEM(entry, PROPERTIES);
+    PyObject *topic = PyTuple_GetItem(entry, TOPIC), *stored = PyTuple_GetItem(entry, PROPERTIES);
     long long flags;
-    if (!PyBytes_CheckExact(stored) || !PyUnicode_CheckExact(topic) || !PyUnicode_IS_COMPACT_ASCII(topic) ||
-        !int_between(PyTuple_GET_ITEM(entry, SYS_FLAG), INT32_LOW, INT32_HIGH, &flags) || flags & odd_flags) {
+    if (!PyBytes_CheckExact(stored) || !PyUnicode_CheckExact(topic) ||
+        !int_between(PyTuple_GetItem(entry, SYS_FLAG), INT32_LOW, INT32_HIGH, &flags) || flags & odd_flags) {
         return 0;
     }
-    Text properties = {(const unsigned char *)PyBytes_AS_STRING(stored), PyBytes_GET_SIZE(stored)}, unique, keys;
-    int has_unique = find_value(properties, PyTuple_GET_ITEM(marks, 0), &unique);
-    int has_keys = find_value(properties, PyTuple_GET_ITEM(marks, 1), &keys);
-    if ((has_unique && (unique.size == 0 || !is_ascii(unique.at, unique.size))) || (has_keys && (keys.size == 0 || !is_ascii(keys.at, keys.size)))) {
+    Text properties = {(const unsigned char *)PyBytes_AsString(stored), size_of(stored)}, unique, keys;
+    int has_unique = find_value(properties, PyTuple_GetItem(marks, 0), &unique);
+    int has_keys = find_value(properties, PyTuple_GetItem(marks, 1), &keys);
+    if ((has_unique && (unique.size == 0 || !is_ascii(unique.at, unique.size))) ||
+        (has_keys && (keys.size == 0 || !is_ascii(keys.at, keys.size)))) {
         return 0;
     }
     if (topic != *before) {
+        Py_ssize_t size;
+        const char *text = PyUnicode_AsUTF8AndSize(topic, &size);
+        if (text == NULL) {
+            PyErr_Clear(); /* a half of a pair by itself */
+        }
+        if (text == NULL || !is_ascii(text, size)) {
+            return 0;
+        }
         *before = topic;
-        *front = hash_on(hash_on(0, PyUnicode_1BYTE_DATA(topic), PyUnicode_GET_LENGTH(topic)), "#", 1);
+        *front = hash_on(hash_on(0, text, size), "#", 1);
     }
     if (has_unique && append_hash(hashes, hash_on(*front, unique.at, unique.size)) < 0) {
         return -1;
@@ -91,7 +100,7 @@ hash_plain(PyObject *entry, PyObject *marks, long long odd_flags, PyObject **bef
 static int
 extend(PyObject *list, PyObject *more)
 {
-    Py_ssize_t end = PyList_GET_SIZE(list);
+    Py_ssize_t end = size_of(list);
     return PyList_SetSlice(list, end, end, more);
 }
 
@@ -106,30 +115,30 @@ hash_entries(PyObject *Py_UNUSED(module), PyObject *args)
     if (check_texts(marks, 2) < 0) {
         return NULL;
     }
-    PyObject *entries = PySequence_Fast(asked, "entries are a list");
+    PyObject *entries = PySequence_Tuple(asked);
     PyObject *hashes = PyList_New(0), *offsets = PyList_New(0), *times = PyList_New(0), *before = NULL;
     uint32_t front = 0;
     if (entries == NULL || hashes == NULL || offsets == NULL || times == NULL) {
         goto failed;
     }
-    for (Py_ssize_t index = 0; index < PySequence_Fast_GET_SIZE(entries); index++) {
-        PyObject *entry = PySequence_Fast_GET_ITEM(entries, index);
-        if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) != ENTRY_FIELDS) {
+    for (Py_ssize_t index = 0; index < size_of(entries); index++) {
+        PyObject *entry = PyTuple_GetItem(entries, index);
+        if (!PyTuple_Check(entry) || size_of(entry) != ENTRY_FIELDS) {
             PyErr_SetString(PyExc_TypeError, "entries have ten fields");
             goto failed;
         }
         int done = hash_plain(entry, marks, odd_flags, &before, &front, hashes);
         if (done == 0) {
-            PyObject *found = PyObject_CallOneArg(slowly, entry);
+            PyObject *found = PyObject_CallFunctionObjArgs(slowly, entry, NULL);
             done = found == NULL || extend(hashes, found) < 0 ? -1 : 1;
             Py_XDECREF(found);
         }
         if (done < 0) {
             goto failed;
         }
-        while (PyList_GET_SIZE(offsets) < PyList_GET_SIZE(hashes)) {
-            if (PyList_Append(offsets, PyTuple_GET_ITEM(entry, LOG_OFFSET)) < 0 ||
-                PyList_Append(times, PyTuple_GET_ITEM(entry, STORE_TIMESTAMP)) < 0) {
+        while (size_of(offsets) < size_of(hashes)) {
+            if (PyList_Append(offsets, PyTuple_GetItem(entry, LOG_OFFSET)) < 0 ||
+                PyList_Append(times, PyTuple_GetItem(entry, STORE_TIMESTAMP)) < 0) {
                 goto failed;
             }
         }
@@ -162,7 +171,7 @@ add_number(PyObject *set, long long number)
 static int
 read_number(PyObject *list, Py_ssize_t index, long long *number)
 {
-    if (int_between(PySequence_Fast_GET_ITEM(list, index), INT64_LOW, INT64_HIGH, number)) {
+    if (int_between(PyTuple_GetItem(list, index), INT64_LOW, INT64_HIGH, number)) {
         return 1;
     }
     PyErr_SetString(PyExc_ValueError, "a number does not fit its field");
@@ -180,7 +189,7 @@ static int
 fill(Filling *it, unsigned char *to)
 {
     long long page_before = -1;
-    for (Py_ssize_t index = 0; index < PySequence_Fast_GET_SIZE(it->hashes); index++) {
+    for (Py_ssize_t index = 0; index < size_of(it->hashes); index++) {
         long long hash, offset, now, seconds = 0;
         if (!read_number(it->hashes, index, &hash) || !read_number(it->offsets, index, &offset) ||
             !read_number(it->times, index, &now)) {
@@ -228,20 +237,20 @@ put_entries(PyObject *Py_UNUSED(module), PyObject *args)
     }
     it.slots = slots.buf;
     it.slot_count = slots.len / (Py_ssize_t)sizeof(int32_t);
-    it.hashes = PySequence_Fast(hashes, "hashes are a sequence");
-    it.offsets = PySequence_Fast(offsets, "offsets are a sequence");
-    it.times = PySequence_Fast(times, "times are a sequence");
+    it.hashes = PySequence_Tuple(hashes);
+    it.offsets = PySequence_Tuple(offsets);
+    it.times = PySequence_Tuple(times);
     if (it.hashes == NULL || it.offsets == NULL || it.times == NULL) {
         goto finish;
     }
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(it.hashes);
-    if (it.slot_count < 1 || it.page_slots < 1 || PySequence_Fast_GET_SIZE(it.offsets) != count ||
-        PySequence_Fast_GET_SIZE(it.times) != count) {
+    Py_ssize_t count = size_of(it.hashes);
+    if (it.slot_count < 1 || it.page_slots < 1 || size_of(it.offsets) != count ||
+        size_of(it.times) != count) {
         PyErr_SetString(PyExc_ValueError, "there are no slots, or not as many offsets and times as hashes");
         goto finish;
     }
     entries = PyBytes_FromStringAndSize(NULL, count * ENTRY_BYTES);
-    if (entries != NULL && fill(&it, (unsigned char *)PyBytes_AS_STRING(entries)) < 0) {
+    if (entries != NULL && fill(&it, (unsigned char *)PyBytes_AsString(entries)) < 0) {
         Py_CLEAR(entries);
     }
 

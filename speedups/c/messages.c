@@ -27,7 +27,7 @@ message_maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
     if (!PyArg_ParseTuple(args, "O!O!:MessageMaker", &PyType_Type, &send, &PyType_Type, &message)) {
         return NULL;
     }
-    MessageMaker *self = (MessageMaker *)type->tp_alloc(type, 0);
+    MessageMaker *self = (MessageMaker *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -35,7 +35,7 @@ message_maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
     self->message = (PyTypeObject *)Py_NewRef(message);
     if (find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0 ||
         find_slots(message, message_names, MESSAGE_SLOTS, self->message_at) < 0) {
-        Py_DECREF(self);
+        Py_DECREF((PyObject *)self);
         return NULL;
     }
     return (PyObject *)self;
@@ -44,23 +44,23 @@ message_maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs
 static void
 message_maker_dealloc(MessageMaker *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(self->send);
-    Py_XDECREF(self->message);
-    type->tp_free(self);
-    Py_DECREF(type);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF((PyObject *)self->send);
+    Py_XDECREF((PyObject *)self->message);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
 }
 
 static PyObject *
 around(PyObject *before, PyObject *middle, PyObject *after)
 {
-    Py_ssize_t size = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(middle) + PyBytes_GET_SIZE(after);
+    Py_ssize_t size = size_of(before) + size_of(middle) + size_of(after);
     PyObject *whole = PyBytes_FromStringAndSize(NULL, size);
     if (whole != NULL) {
-        unsigned char *at = (unsigned char *)PyBytes_AS_STRING(whole);
-        at = write_bytes(at, PyBytes_AS_STRING(before), PyBytes_GET_SIZE(before));
-        at = write_bytes(at, PyBytes_AS_STRING(middle), PyBytes_GET_SIZE(middle));
-        write_bytes(at, PyBytes_AS_STRING(after), PyBytes_GET_SIZE(after));
+        unsigned char *at = (unsigned char *)PyBytes_AsString(whole);
+        at = write_bytes(at, PyBytes_AsString(before), size_of(before));
+        at = write_bytes(at, PyBytes_AsString(middle), size_of(middle));
+        write_bytes(at, PyBytes_AsString(after), size_of(after));
     }
     return whole;
 }
@@ -76,7 +76,7 @@ message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwarg
                           &shared[STORE_HOST], &shared[RECONSUMED], &shared[WAITS], &PyList_Type, &messages)) {
         return NULL;
     }
-    PyObject *sends = PySequence_Fast(asked, "sends are a list");
+    PyObject *sends = PySequence_Tuple(asked);
     PyObject *zero = PyLong_FromLong(0), *alike = NULL;
     if (sends == NULL || zero == NULL) {
         goto failed;
@@ -84,8 +84,8 @@ message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwarg
     shared[PREPARED] = zero;
     shared[JOINED] = Py_False;
     shared[PLACING] = Py_None;
-    for (Py_ssize_t index = start; index < PySequence_Fast_GET_SIZE(sends); index++) {
-        PyObject *send = PySequence_Fast_GET_ITEM(sends, index);
+    for (Py_ssize_t index = start; index < size_of(sends); index++) {
+        PyObject *send = PyTuple_GetItem(sends, index);
         if (!Py_IS_TYPE(send, self->send)) {
             break;
         }

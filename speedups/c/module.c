@@ -3,30 +3,65 @@
 
 #include <structmember.h>
 
+/* Where instances of a class keep the slot of this name, which the class itself or one above it declares; 0 where none
+ * does. */
+static Py_ssize_t
+find_slot(PyTypeObject *type, const char *name)
+{
+    for (; type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
+        const PyMemberDef *member = PyType_GetSlot(type, Py_tp_members);
+        for (; member != NULL && member->name != NULL; member++) {
+            if (member->type == T_OBJECT_EX && strcmp(member->name, name) == 0) {
+                return member->offset;
+            }
+        }
+    }
+    return 0;
+}
+
 int
 find_slots(PyObject *type, const char *const *names, Py_ssize_t count, Py_ssize_t *offsets)
 {
-    if (!PyType_Check(type)) {
-        PyErr_Format(PyExc_TypeError, "%R is no class", type);
-        return -1;
-    }
     for (Py_ssize_t index = 0; index < count; index++) {
-        PyObject *found = PyObject_GetAttrString(type, names[index]);
-        if (found == NULL) {
-            return -1;
-        }
-        PyMemberDef *member = Py_IS_TYPE(found, &PyMemberDescr_Type) ? ((PyMemberDescrObject *)found)->d_member : NULL;
-        int good = member != NULL && member->type == T_OBJECT_EX;
-        if (good) {
-            offsets[index] = member->offset; /* the class keeps the member as long as it lives */
-        }
-        Py_DECREF(found);
-        if (!good) {
+        offsets[index] = PyType_Check(type) ? find_slot((PyTypeObject *)type, names[index]) : 0;
+        if (offsets[index] == 0) {
             PyErr_Format(PyExc_TypeError, "%R has no slot %s", type, names[index]);
             return -1;
         }
     }
     return 0;
+}
+
+PyObject *
+new_named_tuple(PyTypeObject *type, PyObject **fields, Py_ssize_t count)
+{
+    PyObject *made = NULL;
+    int good = 1;
+    for (Py_ssize_t index = 0; index < count; index++) {
+        good = good && fields[index] != NULL;
+    }
+    if (good && Py_Version < 0x030E0000) {
+        made = PyType_GenericAlloc(type, count);
+    } else if (good) {
+        made = PyTuple_New(count);
+    }
+    for (Py_ssize_t index = 0; index < count; index++) {
+        if (made == NULL) {
+            Py_XDECREF(fields[index]);
+        } else {
+            PyTuple_SetItem(made, index, fields[index]); /* there are as many places, and nobody else has it yet */
+        }
+    }
+    if (made == NULL || Py_Version < 0x030E0000) {
+        return made;
+    }
+    /* Tuples keep their hash from 3.14 on, and only tuple.__new__ says that it is not known yet. */
+    newfunc make = (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
+    PyObject *args = PyTuple_Pack(1, made);
+    Py_DECREF(made);
+    made = args == NULL ? NULL : make(type, args, NULL);
+    Py_XDECREF(args);
+    return made;
 }
 
 int
@@ -42,9 +77,9 @@ check_named_tuple(PyObject *type)
 int
 check_texts(PyObject *texts, Py_ssize_t count)
 {
-    int good = PyTuple_GET_SIZE(texts) == count;
+    int good = size_of(texts) == count;
     for (Py_ssize_t index = 0; good && index < count; index++) {
-        good = PyBytes_CheckExact(PyTuple_GET_ITEM(texts, index));
+        good = PyBytes_CheckExact(PyTuple_GetItem(texts, index));
     }
     if (!good) {
         PyErr_Format(PyExc_TypeError, "a tuple of %zd bytes objects is needed", count);

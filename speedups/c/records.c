@@ -1,5 +1,6 @@
-/* gantrymq_storage_mmap.appender: encode_records */
+/* gantrymq_storage_mmap.log.append: encode_records */
 #include "common.h"
+#include "record.h"
 
 /* Slots of a StoreMessage. */
 enum {
@@ -15,7 +16,7 @@ static const char *const message_names[MESSAGE_SLOTS] = {
 enum { NEXT_OFFSET, MAGIC, NAMED, QUEUE_SLOTS };
 static const char *const queue_names[QUEUE_SLOTS] = {"next_offset", "magic", "named"};
 
-enum { HEAD_BYTES = 88, LENGTH_BYTES = 2, HOST_BYTES = 8, ENTRY_BYTES = 20 };
+enum { ENTRY_BYTES = 20 };
 
 typedef struct {
     PyObject_HEAD
@@ -46,7 +47,7 @@ record_encoder_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
     if (check_named_tuple(entry) < 0 || check_named_tuple(result) < 0) {
         return NULL;
     }
-    RecordEncoder *self = (RecordEncoder *)type->tp_alloc(type, 0);
+    RecordEncoder *self = (RecordEncoder *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -61,7 +62,7 @@ record_encoder_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
     self->empty = PyUnicode_FromStringAndSize(NULL, 0);
     if (self->empty == NULL || find_slots(message, message_names, MESSAGE_SLOTS, self->message_at) < 0 ||
         find_slots(queue, queue_names, QUEUE_SLOTS, self->queue_at) < 0) {
-        Py_DECREF(self);
+        Py_DECREF((PyObject *)self);
         return NULL;
     }
     return (PyObject *)self;
@@ -70,16 +71,16 @@ record_encoder_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
 static void
 record_encoder_dealloc(RecordEncoder *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(self->message);
-    Py_XDECREF(self->queue);
-    Py_XDECREF(self->entry);
-    Py_XDECREF(self->result);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF((PyObject *)self->message);
+    Py_XDECREF((PyObject *)self->queue);
+    Py_XDECREF((PyObject *)self->entry);
+    Py_XDECREF((PyObject *)self->result);
     Py_XDECREF(self->ok);
     Py_XDECREF(self->crc32);
     Py_XDECREF(self->empty);
-    type->tp_free(self);
-    Py_DECREF(type);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
 }
 
 /* --- which messages can be written ----------------------------------------------------------------------------------- */
@@ -87,7 +88,7 @@ record_encoder_dealloc(RecordEncoder *self)
 static inline int
 is_bytes(PyObject *object, Py_ssize_t most)
 {
-    return object != NULL && PyBytes_CheckExact(object) && PyBytes_GET_SIZE(object) <= most;
+    return object != NULL && PyBytes_CheckExact(object) && size_of(object) <= most;
 }
 
 static int
@@ -121,9 +122,10 @@ read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body,
     PyObject *born_host = get_slot(message, at[BORN_HOST]), *store_host = get_slot(message, at[STORE_HOST]);
     PyObject *topic = get_slot(message, at[TOPIC]), *queue_id = get_slot(message, at[QUEUE_ID]);
     if (!is_bytes(body, most_body) || !is_bytes(properties, self->most_properties) ||
-        !is_bytes(born_host, HOST_BYTES) || PyBytes_GET_SIZE(born_host) != HOST_BYTES ||
-        !is_bytes(store_host, HOST_BYTES) || PyBytes_GET_SIZE(store_host) != HOST_BYTES ||
-        !is_ascii_without_zero(PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties)) || topic == NULL || !PyUnicode_CheckExact(topic) ||
+        !is_bytes(born_host, HOST_BYTES) || size_of(born_host) != HOST_BYTES ||
+        !is_bytes(store_host, HOST_BYTES) || size_of(store_host) != HOST_BYTES ||
+        !is_ascii_without_zero(PyBytes_AsString(properties), size_of(properties)) ||
+        topic == NULL || !PyUnicode_CheckExact(topic) ||
         !int_between(queue_id, INT32_LOW, INT32_HIGH, &plain->queue_id) ||
         !int_between(get_slot(message, at[FLAG]), INT32_LOW, INT32_HIGH, &plain->flag) ||
         !int_between(get_slot(message, at[SYS_FLAG]), INT32_LOW, INT32_HIGH, &plain->sys_flag) ||
@@ -148,7 +150,7 @@ read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body,
     plain->properties = Py_NewRef(properties);
     plain->named = Py_NewRef(named);
     plain->size =
-        HEAD_BYTES + PyBytes_GET_SIZE(body) + PyBytes_GET_SIZE(named) + LENGTH_BYTES + PyBytes_GET_SIZE(properties);
+        HEAD_BYTES + size_of(body) + size_of(named) + LENGTH_BYTES + size_of(properties);
     return 1;
 }
 
@@ -181,25 +183,25 @@ write_record(const RecordEncoder *self, unsigned char *to, const Plain *plain, u
 {
     const Py_ssize_t *at = self->message_at;
     PyObject *body = plain->body, *properties = plain->properties, *named = plain->named;
-    to = write_u32(to, (uint32_t)plain->size);
-    to = write_u32(to, (uint32_t)plain->magic);
-    to = write_u32(to, crc & 0x7FFFFFFF);
-    to = write_u32(to, (uint32_t)plain->queue_id);
-    to = write_u32(to, (uint32_t)plain->flag);
-    to = write_u64(to, (uint64_t)queue_offset);
-    to = write_u64(to, (uint64_t)log_offset);
-    to = write_u32(to, (uint32_t)plain->sys_flag);
-    to = write_u64(to, (uint64_t)plain->born);
-    to = write_bytes(to, PyBytes_AS_STRING(get_slot(plain->message, at[BORN_HOST])), HOST_BYTES);
-    to = write_u64(to, (uint64_t)now);
-    to = write_bytes(to, PyBytes_AS_STRING(get_slot(plain->message, at[STORE_HOST])), HOST_BYTES);
-    to = write_u32(to, (uint32_t)plain->reconsumed);
-    to = write_u64(to, (uint64_t)plain->prepared);
-    to = write_u32(to, (uint32_t)PyBytes_GET_SIZE(body));
-    to = write_bytes(to, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body));
-    to = write_bytes(to, PyBytes_AS_STRING(named), PyBytes_GET_SIZE(named));
-    to = write_u16(to, (uint32_t)PyBytes_GET_SIZE(properties));
-    return write_bytes(to, PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties));
+    write_u32(to + SIZE_AT, (uint32_t)plain->size);
+    write_u32(to + MAGIC_AT, (uint32_t)plain->magic);
+    write_u32(to + CRC_AT, crc & 0x7FFFFFFF);
+    write_u32(to + QUEUE_ID_AT, (uint32_t)plain->queue_id);
+    write_u32(to + FLAG_AT, (uint32_t)plain->flag);
+    write_u64(to + QUEUE_OFFSET_AT, (uint64_t)queue_offset);
+    write_u64(to + LOG_OFFSET_AT, (uint64_t)log_offset);
+    write_u32(to + SYS_FLAG_AT, (uint32_t)plain->sys_flag);
+    write_u64(to + BORN_AT, (uint64_t)plain->born);
+    write_bytes(to + BORN_HOST_AT, PyBytes_AsString(get_slot(plain->message, at[BORN_HOST])), HOST_BYTES);
+    write_u64(to + STORED_AT, (uint64_t)now);
+    write_bytes(to + STORE_HOST_AT, PyBytes_AsString(get_slot(plain->message, at[STORE_HOST])), HOST_BYTES);
+    write_u32(to + RECONSUMED_AT, (uint32_t)plain->reconsumed);
+    write_u64(to + PREPARED_AT, (uint64_t)plain->prepared);
+    write_u32(to + BODY_LENGTH_AT, (uint32_t)size_of(body));
+    to = write_bytes(to + HEAD_BYTES, PyBytes_AsString(body), size_of(body));
+    to = write_bytes(to, PyBytes_AsString(named), size_of(named));
+    to = write_u16(to, (uint32_t)size_of(properties));
+    return write_bytes(to, PyBytes_AsString(properties), size_of(properties));
 }
 
 static PyObject *
@@ -207,7 +209,7 @@ new_packed(const Plain *plain, long long log_offset)
 {
     PyObject *packed = PyBytes_FromStringAndSize(NULL, ENTRY_BYTES);
     if (packed != NULL) {
-        unsigned char *to = (unsigned char *)PyBytes_AS_STRING(packed);
+        unsigned char *to = (unsigned char *)PyBytes_AsString(packed);
         to = write_u64(to, (uint64_t)log_offset);
         to = write_u32(to, (uint32_t)plain->size);
         write_u64(to, (uint64_t)plain->tags);
@@ -221,29 +223,28 @@ new_entry(const RecordEncoder *self, PyObject *message, PyObject *queue_offset, 
 {
     const Py_ssize_t *at = self->message_at;
     PyObject *fields[] = {
-        get_slot(message, at[TOPIC]),      get_slot(message, at[QUEUE_ID]), queue_offset,
-        log_offset,                        size,                            get_slot(message, at[TAGS]),
-        now,                               get_slot(message, at[SYS_FLAG]), get_slot(message, at[PREPARED]),
-        get_slot(message, at[PROPERTIES]),
+        Py_NewRef(get_slot(message, at[TOPIC])),
+        Py_NewRef(get_slot(message, at[QUEUE_ID])),
+        Py_NewRef(queue_offset),
+        Py_NewRef(log_offset),
+        Py_NewRef(size),
+        Py_NewRef(get_slot(message, at[TAGS])),
+        Py_NewRef(now),
+        Py_NewRef(get_slot(message, at[SYS_FLAG])),
+        Py_NewRef(get_slot(message, at[PREPARED])),
+        Py_NewRef(get_slot(message, at[PROPERTIES])),
     };
-    enum { COUNT = sizeof fields / sizeof *fields };
-    PyObject *entry = new_named_tuple(self->entry, COUNT);
-    for (Py_ssize_t index = 0; entry != NULL && index < COUNT; index++) {
-        PyTuple_SET_ITEM(entry, index, Py_NewRef(fields[index]));
-    }
-    return entry;
+    return new_named_tuple(self->entry, fields, sizeof fields / sizeof *fields);
 }
 
 static PyObject *
 new_result(const RecordEncoder *self, PyObject *queue_offset, PyObject *log_offset, PyObject *size, PyObject *now)
 {
-    PyObject *fields[] = {self->ok, queue_offset, log_offset, size, now, self->empty};
-    enum { COUNT = sizeof fields / sizeof *fields };
-    PyObject *result = new_named_tuple(self->result, COUNT);
-    for (Py_ssize_t index = 0; result != NULL && index < COUNT; index++) {
-        PyTuple_SET_ITEM(result, index, Py_NewRef(fields[index]));
-    }
-    return result;
+    PyObject *fields[] = {
+        Py_NewRef(self->ok), Py_NewRef(queue_offset), Py_NewRef(log_offset),
+        Py_NewRef(size),     Py_NewRef(now),          Py_NewRef(self->empty),
+    };
+    return new_named_tuple(self->result, fields, sizeof fields / sizeof *fields);
 }
 
 /* Where one call puts what it makes. */
@@ -257,7 +258,7 @@ typedef struct {
 static int
 put_message(const RecordEncoder *self, const Plain *plain, Output *out)
 {
-    PyObject *found = PyObject_CallOneArg(self->crc32, plain->body);
+    PyObject *found = PyObject_CallFunctionObjArgs(self->crc32, plain->body, NULL);
     if (found == NULL) {
         return -1;
     }
@@ -323,19 +324,19 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
     if (out.now == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    PyObject *messages = PySequence_Fast(asked, "messages are a list"), *records = NULL;
+    PyObject *messages = PySequence_Tuple(asked), *records = NULL;
     if (messages == NULL) {
         return NULL;
     }
-    Py_ssize_t end = PySequence_Fast_GET_SIZE(messages), count = 0, total = 0, done = 0;
+    Py_ssize_t end = size_of(messages), count = 0, total = 0, done = 0;
     Plain *plain = PyMem_New(Plain, end > start ? end - start : 1);
     if (plain == NULL) {
         PyErr_NoMemory();
         goto finish;
     }
     for (Py_ssize_t index = start; index < end; index++) {
-        if ((index + 1 < end && is_joined(self, PySequence_Fast_GET_ITEM(messages, index + 1))) ||
-            !read_message(self, PySequence_Fast_GET_ITEM(messages, index), most_body, known, &plain[count])) {
+        if ((index + 1 < end && is_joined(self, PyTuple_GetItem(messages, index + 1))) ||
+            !read_message(self, PyTuple_GetItem(messages, index), most_body, known, &plain[count])) {
             break;
         }
         if (out.log_offset + total + plain[count].size > limit) {
@@ -347,7 +348,7 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
     if (PyErr_Occurred() || (records = PyBytes_FromStringAndSize(NULL, total)) == NULL) {
         goto finish;
     }
-    out.to = (unsigned char *)PyBytes_AS_STRING(records);
+    out.to = (unsigned char *)PyBytes_AsString(records);
     while (done < count && put_message(self, &plain[done], &out) == 0) {
         done++;
     }

@@ -2,7 +2,8 @@
 #include "header.h"
 
 /* Slots of a Send; those before HEADER are alike in all sends that are alike. */
-enum { CODE, LANGUAGE, VERSION, FLAG, REMARK, ALIKE, SERIALIZE, EXT, HEADER, BODY, OPAQUE, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
+enum { CODE, LANGUAGE, VERSION, FLAG, REMARK, ALIKE, SERIALIZE, EXT, HEADER, BODY, OPAQUE, QUEUE_ID, BORN, UNIQUE_ID,
+       SEND_SLOTS };
 enum { ALIKE_SLOTS = HEADER };
 static const char *const send_names[SEND_SLOTS] = {
     "code", "language", "version", "flag",   "remark",   "alike",          "serialize",
@@ -27,20 +28,20 @@ send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
                           &languages, &longest)) {
         return NULL;
     }
-    int good = longest <= LONGEST_HEADER && PyTuple_GET_SIZE(spellings) <= MOST_SPELLINGS;
-    for (Py_ssize_t index = 0; good && index < PyTuple_GET_SIZE(spellings); index++) {
-        PyObject *spelling = PyTuple_GET_ITEM(spellings, index);
-        good = PyTuple_CheckExact(spelling) && PyTuple_GET_SIZE(spelling) == SPELLING_FIELDS &&
-               PyLong_CheckExact(PyTuple_GET_ITEM(spelling, SPELLING_CODE));
+    int good = longest <= LONGEST_HEADER && size_of(spellings) <= MOST_SPELLINGS;
+    for (Py_ssize_t index = 0; good && index < size_of(spellings); index++) {
+        PyObject *spelling = PyTuple_GetItem(spellings, index);
+        good = PyTuple_CheckExact(spelling) && size_of(spelling) == SPELLING_FIELDS &&
+               PyLong_CheckExact(PyTuple_GetItem(spelling, SPELLING_CODE));
         for (Py_ssize_t field = QUEUE_NAME; good && field < SPELLING_FIELDS; field++) {
-            good = PyBytes_CheckExact(PyTuple_GET_ITEM(spelling, field));
+            good = PyBytes_CheckExact(PyTuple_GetItem(spelling, field));
         }
     }
     if (!good) {
         PyErr_SetString(PyExc_TypeError, "a spelling is a code and three bytes objects, and headers are not too long");
         return NULL;
     }
-    SendReader *self = (SendReader *)type->tp_alloc(type, 0);
+    SendReader *self = (SendReader *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -51,7 +52,7 @@ send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
     self->zero = PyLong_FromLong(0);
     self->no_text = PyUnicode_FromStringAndSize(NULL, 0);
     if (self->zero == NULL || self->no_text == NULL || find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0) {
-        Py_DECREF(self);
+        Py_DECREF((PyObject *)self);
         return NULL;
     }
     return (PyObject *)self;
@@ -60,14 +61,14 @@ send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 static void
 send_reader_dealloc(SendReader *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    Py_XDECREF(self->send);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    Py_XDECREF((PyObject *)self->send);
     Py_XDECREF(self->known.spellings);
     Py_XDECREF(self->known.languages);
     Py_XDECREF(self->zero);
     Py_XDECREF(self->no_text);
-    type->tp_free(self);
-    Py_DECREF(type);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
 }
 
 /* --- one send --------------------------------------------------------------------------------------------------------- */
@@ -99,7 +100,7 @@ set_alike(const SendReader *self, PyObject *send, PyObject *like, const Said *sa
         }
         return 0;
     }
-    set_slot(send, at[CODE], PyTuple_GET_ITEM(PyTuple_GET_ITEM(self->known.spellings, said->spelling), SPELLING_CODE));
+    set_slot(send, at[CODE], PyTuple_GetItem(PyTuple_GetItem(self->known.spellings, said->spelling), SPELLING_CODE));
     set_slot(send, at[LANGUAGE], said->language);
     set_slot(send, at[REMARK], said->no_remark ? Py_None : self->no_text);
     set_slot(send, at[SERIALIZE], self->zero);
@@ -114,7 +115,12 @@ set_alike(const SendReader *self, PyObject *send, PyObject *like, const Said *sa
 static PyObject *
 new_send(const SendReader *self, PyObject *like, PyObject *header, PyObject *body, const Said *said)
 {
-    static const int slots[VARYING] = {[QUEUE_VALUE] = QUEUE_ID, [BORN_VALUE] = BORN, [ID_VALUE] = UNIQUE_ID, [OPAQUE_VALUE] = OPAQUE};
+    static const int slots[VARYING] = {
+        [QUEUE_VALUE] = QUEUE_ID,
+        [BORN_VALUE] = BORN,
+        [ID_VALUE] = UNIQUE_ID,
+        [OPAQUE_VALUE] = OPAQUE,
+    };
     PyObject *send = new_instance(self->send);
     if (send == NULL) {
         return NULL;
@@ -142,11 +148,11 @@ static PyObject *
 header_of(const SendReader *self, PyObject *frame)
 {
     long long codec;
-    if (!PyTuple_Check(frame) || PyTuple_GET_SIZE(frame) != 3 || !int_between(PyTuple_GET_ITEM(frame, 0), 0, 0, &codec)) {
+    if (!PyTuple_Check(frame) || size_of(frame) != 3 || !int_between(PyTuple_GetItem(frame, 0), 0, 0, &codec)) {
         return NULL;
     }
-    PyObject *header = PyTuple_GET_ITEM(frame, 1);
-    return PyBytes_CheckExact(header) && PyBytes_GET_SIZE(header) <= self->longest ? header : NULL;
+    PyObject *header = PyTuple_GetItem(frame, 1);
+    return PyBytes_CheckExact(header) && size_of(header) <= self->longest ? header : NULL;
 }
 
 static PyObject *
@@ -158,17 +164,17 @@ send_reader_call(SendReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     if (!PyArg_ParseTuple(args, "O!nO!:read_sends", &PyList_Type, &frames, &start, &PyList_Type, &commands)) {
         return NULL;
     }
-    for (Py_ssize_t index = start; index < PyList_GET_SIZE(frames); index++) {
-        PyObject *frame = PyList_GET_ITEM(frames, index), *header = header_of(self, frame);
+    for (Py_ssize_t index = start; index < size_of(frames); index++) {
+        PyObject *frame = PyList_GetItem(frames, index), *header = header_of(self, frame);
         if (header == NULL) {
             break;
         }
-        Text text = {PyBytes_AS_STRING(header), PyBytes_GET_SIZE(header)};
+        Text text = {PyBytes_AsString(header), size_of(header)};
         int alike = before != NULL && read_alike(text, &said);
         if (!alike && !read_header(&self->known, text, &said)) {
             break;
         }
-        PyObject *send = new_send(self, alike ? before : NULL, header, PyTuple_GET_ITEM(frame, 2), &said);
+        PyObject *send = new_send(self, alike ? before : NULL, header, PyTuple_GetItem(frame, 2), &said);
         if (send == NULL || PyList_Append(commands, send) < 0) {
             Py_XDECREF(send);
             return NULL;

@@ -6,9 +6,9 @@ import pytest
 from golden_stores import SCENARIOS
 from mmap_stores import contents, read_queue, with_open_store
 
-from gantrymq.formats.filler import FILLER_TOPIC
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.world.real import RealFiles
+from gantrymq_store_files.filler import FILLER_TOPIC
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 from gantrymq_store_tools.check import check_store
 from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues
 from gantrymq_store_tools.repair import repair_store

@@ -16,10 +16,7 @@ from gantrymq import speedups
 from gantrymq.broker.wire import sends_alike
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.formats import index_hash, index_table, plain_entries
-from gantrymq.formats.index import IndexHeader, IndexLayout
 from gantrymq.formats.record import encode_record
-from gantrymq.formats.record_crc import crc_tail
 from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.sys_flag import (
@@ -41,6 +38,9 @@ from gantrymq_storage_mmap.log import append as appender
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files import index_hash, index_table, plain_entries
+from gantrymq_store_files.index import IndexHeader, IndexLayout
+from gantrymq_store_files.record_crc import crc_tail
 from gantrymq_testing.store_contract_bench import StandingClock
 
 if speedups.compiled is None:

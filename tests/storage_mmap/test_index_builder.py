@@ -6,12 +6,12 @@ import pytest
 from turning import until
 
 from gantrymq.errors import StoreError
-from gantrymq.formats import log_entries
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.index import read_header
 from gantrymq_storage_mmap.index import builder
 from gantrymq_storage_mmap.index.file import IndexPlace
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
+from gantrymq_store_files import log_entries
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.index import read_header
 from gantrymq_testing.store_contract_bench import START_MS, bodies, keyed, message
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file

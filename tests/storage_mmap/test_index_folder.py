@@ -3,12 +3,12 @@
 import attrs
 import pytest
 
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.index import read_header, write_header
-from gantrymq.formats.index_hash import index_hash
 from gantrymq.world.real import RealFiles
 from gantrymq_storage_mmap.checkpoint.saved_point import read_point, write_point
 from gantrymq_storage_mmap.index import builder
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.index import read_header, write_header
+from gantrymq_store_files.index_hash import index_hash
 from gantrymq_testing.store_contract_bench import START_MS, bodies, keyed
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file

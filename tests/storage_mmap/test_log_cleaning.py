@@ -4,9 +4,9 @@ import errno
 
 from retention_rig import BIG, FILE, ROOT, SECONDS_TO_FOUR, T0, fill, logs, run
 
-from gantrymq.formats import log_entries
 from gantrymq.interfaces import Bounds, Cleaning, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
+from gantrymq_store_files import log_entries
 from gantrymq_testing.store_contract_bench import bodies
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gantrymq.formats.blank import encode_blank, fits
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.index import IndexLayout
 from gantrymq.formats.record import encode_record
 from gantrymq.world.real import RealFiles
+from gantrymq_store_files.blank import encode_blank, fits
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.check import ranges
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import find_layout

@@ -4,11 +4,11 @@ import pytest
 from small_store import START_MS
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.filler import fillers
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.world.real import RealFiles
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.filler import fillers
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 from gantrymq_store_tools.check import check_store
 from gantrymq_testing.recording import RecordingFiles
 

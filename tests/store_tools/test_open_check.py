@@ -4,10 +4,10 @@ import pytest
 from small_store import START_MS
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.world.real import RealFiles
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_tools.check import check_store
 from gantrymq_store_tools.open_check import check_open_store
 from gantrymq_store_tools.repair import repair_store

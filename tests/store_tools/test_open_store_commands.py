@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from small_store import START_MS, SmallStore
 
 from gantrymq.cli import main
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks of others are only asked for on Linux")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.model.queue import Queue
+from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_tools.queue_order import QueueOrder, name_problem
 from gantrymq_store_tools.range_part import Run
 

@@ -9,10 +9,10 @@ import pytest
 from small_store import LOG_FILE_BYTES, SmallStore
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.queue_entry import ENTRY
-from gantrymq.formats.record_crc import crc_tail
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_store_files.record_crc import crc_tail
 from gantrymq_store_tools import numpy_records
 from gantrymq_store_tools import rebuild as module
 from gantrymq_store_tools.layout import find_layout

@@ -6,8 +6,8 @@ import pytest
 from small_store import INDEX
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.index import IndexHeader, IndexLayout
-from gantrymq.formats.index_table import IndexTable
+from gantrymq_store_files.index import IndexHeader, IndexLayout
+from gantrymq_store_files.index_table import IndexTable
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.numpy_index_table import NumpyIndexTable

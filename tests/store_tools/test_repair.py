@@ -4,9 +4,9 @@ import pytest
 from small_store import LOG_FILE_BYTES, SmallStore
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.filler import is_filler
-from gantrymq.formats.log_walk import scan
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.log_walk import scan
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.repair import repair_store
@@ -144,7 +144,7 @@ def test_a_copy_that_is_there_or_inside_the_store_is_refused(small, tmp_path):
 
 
 def test_large_damage_is_filled_by_several_records(tmp_path, monkeypatch):
-    from gantrymq.formats import filler
+    from gantrymq_store_files import filler
 
     monkeypatch.setattr(filler, "MAX_FILLER_BYTES", 1000)
     store = SmallStore(tmp_path / "store")

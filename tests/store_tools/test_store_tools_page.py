@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import gantrymq_store_tools
-from gantrymq.formats import log_walk
 from gantrymq.world.real import RealFiles
+from gantrymq_store_files import log_walk
 from gantrymq_store_tools.commands.store import store
 from gantrymq_store_tools.layout import find_layout
 

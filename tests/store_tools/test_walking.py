@@ -3,8 +3,8 @@
 import pytest
 from small_store import LOG_FILE_BYTES
 
-from gantrymq.formats.log_walk import LogDamage, align, scan
 from gantrymq.formats.record import encode_record
+from gantrymq_store_files.log_walk import LogDamage, align, scan
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 
@@ -91,7 +91,7 @@ def test_a_missing_file_is_damage_of_its_length(small):
 def test_a_check_sum_of_the_record_s_own_is_looked_at(tmp_path):
     from small_store import SmallStore
 
-    from gantrymq.formats.record_crc import crc_tail
+    from gantrymq_store_files.record_crc import crc_tail
 
     store = SmallStore(tmp_path / "store")
     store.add("T", 0, b"x", properties=b"a\x01b\x02" + crc_tail(b"something else"))

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("core", "testing", "plugins/admin", "plugins/nameserver", "plugins/storage_mmap", "docs/template")
+PLUGINS = ("admin", "nameserver", "storage_mmap")
+TREES = ("core", "testing", "store_files", *(f"plugins/{word}" for word in PLUGINS), "docs/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")

@@ -119,8 +119,12 @@ def _program() -> Path:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Settings may come from the environment, and some files lie in the home by default: take neither from the user."""
-    return {"PATH": os.environ["PATH"], "HOME": str(scratch)}
+    """Settings may come from the environment, and some files lie in the home by default: take neither from the user.
+
+    Whether compiled functions are used is the user's choice.
+    """
+    own = {name: os.environ[name] for name in ("PATH", "GANTRYMQ_SPEEDUPS") if name in os.environ}
+    return {**own, "HOME": str(scratch)}
 
 
 def _sets(settings: Mapping[str, str] | None) -> list[str]:

@@ -27,6 +27,7 @@ from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
 __all__ = [
     "HEADS",
+    "HEAD_FIELDS",
     "HEAD_V4",
     "MAGIC_V1",
     "MAGIC_V2",
@@ -53,10 +54,36 @@ MAX_TOPIC_BYTES = 32767
 MAX_PROPERTIES_BYTES = property_text.MAX_BYTES
 MIN_RECORD_BYTES = 91  # version 1, two IPv4 hosts, nothing in it
 
-HEADS = tuple(
-    struct.Struct(f">iIiiiqqiq{born}sq{store}siqi") for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
-)  # everything before the body; index: the two host bits of sys flag, shifted down by four
-HEAD_V4 = HEADS[0]
+HEAD_FIELDS = (  # everything before the body, with struct's letters
+    ("total_size", "i"),
+    ("magic", "I"),
+    ("body_crc", "i"),
+    ("queue_id", "i"),
+    ("flag", "i"),
+    ("queue_offset", "q"),
+    ("log_offset", "q"),
+    ("sys_flag", "i"),
+    ("born_timestamp", "q"),
+    ("born_host", "8s"),  # 20s for IPv6
+    ("store_timestamp", "q"),
+    ("store_host", "8s"),  # 20s for IPv6
+    ("reconsume_times", "i"),
+    ("prepared_offset", "q"),
+    ("body_length", "i"),
+)
+
+
+def _head(**hosts: str) -> struct.Struct:
+    return struct.Struct(">" + "".join(hosts.get(name, letters) for name, letters in HEAD_FIELDS))
+
+
+HEAD_V4 = _head()
+HEADS = (  # index: the two host bits of sys flag, shifted down by four
+    HEAD_V4,
+    _head(born_host="20s"),
+    _head(store_host="20s"),
+    _head(born_host="20s", store_host="20s"),
+)
 PROPERTIES_LENGTH = struct.Struct(">h")
 _TOPIC_LENGTH_V2 = struct.Struct(">h")
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
@@ -145,7 +172,7 @@ def read_record(buf: Buffer, position: int = 0) -> RecordView:
     """Read the record that starts at *position*.
 
     Every length is checked against the record and the buffer; CRC and the sense of the values are not
-    (see `formats.check`).
+    (gantrymq-store-files does that).
 
     Args:
         buf: bytes that hold the whole record; a memoryview is sliced, anything else is wrapped in one.
@@ -169,7 +196,7 @@ def read_record(buf: Buffer, position: int = 0) -> RecordView:
         raise FormatError(
             f"record at {position}: total size {size} where {MIN_RECORD_BYTES} to {left} (the bytes left) is possible"
         )
-    body_at = 88
+    body_at = HEAD_V4.size
     if head[7] & _HOST_BITS:
         layout = HEADS[(head[7] & _HOST_BITS) >> 4]
         body_at = layout.size

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.formats.index import IndexLayout
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.store_folders import COMMIT_LOG
 from gantrymq.formats.tags_code import parse_delay_levels
+from gantrymq_store_files.index import IndexLayout
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["Options"]
 

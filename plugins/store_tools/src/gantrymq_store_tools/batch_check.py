@@ -5,8 +5,8 @@ batch.missing, batch.wrong, batch.no_record mean what the same words mean in `qu
 
 from __future__ import annotations
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq.model.queue import Queue
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq_store_tools.checkpointed import EVERYTHING
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, Series

@@ -18,9 +18,9 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.batch_check import BatchCheck
 from gantrymq_store_tools.checkpointed import EVERYTHING, vouched_to
 from gantrymq_store_tools.config_check import check_checkpoint, check_configs, read_checkpoint

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gantrymq.formats.checkpoint import RECOVERY_MARGIN_MS
-from gantrymq.formats.log_walk import CHUNK_BYTES, LogWalk
 from gantrymq.formats.record import RecordView
 from gantrymq.world.files import Files
+from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
+from gantrymq_store_files.log_walk import CHUNK_BYTES, LogWalk
 from gantrymq_store_tools.config_check import read_checkpoint
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from gantrymq.errors import FormatError, QueryNotFound
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
-from gantrymq.formats.index import ENTRY as INDEX_ENTRY
-from gantrymq.formats.index import HEADER_BYTES, read_header
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq.model.queue import Queue
 from gantrymq.world.files import Files
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
+from gantrymq_store_files.index import ENTRY as INDEX_ENTRY
+from gantrymq_store_files.index import HEADER_BYTES, read_header
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.open_files import OpenFiles

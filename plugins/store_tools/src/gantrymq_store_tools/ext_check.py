@@ -7,7 +7,7 @@ ext.stray      bytes behind the end of a file's units
 from __future__ import annotations
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import END_OF_UNITS, read_ext_unit
+from gantrymq_store_files.ext_unit import END_OF_UNITS, read_ext_unit
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.open_files import OpenFiles

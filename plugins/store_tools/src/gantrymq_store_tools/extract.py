@@ -12,13 +12,13 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError, InvalidParameter, QueryNotFound
-from gantrymq.formats.check import check_place
-from gantrymq.formats.filler import is_filler
-from gantrymq.formats.log_walk import LogDamage, LogWalk
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.model.hosts import host_text
 from gantrymq.model.ids import offset_id, parse_offset_id
 from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
+from gantrymq_store_files.check import check_place
+from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
 from gantrymq_store_tools.findings import Progress, no_progress
 from gantrymq_store_tools.log_reader import LogReader
 

@@ -25,7 +25,15 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from gantrymq.formats.index import ENTRY, HEADER_BYTES, SLOT_BYTES, IndexHeader, IndexLayout, entry_seconds, read_header
+from gantrymq_store_files.index import (
+    ENTRY,
+    HEADER_BYTES,
+    SLOT_BYTES,
+    IndexHeader,
+    IndexLayout,
+    entry_seconds,
+    read_header,
+)
 from gantrymq_store_tools.checkpointed import EVERYTHING
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, StoreFile

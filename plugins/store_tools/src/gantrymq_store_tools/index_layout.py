@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gantrymq.formats.index import ENTRY, HEADER_BYTES, SLOT, IndexLayout, read_header
+from gantrymq_store_files.index import ENTRY, HEADER_BYTES, SLOT, IndexLayout, read_header
 from gantrymq_store_tools.layout import StoreFile
 from gantrymq_store_tools.open_files import OpenFiles
 

@@ -6,7 +6,7 @@ the distance of their names where there are several) is the configured one, and 
     commitlog/<20 digits>                          one size, one behind the other
     consumequeue/<topic>/<queue id>/<20 digits>    one size over all queues
     consumequeue_ext/..., batchconsumequeue/...    the same, sizes of their own
-    index/<17 digits>                              the size also says how many slots and entries, see `formats.index`
+    index/<17 digits>                              the size tells slots and entries, see `gantrymq_store_files.index`
     checkpoint, abort, config/*                    as they are
 
 Nothing here is opened for writing. A RocksDB folder where queues belong, a DLedger log and a folder without a commit
@@ -27,11 +27,11 @@ import attrs
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.config import RESERVE
-from gantrymq.formats.file_names import file_start
-from gantrymq.formats.index import is_index_file_name
 from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
 from gantrymq.model.queue import Queue
 from gantrymq.world.files import Files
+from gantrymq_store_files.file_names import file_start
+from gantrymq_store_files.index import is_index_file_name
 from gantrymq_store_tools.findings import Finding
 
 __all__ = ["Layout", "Series", "StoreFile", "find_layout"]

@@ -6,8 +6,8 @@ what a file that is too short lacks.
 
 from __future__ import annotations
 
-from gantrymq.formats.log_source import FilePlaces
 from gantrymq.world.files import File, Files
+from gantrymq_store_files.log_source import FilePlaces
 from gantrymq_store_tools.layout import Series, StoreFile
 
 __all__ = ["LogReader"]

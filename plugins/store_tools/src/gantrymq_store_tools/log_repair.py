@@ -4,7 +4,7 @@
     behind the last record                         zeros: the log ends there
     up to the end of a file that others follow     a blank: readers go on in the next file
     a whole file is missing                        a file that is one blank
-    between two sound places of a file             a filler of that length (`formats.filler`)
+    between two sound places of a file             a filler of that length (`gantrymq_store_files.filler`)
 
 The bytes that stood there are kept beside the log, below ``recovered``, under the log offset they had.
 
@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from gantrymq.formats.blank import BLANK_BYTES, encode_blank
-from gantrymq.formats.file_names import file_name, pieces
-from gantrymq.formats.filler import MIN_FILLER_BYTES, fillers
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.world.files import Files
+from gantrymq_store_files.blank import BLANK_BYTES, encode_blank
+from gantrymq_store_files.file_names import file_name, pieces
+from gantrymq_store_files.filler import MIN_FILLER_BYTES, fillers
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.target_files import TargetFiles, copy_file

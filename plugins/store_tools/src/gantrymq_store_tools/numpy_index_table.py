@@ -10,7 +10,7 @@ from array import array
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from gantrymq.formats.index import MAX_SECONDS, IndexHeader, IndexLayout, entry_seconds
+from gantrymq_store_files.index import MAX_SECONDS, IndexHeader, IndexLayout, entry_seconds
 
 __all__ = ["Added", "NumpyIndexTable"]
 
@@ -42,7 +42,7 @@ class NumpyIndexTable:
         return self.header.index_count >= self.layout.entries
 
     def put(self, hashes: array[int], log_offsets: array[int], timestamps: array[int], start: int = 0) -> Added:
-        """Add keys from *start* on, as many as fit. Budget: 0.2 us a key."""
+        """Add keys from *start* on, as many as fit."""
         np, before = self._np, self.header
         first = before.index_count
         taken = max(min(len(hashes) - start, self.layout.entries - first, AT_ONCE), 0)

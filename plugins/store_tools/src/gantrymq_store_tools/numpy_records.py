@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
-from gantrymq.formats.record import MAGIC_V1, MIN_RECORD_BYTES
+from gantrymq.formats.record import HEAD_FIELDS, HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES
 from gantrymq.model.java import string_hash
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
@@ -31,24 +31,8 @@ __all__ = ["NumpyRecords", "uses_numpy"]
 LEAST_RECORDS = 32  # fewer are not worth the overhead
 LONGEST_VALUE = 255  # of a key or tag; longer ones go the other way
 _START = struct.Struct(">iI")
-_HEAD_BYTES = 88
-_HEAD = [
-    ("size", ">i4"),
-    ("magic", ">u4"),
-    ("crc", ">i4"),
-    ("queue", ">i4"),
-    ("flag", ">i4"),
-    ("queue_offset", ">i8"),
-    ("log_offset", ">i8"),
-    ("sys_flag", ">i4"),
-    ("born", ">i8"),
-    ("born_host", "V8"),
-    ("stored", ">i8"),
-    ("store_host", "V8"),
-    ("reconsumed", ">i4"),
-    ("prepared", ">i8"),
-    ("body", ">i4"),
-]
+_HEAD_BYTES = HEAD_V4.size
+_HEAD = [(name, "V8" if letters == "8s" else f">{letters}") for name, letters in HEAD_FIELDS]
 _ENTRY = [("log_offset", ">i8"), ("size", ">i4"), ("code", ">i8")]
 _STORED_AS_IS = (BORN_HOST_V6 | STORE_HOST_V6 | INNER_BATCH) | (TRANSACTION_MASK & ~TRANSACTION_COMMIT)
 
@@ -92,9 +76,9 @@ class NumpyRecords:
         data = np.frombuffer(view, dtype=np.uint8)
         at = np.array(starts, dtype=np.int64)
         head = _gather(np, data, at, _HEAD_BYTES).view(self._head)
-        body, size = head["body"].astype(np.int64), head["size"].astype(np.int64)
+        body, size = head["body_length"].astype(np.int64), head["total_size"].astype(np.int64)
         good = (head["log_offset"] == at + base) & (head["sys_flag"] & _STORED_AS_IS == 0)
-        good &= (body >= 0) & (_HEAD_BYTES + body + 3 <= size) & (head["queue"] >= 0)
+        good &= (body >= 0) & (_HEAD_BYTES + body + 3 <= size) & (head["queue_id"] >= 0)
         topic_at = np.where(good, at + _HEAD_BYTES + body, 0)
         topic_length = data[topic_at].astype(np.int64)
         length_at = topic_at + 1 + topic_length
@@ -104,7 +88,7 @@ class NumpyRecords:
         good &= length_at + 2 + text_length == at + size
         count = _first_false(np, good)
         if count >= LEAST_RECORDS and self._check_crc:
-            count = self._right_crcs(view, starts, head["crc"], body, count)
+            count = self._right_crcs(view, starts, head["body_crc"], body, count)
         if count < LEAST_RECORDS:
             return 0
         texts = _Texts(np, view, (length_at + 2)[:count], text_length[:count])
@@ -130,13 +114,13 @@ class NumpyRecords:
 
     def _add(self, part: RangePart, head: Any, topics: _Topics, texts: _Texts, count: int) -> None:
         part.records += count
-        part.record_bytes += int(head["size"].sum())
-        stored = head["stored"].astype(self._np.int64)
+        part.record_bytes += int(head["total_size"].sum())
+        stored = head["store_timestamp"].astype(self._np.int64)
         if not part.first_timestamp:
             part.first_timestamp = int(stored[0])
         part.last_timestamp = max(part.last_timestamp, int(stored.max()))
         self.last_timestamp = int(stored[-1])
-        part.records_end = int(head["log_offset"][-1]) + int(head["size"][-1])
+        part.records_end = int(head["log_offset"][-1]) + int(head["total_size"][-1])
         if self._queues:
             self._add_entries(part, head, topics, texts.codes(count), count)
         if self._index:
@@ -145,8 +129,8 @@ class NumpyRecords:
     def _add_entries(self, part: RangePart, head: Any, topics: _Topics, codes: Any, count: int) -> None:
         np = self._np
         entries = np.empty(count, dtype=self._entry)
-        entries["log_offset"], entries["size"], entries["code"] = head["log_offset"], head["size"], codes
-        group = topics.numbers[:count] << 32 | head["queue"].astype(np.int64)
+        entries["log_offset"], entries["size"], entries["code"] = head["log_offset"], head["total_size"], codes
+        group = topics.numbers[:count] << 32 | head["queue_id"].astype(np.int64)
         order = np.argsort(group, kind="stable")
         group, offsets = group[order], head["queue_offset"].astype(np.int64)[order]
         packed = memoryview(entries[order].tobytes())

@@ -25,9 +25,9 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq.model.queue import Queue
+from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq_store_tools.checkpointed import EVERYTHING
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, Series

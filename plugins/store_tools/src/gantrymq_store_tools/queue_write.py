@@ -19,12 +19,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
-from gantrymq.formats.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address
 from gantrymq.formats.store_folders import BATCH_QUEUES, QUEUES
 from gantrymq.model.queue import Queue
 from gantrymq.world.files import Files
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext_unit
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_order import InOrder, QueueOrder, name_problem

@@ -10,9 +10,9 @@ from array import array
 
 import attrs
 
-from gantrymq.formats.log_walk import LogDamage
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.model.queue import Queue
+from gantrymq_store_files.log_walk import LogDamage
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["IndexKeys", "RangePart", "Run"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.index import IndexLayout
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.store_folders import BATCH_QUEUES, INDEX, QUEUES
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
+from gantrymq_store_files.index import IndexLayout
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import log_findings, ranges
 from gantrymq_store_tools.findings import Finding, Progress, no_progress
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout

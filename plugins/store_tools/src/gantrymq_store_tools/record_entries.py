@@ -17,14 +17,14 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.formats.batch_entry import pack_batch_entry
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_places
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_store_files.batch_entry import pack_batch_entry
+from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["EntryRules", "RecordEntry", "record_entries"]
 
@@ -48,7 +48,7 @@ class EntryRules:
 
 
 def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
-    """The entries of *record*, its own queue's first. Budget: 1.5 us."""
+    """The entries of *record*, its own queue's first."""
     topic, properties = record.topic, record.properties
     if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or (
         rules.dropped and record.log_offset < rules.dropped.get(topic, 0)

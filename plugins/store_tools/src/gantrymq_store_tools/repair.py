@@ -18,15 +18,15 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.checkpoint import encode_checkpoint
 from gantrymq.formats.config import RESERVE, TOPICS, TopicsFile, backup_of, pretty
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.store_folders import BATCH_QUEUES, COMMIT_LOG, EXT_QUEUES, INDEX, QUEUES
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.files import Files
+from gantrymq_store_files.checkpoint import encode_checkpoint
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import CheckReport, check_store, ranges
 from gantrymq_store_tools.config_check import NO_JSON, json_problem, read_checkpoint
 from gantrymq_store_tools.findings import Progress, no_progress

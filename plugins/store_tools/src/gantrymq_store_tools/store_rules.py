@@ -7,14 +7,14 @@ from pathlib import Path
 from gantrymq.errors import FormatError
 from gantrymq.formats.config import look_at_topics
 from gantrymq.formats.config.consumer_offsets import LIGHT_CONSUMER_OFFSETS
-from gantrymq.formats.dropped_topics import DROPPED_TOPICS, read_dropped_topics
-from gantrymq.formats.index import ENTRY, IndexLayout, read_header
-from gantrymq.formats.index_hash import index_hash
 from gantrymq.formats.record import read_record
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.model.names import LMQ_PREFIX, SYSTEM_TOPICS
 from gantrymq.model.properties import TAGS
 from gantrymq.world.files import Files
+from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
+from gantrymq_store_files.index import ENTRY, IndexLayout, read_header
+from gantrymq_store_files.index_hash import index_hash
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.filler import is_filler
-from gantrymq.formats.index import HEADER_BYTES, read_header
-from gantrymq.formats.log_walk import LogDamage, LogWalk
 from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
 from gantrymq.world.files import Files
+from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.index import HEADER_BYTES, read_header
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
 from gantrymq_store_tools.findings import Progress, no_progress
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.file_names import file_name, pieces
 from gantrymq.world.files import File, Files
+from gantrymq_store_files.file_names import file_name, pieces
 
 __all__ = ["TargetFiles", "copy_file", "new_folder", "same_bytes"]
 

@@ -77,7 +77,7 @@ class HeldPulls:
         return True
 
     def arrived(self, entries: Sequence[DispatchEntry]) -> None:
-        """Wake what *entries* satisfy. Budget: 0.2 us an entry that nobody waits for."""
+        """Wake what *entries* satisfy."""
         if not self.count:
             return
         by_topic = self._by_topic

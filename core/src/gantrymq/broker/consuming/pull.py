@@ -121,7 +121,7 @@ class Pulls:
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
-        """Check a pull and call *respond* once, now or later. Budget: 10 us and the store's own time.
+        """Check a pull and call *respond* once, now or later.
 
         Raises:
             RequestError: with RocketMQ's code for the first check that fails.

@@ -86,7 +86,7 @@ class Stats:
         self._day: int | None = None  # as of `today`
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
-        """Count new messages. Budget: 0.15 us a message and 0.6 us a call."""
+        """Count new messages."""
         topic, count, size = "", 0, 0  # neighbours mostly share their topic
         for entry in entries:
             if entry.topic != topic:
@@ -102,7 +102,7 @@ class Stats:
             self.totals.add("put", count, size, count)
 
     def pulled(self, count: int, topic: str = "", group: str = "", size: int = 0) -> None:
-        """Count one pull of *group* that found *count* messages of *size* bytes. Budget: 0.6 us."""
+        """Count one pull of *group* that found *count* messages of *size* bytes."""
         if count:
             self.totals.add("get", count, size)
             self.totals.add("found", 1, 0)
@@ -111,7 +111,7 @@ class Stats:
             self.totals.add("missed", 1, 0)
 
     def got_in(self, seconds: float) -> None:
-        """Note what the store took for one pull, whatever it found. Budget: 0.1 us."""
+        """Note what the store took for one pull, whatever it found."""
         if seconds > self.longest_get_s:
             self.longest_get_s = seconds
 

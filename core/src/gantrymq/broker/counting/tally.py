@@ -54,7 +54,7 @@ class Tally:
         self._keys_of: dict[str, set[str]] = {}  # topic to its keys, where those name a group too
 
     def add(self, key: str, messages: int, size: int, times: int = 1) -> None:
-        """Count. Budget: 0.15 us."""
+        """Count."""
         cell = self.now.get(key)
         if cell is None:
             self.now[key] = [messages, size, times]
@@ -67,10 +67,7 @@ class Tally:
             cell[2] += times
 
     def tick(self, now: float) -> None:
-        """Close the parts that are over, and those within them; called every second with the monotonic time in seconds.
-
-        Budget: 0.3 us for each key that changed within a minute's part.
-        """
+        """Close the parts that are over, and those within them; called every second with the monotonic time, s."""
         over = -1
         for index, window in enumerate(self._windows):
             if window.began is None:

@@ -91,8 +91,7 @@ class Pipeline:
     def on_acknowledged(self, listener: Acknowledged) -> None:
         """Call *listener* with messages and seconds since the append, once for each batch that passed its gates.
 
-        Without a listener nothing is measured. Budget: 0.5 us a batch and the listener's own time. What it raises is
-        logged.
+        Without a listener nothing is measured. What it raises is logged.
         """
         self._timers.append(listener)
 

@@ -106,7 +106,7 @@ class Preparing:
         )
 
     def prepare(self, request: SendRequest) -> Prepared:
-        """Check a send and build what is to be stored. Budget: 8 us for a single message.
+        """Check a send and build what is to be stored.
 
         Raises:
             RequestError: with RocketMQ's code for the first check that fails.

@@ -62,7 +62,7 @@ class ConsumerOffsets:
     def take_changes(self) -> OffsetChanges:
         """What changed since this was asked last, for a save; the table counts as saved.
 
-        Those that came are in the order of the table. Budget: 0.3 us a change.
+        Those that came are in the order of the table.
         """
         changed, gone = self._changed, self._gone
         self._changed, self._gone, self.dirty = {}, {}, False
@@ -91,7 +91,7 @@ class ConsumerOffsets:
             self.version.next(self._now_ms())
 
     def pulled(self, group: str, queue: Queue, next_offset: int) -> None:
-        """Note where the group's next pull begins. Budget: 0.2 us."""
+        """Note where the group's next pull begins."""
         topic, queue_id = queue
         table = self._pulled.get(topic)
         if table is None:
@@ -109,7 +109,7 @@ class ConsumerOffsets:
         self._resets.setdefault(queue.topic, {})[group, queue.queue_id] = queue_offset
 
     def take_reset(self, group: str, queue: Queue, asked: int | None = None) -> int | None:
-        """The offset that a pull must be told, once; None when there was no reset. Budget: 0.1 us.
+        """The offset that a pull must be told, once; None when there was no reset.
 
         Not that a topic was made anew, where the pull *asked* for its first message; of other resets a pull is told in
         any case, as by a Java broker.

@@ -100,7 +100,7 @@ class StateFiles:
 
     @property
     def commits_refusal(self) -> str | None:
-        """Why no more offsets are taken; None while they are. Budget: 0.2 us."""
+        """Why no more offsets are taken; None while they are."""
         if self._writes.failing_s(self._offsets_name) <= MOST_UNSAVED_S:
             return None
         problem = self._writes.failing[self._offsets_name]
@@ -162,7 +162,7 @@ class StateFiles:
         self._mark(GROUPS)
 
     def is_saved(self, topic: str) -> bool:
-        """Whether the file has this topic as it is. Budget: 0.1 us."""
+        """Whether the file has this topic as it is."""
         return topic not in self._unsaved_topics
 
     def when_saved(self, done: Saved, *, offsets: bool = False) -> None:

@@ -98,7 +98,7 @@ class RequestRouter:
         self._turning_away = True
 
     def requests(self, connection: Connection, commands: Sequence[Command]) -> None:
-        """Serve all requests of one read, in order. Budget: 1 us a request and the handler's own time."""
+        """Serve all requests of one read, in order."""
         if connection not in self._connections:
             self._connections.add(connection)
             connection.on_close(self._connection_lost)

@@ -46,7 +46,7 @@ class SendRequests:
 
     @serves(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     def send(self, asked: Command, connection: Connection) -> Command | None:
-        """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 12 us."""
+        """Check a send and hand it on; the answer leaves when it is acknowledged."""
         if self._settings.revision != self._revision:
             self._read_settings()
 

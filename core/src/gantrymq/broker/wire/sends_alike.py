@@ -44,7 +44,7 @@ def _make_messages(
 ) -> None:
     """Append the messages of ``asked[start]`` and of those behind it that are like it to *messages*.
 
-    The first that has no body, or a queue id that is not below *queues*, ends it. Budget: 1.3 us each.
+    The first that has no body, or a queue id that is not below *queues*, ends it.
     """
     alike = None
     for index in range(start, len(asked)):
@@ -111,7 +111,7 @@ class SendsAlike:
         """The messages of ``asked[start]`` and those behind it, up to the first whose checks are to be made.
 
         All are acknowledged alike (WAIT), so that they may be stored as one; after an interceptor that is asked of
-        each, they come one by one. Budget: 1.2 us a message.
+        each, they come one by one.
 
         Args:
             asked: requests of one connection.

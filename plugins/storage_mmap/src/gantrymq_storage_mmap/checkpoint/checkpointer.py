@@ -26,9 +26,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.store_folders import INDEX
 from gantrymq.world import File, Files, Timer, Volume, World
 from gantrymq.world.time_slices import TimeSlices
@@ -42,6 +39,9 @@ from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import MOST_KEPT_BYTES
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["Checkpointer"]
 

@@ -29,8 +29,6 @@ from functools import partial
 
 import attrs
 
-from gantrymq.formats.log_entries import LogEntries
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Timer, Workers
 from gantrymq_storage_mmap.index.file import IndexPlace
@@ -39,6 +37,8 @@ from gantrymq_storage_mmap.index.folder import LoadedIndex
 from gantrymq_storage_mmap.index.mark import IndexMark
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.source import CommitLogSource
+from gantrymq_store_files.log_entries import LogEntries
+from gantrymq_store_files.log_walk import LogDamage
 
 __all__ = ["IndexBuilder"]
 

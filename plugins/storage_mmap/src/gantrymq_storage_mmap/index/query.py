@@ -17,14 +17,14 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.index import IndexHeader, overlaps, walk
-from gantrymq.formats.index_hash import index_hash, index_keys
 from gantrymq.interfaces import QueryResult
 from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.file import IndexFile
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
+from gantrymq_store_files.index import IndexHeader, overlaps, walk
+from gantrymq_store_files.index_hash import index_hash, index_keys
 
 __all__ = ["IndexReader"]
 

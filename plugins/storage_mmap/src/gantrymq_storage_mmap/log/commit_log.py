@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.blank import encode_blank
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.preallocation import Preallocation
+from gantrymq_store_files.blank import encode_blank
 
 __all__ = ["CommitLog"]
 

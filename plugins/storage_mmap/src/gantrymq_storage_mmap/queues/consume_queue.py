@@ -5,7 +5,7 @@
     next_offset     what the next appended message gets; ahead of max_offset by what is appended but not published
 
 The file at byte p holds the entries from p / 20 on. A queue that starts above 0 is filled up to there with pre-blank
-entries (see `gantrymq.formats.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
+entries (see `gantrymq_store_files.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
 
 Source: apache/rocketmq store/.../ConsumeQueue.java.
 """
@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import ExtUnit
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 from gantrymq.formats.record import topic_part
 from gantrymq.formats.store_folders import can_be_folder
 from gantrymq.interfaces import DispatchEntry
@@ -24,6 +22,8 @@ from gantrymq.model.names import DLQ_PREFIX, MAX_RETRY_TOPIC_CHARS, MAX_TOPIC_CH
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.ext_unit import ExtUnit
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 
 __all__ = ["ConsumeQueue", "entry_of", "first_in_log", "topic_problem"]
 

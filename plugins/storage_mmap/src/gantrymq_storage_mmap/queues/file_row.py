@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.formats.file_names import file_name, file_start, pieces
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.file_names import file_name, file_start, pieces
 
 __all__ = ["FileRow", "first_not"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.file_names import file_start
 from gantrymq.formats.record import topic_part
 from gantrymq.formats.store_folders import BATCH_QUEUES, EXT_QUEUES, QUEUES
 from gantrymq.model.light_queues import is_light
@@ -22,6 +21,7 @@ from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.tails import QueueTails
+from gantrymq_store_files.file_names import file_start
 
 __all__ = ["QueueTable"]
 

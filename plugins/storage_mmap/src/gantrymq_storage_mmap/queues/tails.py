@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import is_full
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["MOST_KEPT_BYTES", "QueueTails", "Target"]
 

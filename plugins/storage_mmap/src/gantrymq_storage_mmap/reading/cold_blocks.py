@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from gantrymq.formats.check import certain_queue_offset
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_store_files.check import certain_queue_offset
+from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["ColdBlocks"]
 

@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = ["ReadAhead"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import attrs
 
-from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import is_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
@@ -18,6 +17,7 @@ from gantrymq_storage_mmap.log.source import next_record
 from gantrymq_storage_mmap.parts import StoreParts
 from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.recovery.recovery import Recovery
+from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 
 __all__ = ["Opened", "StoreOpening"]
 

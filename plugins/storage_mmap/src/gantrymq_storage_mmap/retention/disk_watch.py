@@ -16,7 +16,6 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Timer, World, is_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writes import LogWrites
@@ -24,6 +23,7 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionRules, is_near, refusal_for
 from gantrymq_storage_mmap.retention.settings import read_rules
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["DiskWatch"]
 

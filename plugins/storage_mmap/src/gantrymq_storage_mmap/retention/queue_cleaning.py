@@ -17,9 +17,6 @@ from functools import partial
 
 import attrs
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
-from gantrymq.formats.ext_unit import ext_position
-from gantrymq.formats.queue_entry import ENTRY_BYTES, is_ext_address
 from gantrymq.model import names
 from gantrymq.world import Workers, World
 from gantrymq.world.time_slices import TimeSlices
@@ -30,6 +27,9 @@ from gantrymq_storage_mmap.queues.dropping import Dropping
 from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.reading.time_search import store_time
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
+from gantrymq_store_files.ext_unit import ext_position
+from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_ext_address
 
 __all__ = ["QueueCleaner", "begin_batches_later"]
 

@@ -25,7 +25,6 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
-from gantrymq.formats.batch_entry import BatchQueueEntry
 from gantrymq.interfaces import Cleaning, CleanReport
 from gantrymq.world import Files, Timer, World
 from gantrymq.world.time_slices import TimeSlices
@@ -37,6 +36,7 @@ from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, begin_batches_later
 from gantrymq_storage_mmap.retention.rules import Plan, forced_bytes, make_plan
+from gantrymq_store_files.batch_entry import BatchQueueEntry
 
 __all__ = ["Retention"]
 

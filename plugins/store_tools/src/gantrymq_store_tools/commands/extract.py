@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from gantrymq.commands.output import output_option, print_json, say, warn
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.record import RecordView
+from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, log_option, time_ms
 from gantrymq_store_tools.commands.progress_bar import progress_bar

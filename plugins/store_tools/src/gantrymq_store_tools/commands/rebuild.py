@@ -78,8 +78,8 @@ def rebuild_index(
 
     To use them, stop the broker and put index of that folder in place of the store's.
     """
-    from gantrymq.formats.index import IndexLayout
     from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq_store_files.index import IndexLayout
     from gantrymq_store_tools.rebuild_store import beside
     from gantrymq_store_tools.rebuild_store import rebuild_index as work
 

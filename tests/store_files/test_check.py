@@ -1,7 +1,8 @@
 import pytest
 
-from gantrymq.formats.blank import encode_blank, fits
-from gantrymq.formats.check import (
+from gantrymq.formats.record import encode_record
+from gantrymq_store_files.blank import encode_blank, fits
+from gantrymq_store_files.check import (
     HEAD_BYTES,
     Found,
     certain_queue_offset,
@@ -9,8 +10,7 @@ from gantrymq.formats.check import (
     head_is_sound,
     properties_problem,
 )
-from gantrymq.formats.record import encode_record
-from gantrymq.formats.record_crc import crc_tail, record_crc_matches
+from gantrymq_store_files.record_crc import crc_tail, record_crc_matches
 
 PROPERTIES = b"TAGS\x01TagA\x02"
 

@@ -3,7 +3,7 @@
 A filler is an ordinary record of exactly the size of the hole, of a rolled-back message (sys flag 0xC): neither our
 broker nor a Java broker makes queue or index entries for one. Its topic is ``#``, which no client can send to, and its
 body says where the bytes that stood here are kept. A hole that reaches to the end of its file gets a blank instead
-(`gantrymq.formats.blank`).
+(`gantrymq_store_files.blank`).
 
 Source of who skips what: apache/rocketmq store/.../DefaultMessageStore.java (CommitLogDispatcherBuildConsumeQueue),
 store/.../index/IndexService.java (buildIndex).

@@ -22,12 +22,12 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
-from gantrymq.formats.check import CheckResult, Found
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.log_source import LogSource, check_at
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView
-from gantrymq.formats.zeros import last_nonzero
+from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
+from gantrymq_store_files.check import CheckResult, Found
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.log_source import LogSource, check_at
+from gantrymq_store_files.zeros import last_nonzero
 
 __all__ = ["LogDamage", "LogWalk", "align", "scan"]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import (
+from gantrymq_store_files.ext_unit import (
     END_OF_UNITS,
     ExtUnit,
     ext_address,

@@ -8,21 +8,19 @@ compared in place. The first record that is not plain, not sound or not whole en
 
 from __future__ import annotations
 
-import struct
 from zlib import crc32
 
 from gantrymq import speedups
 from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, PROPERTIES_LENGTH
-from gantrymq.formats.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START
 from gantrymq.model.java import string_hash
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START
 
 __all__ = ["plain_entries"]
 
-_HEAD = struct.Struct(">iIIi4xqqi16xq12xqi")  # of HEAD_V4: what an entry and the checks need
 _HEAD_BYTES = HEAD_V4.size
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _SMALL_BYTES = 16 * 1024  # are sooner copied than looked at through a view
@@ -48,9 +46,8 @@ def _plain_entries(
     found: list[DispatchEntry] = []
     length = len(data)
     while len(found) < most and log_offset < end and position + MIN_RECORD_BYTES <= length:
-        (size, magic, crc, queue_id, queue_offset, place, sys_flag, timestamp, prepared, body_bytes) = (
-            _HEAD.unpack_from(data, position)
-        )
+        head = HEAD_V4.unpack_from(data, position)
+        size, magic, crc, queue_id, _, queue_offset, place, sys_flag, _, _, timestamp, _, _, prepared, body_bytes = head
         behind = position + size
         body_at = position + _HEAD_BYTES
         topic_at = body_at + body_bytes + 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.formats.file_names import Piece, file_name, file_start, pieces
+from gantrymq_store_files.file_names import Piece, file_name, file_start, pieces
 
 
 def test_a_name_is_the_place_of_the_first_byte():

@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.formats.index import (
+from gantrymq_store_files.index import (
     ENTRY,
     HEADER_BYTES,
     IndexEntry,

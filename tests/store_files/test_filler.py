@@ -1,9 +1,9 @@
 import pytest
 
-from gantrymq.formats.check import Found, check_place
-from gantrymq.formats.filler import MAX_FILLER_BYTES, MIN_FILLER_BYTES, fillers, is_filler
 from gantrymq.formats.record import encode_record
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
+from gantrymq_store_files.check import Found, check_place
+from gantrymq_store_files.filler import MAX_FILLER_BYTES, MIN_FILLER_BYTES, fillers, is_filler
 
 
 @pytest.mark.parametrize("size", [MIN_FILLER_BYTES, 93, 2109, MAX_FILLER_BYTES + MIN_FILLER_BYTES])

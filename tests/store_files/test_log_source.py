@@ -1,8 +1,8 @@
 from memory_log import MemoryLog
 
-from gantrymq.formats.check import Found
-from gantrymq.formats.log_source import look_at
-from gantrymq.formats.record_crc import crc_tail
+from gantrymq_store_files.check import Found
+from gantrymq_store_files.log_source import look_at
+from gantrymq_store_files.record_crc import crc_tail
 
 
 def test_a_record_is_read_and_no_more():

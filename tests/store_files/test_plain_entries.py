@@ -2,10 +2,10 @@ import pytest
 from memory_log import START_MS, MemoryLog
 
 from gantrymq.formats.dispatch_entry import DispatchEntry
-from gantrymq.formats.plain_entries import plain_entries
 from gantrymq.formats.record import encode_record
-from gantrymq.formats.record_crc import crc_tail
 from gantrymq.formats.tags_code import tags_code
+from gantrymq_store_files.plain_entries import plain_entries
+from gantrymq_store_files.record_crc import crc_tail
 
 NONE = 1 << 40
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gantrymq.formats.dispatch_entry import DispatchEntry
-from gantrymq.formats.log_source import LogSource
-from gantrymq.formats.log_walk import LogDamage, LogWalk
-from gantrymq.formats.plain_entries import plain_entries
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code_of
+from gantrymq_store_files.log_source import LogSource
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
+from gantrymq_store_files.plain_entries import plain_entries
 
 __all__ = ["LogEntries", "entry_of"]
 

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
-from gantrymq.formats.index_hash import index_hash, index_hashes, index_keys
 from gantrymq.model.java import string_hash
+from gantrymq_store_files.index_hash import index_hash, index_hashes, index_keys
 
 
 def java_hash(topic, key):

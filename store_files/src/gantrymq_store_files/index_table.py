@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gantrymq import speedups
-from gantrymq.formats.index import ENTRY, SLOT_BYTES, IndexHeader, IndexLayout, entry_seconds
+from gantrymq_store_files.index import ENTRY, SLOT_BYTES, IndexHeader, IndexLayout, entry_seconds
 
 __all__ = ["PAGE_SLOTS", "IndexTable", "Put", "SlotRun"]
 

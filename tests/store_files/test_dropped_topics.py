@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.dropped_topics import pack_dropped_topics, read_dropped_topics
+from gantrymq_store_files.dropped_topics import pack_dropped_topics, read_dropped_topics
 
 
 def test_what_is_packed_is_read():

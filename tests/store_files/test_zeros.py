@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantrymq.formats import zeros
-from gantrymq.formats.zeros import last_nonzero, without_zeros
+from gantrymq_store_files import zeros
+from gantrymq_store_files.zeros import last_nonzero, without_zeros
 
 
 @pytest.mark.parametrize("behind", [0, 1, 19, 20, 21, 4096, 100_000])

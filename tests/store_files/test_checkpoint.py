@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 
 
 def test_a_checkpoint_has_the_documented_bytes():

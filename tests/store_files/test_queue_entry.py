@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK, QueueEntry, is_ext_address, is_pre_blank, read_entry
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK, QueueEntry, is_ext_address, is_pre_blank, read_entry
 
 BYTES = {
     "0000000000000000 00000092 000000000027a807": (0, 146, 2598919),

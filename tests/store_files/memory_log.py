@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq.formats.blank import encode_blank, fits
 from gantrymq.formats.record import encode_record
+from gantrymq_store_files.blank import encode_blank, fits
 
 START_MS = 1_795_245_252_000
 

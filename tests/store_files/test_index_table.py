@@ -1,8 +1,8 @@
 import pytest
 
-from gantrymq.formats.index import IndexHeader, IndexLayout, write_header
-from gantrymq.formats.index_hash import index_hashes
-from gantrymq.formats.index_table import PAGE_SLOTS, IndexTable
+from gantrymq_store_files.index import IndexHeader, IndexLayout, write_header
+from gantrymq_store_files.index_hash import index_hashes
+from gantrymq_store_files.index_table import PAGE_SLOTS, IndexTable
 
 SMALL = IndexLayout(slots=2, entries=4)
 

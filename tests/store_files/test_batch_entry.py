@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.formats.batch_entry import (
+from gantrymq_store_files.batch_entry import (
     BATCH_ENTRY,
     BATCH_ENTRY_BYTES,
     BatchQueueEntry,

@@ -10,10 +10,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
-from gantrymq.formats.check import CheckResult, Found, check_place
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
-from gantrymq.formats.record_crc import record_crc_matches
+from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
+from gantrymq_store_files.check import CheckResult, Found, check_place
+from gantrymq_store_files.record_crc import record_crc_matches
 
 __all__ = ["FilePlaces", "LogSource", "Window", "check_at", "look_at"]
 

@@ -3,10 +3,10 @@ import random
 import pytest
 from memory_log import START_MS, MemoryLog
 
-from gantrymq.formats import log_entries
-from gantrymq.formats.log_entries import LogEntries, entry_of
-from gantrymq.formats.log_walk import LogDamage, LogWalk
-from gantrymq.formats.record_crc import crc_tail
+from gantrymq_store_files import log_entries
+from gantrymq_store_files.log_entries import LogEntries, entry_of
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
+from gantrymq_store_files.record_crc import crc_tail
 
 LEVELS = (1000, 5000)
 

@@ -22,7 +22,6 @@ from typing import NamedTuple
 from zlib import crc32
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.blank import BLANK_BYTES, MAGIC_BLANK
 from gantrymq.formats.record import (
     HEAD_V4,
     MAGIC_V1,
@@ -33,6 +32,7 @@ from gantrymq.formats.record import (
     read_record,
 )
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
 
 __all__ = [
     "HEAD_BYTES",

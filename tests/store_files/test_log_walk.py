@@ -2,7 +2,7 @@
 
 from memory_log import MemoryLog
 
-from gantrymq.formats.log_walk import LogDamage, LogWalk
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
 
 
 def filled(records=100):
