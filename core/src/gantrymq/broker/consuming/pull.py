@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.queue_kinds import told_minimum
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
@@ -108,16 +109,7 @@ class Pulls:
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Serve one pull, waiting as long as it allows. Raises what ``serve`` responds."""
         future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
-
-        def respond(answer: PullAnswer | GantryError) -> None:
-            if future.done():
-                return
-            if isinstance(answer, GantryError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        self.serve(request, connection, respond)
+        self.serve(request, connection, outcome_into(future))
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
 from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
@@ -72,16 +73,7 @@ class Sends:
             GantryError: as `submit`, or the store refuses the message, or a gate fails.
         """
         future: asyncio.Future[SendAnswer] = asyncio.get_running_loop().create_future()
-
-        def answered(answer: SendAnswer | GantryError) -> None:
-            if future.done():
-                return
-            if isinstance(answer, GantryError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        self.submit(request, answered)
+        self.submit(request, outcome_into(future))
         return await future
 
     async def put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:

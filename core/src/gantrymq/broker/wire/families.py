@@ -32,7 +32,6 @@ FAMILIES: Final = (
     PullRequests,
     ClientRequests,
     OffsetRequests,
-    TransactionRequests,
     TopicRequests,
     GroupRequests,
     RuntimeRequests,
@@ -54,6 +53,8 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     router.add(handlers_of(sends))
     for family in FAMILIES:
         router.add(handlers_of(family(parts)))
+    if parts.ending is not None:
+        router.add(handlers_of(TransactionRequests(parts.ending)))
     router.add_together(sends.send_alike)
     router.around(parts.pipeline.hold, parts.pipeline.release)
     stats, plugins = parts.stats, parts.plugins

@@ -29,6 +29,7 @@ HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 
 NOT_BUILT: Mapping[int, str] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
+    RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
     RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
     RequestCode.SEND_REPLY_MESSAGE: "request and reply is",
     RequestCode.SEND_REPLY_MESSAGE_V2: "request and reply is",

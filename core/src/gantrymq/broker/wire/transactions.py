@@ -5,9 +5,8 @@ Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
 
 from __future__ import annotations
 
-from gantrymq.broker.parts import Parts
+from gantrymq.broker.sending.transactions import Ending
 from gantrymq.broker.wire.answers import ok
-from gantrymq.errors import RequestNotSupported
 from gantrymq.interfaces import Connection, EndTransaction, Outcome
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -18,16 +17,12 @@ from gantrymq.remoting.serving import serves
 class TransactionRequests:
     """Serves what producers decide."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._ending = parts.ending
+    def __init__(self, ending: Ending) -> None:
+        self._ending = ending
 
     @serves(RequestCode.END_TRANSACTION)
     async def end(self, asked: Command, connection: Connection) -> Command | None:
         """37: commit or roll back, usually oneway; a state that decides nothing gets no answer, as by a Java broker."""
-        if self._ending is None:
-            raise RequestNotSupported(
-                "request 37 END_TRANSACTION: transactions need a transaction plugin and none is installed"
-            )
         header = EndTransactionRequest.from_ext(asked.ext)
         outcome = await self._ending.end(
             EndTransaction(

@@ -1,7 +1,8 @@
 """The ext files of one queue: a unit for each of its messages, named by address in the queue's entry.
 
 Files of one size lie in ``consumequeue_ext/<topic>/<queue id>``; see `gantrymq_store_files.ext_unit`. Units follow
-their entries: where a unit is missing or cannot be read the entry still finds its message, only its tags code is unknown.
+their entries: where a unit is missing or cannot be read the entry still finds its message, only its tags code is not
+known.
 
 Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 """
