@@ -4,9 +4,9 @@
     python .ci/install_wheels.py FOLDER core filter_tag
     python .ci/install_wheels.py FOLDER core speedups --every-plugin
 
-The compiled functions (``speedups``) are built when the first Python asks for them, and their wheel fits every other. Wheels
-are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so that one
-environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
+The compiled functions (``speedups``) are built when the first Python asks for them, and their wheel fits every other.
+Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
+that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
 """
 
 from __future__ import annotations

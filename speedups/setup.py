@@ -1,7 +1,7 @@
 """The compiled module; where it cannot be built the package is installed without it, and GantryMQ runs in Python.
 
-It uses Python's limited API, so that one wheel fits every Python from 3.11 on. A Python without a global lock has no such
-API, and gets a module of its own.
+It uses Python's limited API, so that one wheel fits every Python from 3.11 on. A Python without a global lock has no
+such API, and gets a module of its own.
 """
 
 from sysconfig import get_config_var
