@@ -8,9 +8,10 @@ WORKDIR /src
 COPY core core
 COPY plugins plugins
 COPY speedups speedups
+COPY store_files store_files
+COPY requirements.txt requirements.txt
 RUN python -m venv /opt/gantrymq \
-    && /opt/gantrymq/bin/pip install --no-cache-dir "./core[tls]" ./plugins/allocate ./plugins/filter_tag ./plugins/metrics \
-        ./plugins/storage_memory ./plugins/storage_mmap ./speedups
+    && /opt/gantrymq/bin/pip install --no-cache-dir -r requirements.txt ./plugins/metrics
 
 FROM python:3.12-slim
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+import environments
+import workspace
+from pythons import PYTHONS, installed
 from sanitize import libraries
 
-ROOT = Path(__file__).resolve().parent.parent
-PYTHONS = ("3.11", "3.12", "3.13")
-ALONE_ON = "3.11"  # the Python on which each plugin is tried alone
 WITHOUT_TESTS = ("wheels", "lint", "types")
 
 
@@ -68,17 +68,11 @@ def main() -> int:
 
 def expected_environments() -> list[str]:
     """Environments of the default tox run that this machine has the programs for."""
-    sys.path.insert(0, str(ROOT))
-    from toxfile import installed
-
     pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
     here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
-    plugins = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
-    names = [
-        f"py{version.replace('.', '')}-{word}"
-        for version in here
-        for word in ("core", *(plugins if version == ALONE_ON else ()), "all")
-    ]
+    names = [f"py{version.replace('.', '')}-{kind}" for version in here for kind in ("core", "all")]
+    if environments.ALONE_ON in here:
+        names += environments.plugins_alone(workspace.read())
     sanitizers = ["sanitize"] if libraries() else []
     return [*WITHOUT_TESTS, *names, *sanitizers, "kit", *(["interop"] if java_is_here() or node_is_here() else [])]
 

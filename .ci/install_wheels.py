@@ -1,10 +1,13 @@
 """Build the workspace's wheels, and install a choice of them into the Python that runs this.
 
     python .ci/install_wheels.py FOLDER --build-only
-    python .ci/install_wheels.py FOLDER core filter_tag
-    python .ci/install_wheels.py FOLDER core speedups --every-plugin
+    python .ci/install_wheels.py FOLDER filter_tag
+    python .ci/install_wheels.py FOLDER speedups --every-plugin
 
-The compiled functions (``speedups``) are built when the first Python asks for them, and their wheel fits every other.
+Core and its companions are always installed, but the compiled functions (``speedups``) only when they are named: those
+are built when the first Python asks for them, and their wheel fits every other. With a plugin come the plugins that it
+may import.
+
 Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
 that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
 """
@@ -20,38 +23,46 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import workspace
+from workspace import COMPILED, ROOT, Distribution, Workspace
+
 SOURCE_FOLDERS = ("src", "c")
 SOURCE_FILES = ("pyproject.toml", "README.md", "LICENSE", "setup.py", "MANIFEST.in")
-COMPILED = "speedups"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the wheels lie")
-    parser.add_argument("names", nargs="*", help="'core' and plugin folders to install")
+    parser.add_argument("words", nargs="*", help=f"folders of plugins, and '{COMPILED}'")
     parser.add_argument("--every-plugin", action="store_true", help="install every plugin of the tree")
     parser.add_argument("--build-only", action="store_true", help="install nothing")
     asked = parser.parse_args()
-    trees = {"core": ROOT / "core"} | {path.parent.name: path.parent for path in ROOT.glob("plugins/*/pyproject.toml")}
+    tree = workspace.read()
+    compiled_wheels = asked.folder / COMPILED
     asked.folder.mkdir(parents=True, exist_ok=True)
     with (asked.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        build(asked.folder, sorted(trees.values()))
-        if COMPILED in asked.names:
-            build(asked.folder / COMPILED, [ROOT / COMPILED])
+        build(asked.folder, [each.folder for each in tree.every if each.word != COMPILED])
+        if COMPILED in asked.words:
+            build(compiled_wheels, [tree.companions[COMPILED].folder])
     if asked.build_only:
         return 0
-    names = [name for name in asked.names if name != COMPILED]
-    if asked.every_plugin:
-        names = sorted(trees)
-    if missing := [name for name in names if name not in trees]:
-        raise SystemExit(f"no such distribution in this tree: {', '.join(missing)}")
-    wheels = [wheel_of(asked.folder, name) for name in names]
-    if COMPILED in asked.names:
-        wheels.append(wheel_of(asked.folder / COMPILED, COMPILED))
+    words = list(tree.plugins) if asked.every_plugin else [word for word in asked.words if word != COMPILED]
+    wheels = [wheel_of(asked.folder, each) for each in chosen(words, tree)]
+    if COMPILED in asked.words:
+        wheels.append(wheel_of(compiled_wheels, tree.companions[COMPILED]))
     install(wheels)
     return 0
+
+
+def chosen(words: list[str], tree: Workspace) -> list[Distribution]:
+    """Core, its companions in Python, and the plugins of *words* with those that they may import."""
+    if missing := [word for word in words if word not in tree.plugins]:
+        raise SystemExit(f"no such plugin in this tree: {', '.join(missing)}")
+    always = [tree.core, *(each for each in tree.companions.values() if each.word != COMPILED)]
+    named = [tree.plugins[word] for word in words]
+    brought = [other for plugin in named for other in tree.imported_by(plugin)]
+    return list({each.word: each for each in [*always, *named, *brought]}.values())
 
 
 def build(folder: Path, trees: list[Path]) -> None:
@@ -82,10 +93,9 @@ def digest_of(trees: list[Path]) -> str:
     return total.hexdigest()
 
 
-def wheel_of(folder: Path, name: str) -> str:
-    """The wheel of 'core' or of a plugin folder."""
-    stem = "gantrymq" if name == "core" else f"gantrymq_{name}"
-    (found,) = folder.glob(f"{stem}-[0-9]*.whl")
+def wheel_of(folder: Path, built: Distribution) -> str:
+    """The wheel of a distribution."""
+    (found,) = folder.glob(f"{built.package}-[0-9]*.whl")
     return str(found)
 
 

@@ -45,12 +45,12 @@ from typing import NamedTuple
 from arguments import existing_folder, whole
 from filled_store import TOPIC, batches, new_store, put, unique_key
 
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.interfaces import GetLimit, StoreMessage
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
 from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 BAND = 1.5
 MEMORY_MB = 32

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from arguments import whole
 
-from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.interfaces import Figures, Flow, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState
 from gantrymq.world import DiskUse
 from gantrymq.world.real import real_world

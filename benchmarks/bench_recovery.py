@@ -24,12 +24,12 @@ from filled_store import batches, put
 from load_client import verdict
 
 from gantrymq.config import Settings
-from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq.interfaces import RecoveryReport, StoreContext
 from gantrymq.world import World
 from gantrymq.world.real import RealClock, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 
 MB = 1e6
 CHECKPOINT_BEHIND_MS = 5000

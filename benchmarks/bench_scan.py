@@ -29,22 +29,22 @@ from filled_store import TOPIC, put
 
 from gantrymq import speedups
 from gantrymq.config import Settings
-from gantrymq.formats import log_entries, plain_entries
-from gantrymq.formats.index import IndexLayout
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.interfaces import StoreContext, StoreMessage
-from gantrymq.offline.check import ranges
-from gantrymq.offline.index_write import IndexWriter
-from gantrymq.offline.layout import find_layout
-from gantrymq.offline.log_reader import LogReader
-from gantrymq.offline.open_files import OpenFiles
-from gantrymq.offline.queue_write import QueueWriter
-from gantrymq.offline.rebuild import uses_numpy
-from gantrymq.offline.store_rules import rules_of
 from gantrymq.world.real import RealFiles, real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files import log_entries, plain_entries
+from gantrymq_store_files.index import IndexLayout
+from gantrymq_store_files.log_walk import LogDamage
+from gantrymq_store_tools.check import ranges
+from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.layout import find_layout
+from gantrymq_store_tools.log_reader import LogReader
+from gantrymq_store_tools.numpy_records import uses_numpy
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.queue_write import QueueWriter
+from gantrymq_store_tools.store_rules import rules_of
 
 CHUNK_BYTES = 4 * 1024 * 1024
 LOG_FILE_BYTES = 32 * 1024 * 1024  # so that little of the last file is empty

@@ -1,10 +1,10 @@
-"""Says which of the twins the run is about, and finds `header_classes` for every folder."""
+"""Says which of the twins the run is about, and finds the modules beside this one, such as `header_classes`."""
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-# Makes `import header_classes` work whatever import mode pytest runs in.
+# Makes `import header_classes` and the like work whatever import mode pytest runs in.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 

@@ -1,4 +1,4 @@
-/* gantrymq.formats.plain_entries: plain_entries */
+/* gantrymq_store_files.plain_entries: plain_entries */
 #include "common.h"
 #include "record.h"
 

@@ -1,4 +1,4 @@
-/* gantrymq.formats.index_hash: hash_entries; gantrymq.formats.index_table: put_entries */
+/* gantrymq_store_files.index_hash: hash_entries; gantrymq_store_files.index_table: put_entries */
 #include "common.h"
 
 enum { TOPIC = 0, LOG_OFFSET = 3, STORE_TIMESTAMP = 6, SYS_FLAG = 7, PROPERTIES = 9, ENTRY_FIELDS = 10 };

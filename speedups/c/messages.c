@@ -1,4 +1,4 @@
-/* gantrymq.broker.send_alike: make_messages */
+/* gantrymq.broker.wire.sends_alike: make_messages */
 #include "common.h"
 
 /* Slots of a Send. */

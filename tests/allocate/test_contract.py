@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from gantrymq.testing import AllocationContract
 from gantrymq_allocate.catalog import PLAIN, nearby
+from gantrymq_testing import AllocationContract
 
 ROOM_BROKERS = ("hz-a", "hz-b", "sh-a", "bj-a")
 ROOM_CLIENTS = ("hz-10.0.0.1@1", "hz-10.0.0.2@2", "hz-10.0.0.3@3", "sh-10.0.1.1@1", "sh-10.0.1.2@2", "gz-10.0.2.1@1")

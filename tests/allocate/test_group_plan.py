@@ -7,6 +7,8 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 
+pytest.importorskip("gantrymq_admin")
+
 
 def plan(*words, code=0):
     result = CliRunner().invoke(main, ["group", "plan", "-t", "TopicTest", "--output", "json", *words])

@@ -19,7 +19,7 @@ from gantrymq.nameserver.server import NameServer
 from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import Plugins
 from gantrymq.world import World
-from gantrymq.world.simulated import Trace, simulate
+from gantrymq_testing.simulated import Trace, simulate
 
 NAME_SERVER = "127.0.0.1:9876"
 MESSAGES = 40

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
-from gantrymq.formats.blank import BLANK_BYTES
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
-from gantrymq.formats.index import ENTRY as INDEX_ENTRY
-from gantrymq.formats.index import HEADER as INDEX_HEADER
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import HEAD_V4
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.blank import BLANK_BYTES
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.ext_unit import MIN_UNIT_BYTES
+from gantrymq_store_files.index import ENTRY as INDEX_ENTRY
+from gantrymq_store_files.index import HEADER as INDEX_HEADER
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "store-format.md"
 ROW = re.compile(r"^\| (\d+) \| (\d+) \| (.+?) \|.*\| `.+ \|$")

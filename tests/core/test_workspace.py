@@ -1,127 +1,115 @@
-"""Lists of plugins that people keep by hand agree with the plugins' own pyproject files."""
+"""What people keep by hand agrees with the folders and with the distributions' own pyproject files.
 
-import configparser
-import importlib
-import itertools
+Two lists cannot be derived when they are read: what pip installs (``requirements.txt``, the extra ``standard``) and the
+README's table. The rest follows from the folders, which ``tests/workspace`` shows.
+"""
+
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PLUGINS = sorted(path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml"))
-COMPILED = "speedups"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".ci"))
+
+import check_groups
+import workspace
+
+ROOT = workspace.ROOT
+TREE = workspace.read()
+RELEASES = ">=0.1,<0.2"  # of each other, that our distributions work with
+
+each_plugin = pytest.mark.parametrize("plugin", TREE.plugins.values(), ids=lambda plugin: plugin.word)
+each_distribution = pytest.mark.parametrize("each", TREE.every, ids=lambda each: each.word)
 
 
-def toml(*parts):
-    return tomllib.loads(ROOT.joinpath(*parts).read_text())
+def changes(place, listed, wanted):
+    """What has to be done in *place* so that it lists what is *wanted*, a sentence for each line."""
+    said = [f"add to {place}: {line}" for line in wanted if line not in listed]
+    said += [f"take out of {place}: {line}" for line in listed if line not in wanted]
+    if not said and listed != wanted:
+        said = [f"bring {place} into this order: {' '.join(wanted)}"]
+    return said
 
 
-def project(*parts):
-    return toml(*parts, "pyproject.toml")["project"]
+@each_plugin
+def test_one_word_makes_all_names_of_a_plugin(plugin):
+    project = plugin.settings["project"]
+    assert project["name"] == plugin.name
+    assert project["entry-points"]["gantrymq"] == {plugin.word: f"{plugin.package}.plugin"}
+    assert (plugin.source / plugin.package / "plugin.py").is_file()
+    assert (plugin.source / plugin.package / "py.typed").is_file()
+    assert any((ROOT / "tests" / plugin.word).glob("test_*.py"))
 
 
-def distribution(word):
-    return f"gantrymq-{word.replace('_', '-')}"
+@each_distribution
+def test_every_distribution_has_readme_licence_and_the_workspace_s_version(each):
+    project = each.settings["project"]
+    assert project["name"] == each.name
+    assert project["version"] == TREE.core.settings["project"]["version"]
+    assert project["license"] == "Apache-2.0"
+    assert (each.folder / "README.md").read_text().startswith(f"# {each.name}\n")
+    assert (each.folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-def standard():
-    """Words of the plugins that the extra "standard" brings, beside the compiled functions."""
-    listed = [need for need in project("core")["optional-dependencies"]["standard"] if "[" not in need]
-    words = sorted(re.match(r"gantrymq-([a-z0-9-]+)", requirement)[1].replace("-", "_") for requirement in listed)
-    words.remove(COMPILED)
-    return words
-
-
-@pytest.mark.parametrize("word", PLUGINS)
-def test_one_word_makes_all_names_of_a_plugin(word):
-    found = project("plugins", word)
-    assert found["name"] == distribution(word)
-    assert found["entry-points"]["gantrymq"] == {word: f"gantrymq_{word}.plugin"}
-    folder = ROOT / "plugins" / word
-    assert (folder / "src" / f"gantrymq_{word}" / "plugin.py").is_file()
-    assert (folder / "src" / f"gantrymq_{word}" / "py.typed").is_file()
-    assert any((ROOT / "tests" / word).glob("test_*.py"))
-
-
-@pytest.mark.parametrize("folder", ["core", COMPILED, *(f"plugins/{word}" for word in PLUGINS)])
-def test_every_distribution_has_readme_licence_and_the_workspace_s_version(folder):
-    found = project(folder)
-    assert found["version"] == project("core")["version"]
-    assert found["license"] == "Apache-2.0"
-    assert (ROOT / folder / "README.md").read_text().startswith(f"# {found['name']}\n")
-    assert (ROOT / folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-
-
-@pytest.mark.parametrize("word", PLUGINS)
-def test_a_plugin_depends_on_core_and_on_no_other_plugin(word):
-    ours = [need for need in project("plugins", word)["dependencies"] if need.startswith("gantrymq")]
-    assert ours == ["gantrymq>=0.1,<0.2"]
+@each_plugin
+def test_a_plugin_depends_on_core_and_on_what_it_says_that_it_may_import(plugin):
+    of_package = {each.package: each.name for each in TREE.every}
+    imported = {module.partition(".")[0] for module in plugin.may_import}
+    assert imported <= set(of_package), f"may-import of {plugin.word} names a package that is not in the tree"
+    wanted = sorted(name + RELEASES for name in {"gantrymq", *(of_package[package] for package in imported)})
+    listed = [need for need in plugin.settings["project"]["dependencies"] if workspace.is_ours(need)]
+    place = f"dependencies in plugins/{plugin.word}/pyproject.toml"
+    assert changes(place, sorted(listed), wanted) == []
 
 
 def test_the_package_says_the_version_of_its_distribution():
     source = (ROOT / "core/src/gantrymq/__init__.py").read_text()
-    assert f'__version__ = "{project("core")["version"]}"' in source
+    assert f'__version__ = "{TREE.core.settings["project"]["version"]}"' in source
 
 
-def test_the_default_install_is_core_and_the_standard_plugins():
+def test_the_extra_standard_brings_what_says_that_it_is_standard():
+    listed = TREE.core.settings["project"]["optional-dependencies"]["standard"]
+    wanted = sorted(each.name + RELEASES for each in TREE.every if each.standard)
+    assert changes('"standard" in core/pyproject.toml', listed, [*wanted, "gantrymq[tls]"]) == []
+
+
+def test_the_default_install_is_core_and_what_is_standard():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     listed = [line for line in lines if line and not line.startswith("#")]
-    assert listed == ["./core[tls]", *(f"./plugins/{word}" for word in standard()), f"./{COMPILED}"]
-    assert set(standard()) <= set(PLUGINS)
+    standard = [each for each in (*TREE.plugins.values(), *TREE.companions.values()) if each.standard]
+    wanted = [f"./{each.folder.relative_to(ROOT).as_posix()}" for each in standard]
+    assert changes("requirements.txt", listed, ["./core[tls]", *wanted]) == []
 
 
-def test_tox_has_an_environment_for_each_plugin():
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read(ROOT / "tox.ini")
-    listed = parser["tox"]["env_list"]
-    assert "py{311,312,313}-{core,all}" in listed
-    words = re.search(r"py311-\{(.*)\}", listed)[1].split(",")
-    assert sorted(words) == PLUGINS
-    commands = parser["testenv"]["commands"]
-    installs = parser["testenv"]["commands_pre"]
-    for word in PLUGINS:
-        assert f"tests/{word}}}" in commands
-        assert re.search(rf"^{word}: .* core {word}$", installs, re.MULTILINE)
-        assert f"plugins/{word}/src" in parser["testenv:lint"]["set_env"]
+def test_the_readme_lists_every_distribution_and_calls_optional_what_is_not_standard():
+    rows = re.findall(r"^\| `(gantrymq[a-z0-9-]*)` \| (.*) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    others = sorted((each for each in TREE.every if each is not TREE.core), key=lambda each: each.name)
+    texts = dict(rows)
+    for each in others:
+        text = texts.setdefault(each.name, each.settings["project"]["description"])
+        texts[each.name] = text.removesuffix("; optional") + ("" if each.standard else "; optional")
+    listed = [f"| `{name}` | {text} |" for name, text in rows]
+    wanted = [f"| `{each.name}` | {texts[each.name]} |" for each in (TREE.core, *others)]
+    assert changes("README.md", listed, wanted) == []
 
 
 def test_the_check_after_tox_expects_the_default_environments(monkeypatch):
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read(ROOT / "tox.ini")
-    listed = set()
-    for line in parser["tox"]["env_list"].split():
-        choices = [part.strip("{}").split(",") for part in re.findall(r"\{[^}]*\}|[^{}]+", line)]
-        listed |= {"".join(chosen) for chosen in itertools.product(*choices)}
-    monkeypatch.syspath_prepend(str(ROOT / ".ci"))
-    check = importlib.import_module("check_groups")
+    pytest.importorskip("tox")
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("TOX_")}
+    ask = [sys.executable, "-m", "tox", "list", "-d", "--no-desc"]
+    listed = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True).stdout.split()
     for present in ("runs", "java_is_here", "node_is_here", "libraries"):
-        monkeypatch.setattr(check, present, lambda *_: True)
-    assert set(check.expected_environments()) == listed
-
-
-def test_the_readme_lists_every_distribution():
-    listed = re.findall(r"^\| `(gantrymq[a-z0-9-]*)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert listed == ["gantrymq", *map(distribution, sorted([*PLUGINS, COMPILED]))]
-
-
-def test_the_tools_know_every_package():
-    tools = toml("pyproject.toml")["tool"]
-    packages = [f"gantrymq_{word}" for word in PLUGINS]
-    known = tools["ruff"]["lint"]["isort"]["known-first-party"]
-    assert known == ["gantrymq", *sorted([*packages, f"gantrymq_{COMPILED}"])]
-    assert [Path(path).parts[-2] for path in tools["mypy"]["mypy_path"]] == ["core", *PLUGINS, COMPILED]
-    linter = tools["importlinter"]
-    assert linter["root_packages"] == ["gantrymq", *packages]
-    by_name = {contract["name"]: contract for contract in linter["contracts"]}
-    assert by_name["no plugin imports another"]["modules"] == packages
-    assert by_name["core runs without any plugin"]["forbidden_modules"] == packages
-    assert by_name["a plugin sees the broker only through gantrymq.interfaces"]["source_modules"] == packages
+        monkeypatch.setattr(check_groups, present, lambda *_: True)
+    assert sorted(check_groups.expected_environments()) == sorted(listed)
 
 
 def test_news_fragments_have_a_known_kind():
-    kinds = {kind["directory"] for kind in toml("pyproject.toml")["tool"]["towncrier"]["type"]}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
+    kinds = {kind["directory"] for kind in settings["type"]}
     for path in (ROOT / "changelog.d").glob("*.md"):
         if path.name != "README.md":
             assert path.name.split(".")[-2] in kinds, path.name

@@ -24,14 +24,14 @@ from crash_rig.starts import NEW, ROOT, Start, Starts, copy_of
 from crash_rig.workload import Day
 
 from gantrymq.errors import GantryError
-from gantrymq.formats.blank import MAGIC_BLANK
-from gantrymq.formats.index import HEADER_BYTES, SLOT_BYTES
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.formats.record import iter_records, read_record
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
-from gantrymq.world.simulated import simulate
 from gantrymq_storage_faults import flip_bit
+from gantrymq_store_files.blank import MAGIC_BLANK
+from gantrymq_store_files.index import HEADER_BYTES, SLOT_BYTES
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
+from gantrymq_testing.simulated import simulate
 
 QUEUE = Queue("CrashA", 1)
 RECORD = {  # byte in the record, bit in the byte, outcome

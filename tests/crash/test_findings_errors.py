@@ -16,10 +16,10 @@ from crash_rig.starts import NEW, ROOT, Starts
 from crash_rig.story import QUIET, Story, tell
 
 from gantrymq.errors import GantryError
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.interfaces import Cleaning, StoreMessage
 from gantrymq.model.queue import Queue
 from gantrymq_storage_faults import Failure, FaultyFiles, Plan
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 A, A1, B = Queue("ErrorA", 0), Queue("ErrorA", 1), Queue("ErrorB", 0)
 

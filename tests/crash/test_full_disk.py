@@ -14,8 +14,8 @@ from crash_rig.workload import Day
 
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
-from gantrymq.world.simulated import simulate
 from gantrymq_storage_faults import Machine, Plan
+from gantrymq_testing.simulated import simulate
 
 ROOM_BYTES = 20 * 4096
 SENDS = 400

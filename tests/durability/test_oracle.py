@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from durability_rig.oracle import Disk
 
-from gantrymq.world.recording import RecordingFiles
-from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_testing.recording import RecordingFiles
+from gantrymq_testing.simulated import SimulatedFiles
 
 LOG = Path("/log/00000000000000000000")
 

@@ -16,8 +16,8 @@ from durability_rig.ledger import Findings, Ledger
 from durability_rig.load import TOPICS, Load, make_load_topics, read_everything
 
 from gantrymq.client import Producer
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.formats.record import RecordView, iter_records
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 REQUESTS = 60
 LOAD_S = 120.0

@@ -20,7 +20,7 @@ from durability_rig.watched_broker import LOG_FILE_BYTES, Case, Watched, load_ca
 from gantrymq.client import Producer, PullConsumer
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
-from gantrymq.world.recording import RecordingFiles
+from gantrymq_testing.recording import RecordingFiles
 
 REQUESTS = 400
 SEEDS = range(4)

@@ -25,7 +25,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.world import World
-from gantrymq.world.simulated import SimulatedLoop, SimulatedNetwork, SimulatedProcess, SimulationError, simulate
+from gantrymq_testing.simulated import SimulatedLoop, SimulatedNetwork, SimulatedProcess, SimulationError, simulate
 
 HOST, PORT = "10.0.0.1", 9000
 FRAMES = 1000  # in a round

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from click.testing import CliRunner
 from faulty_broker import DEADLINE_S, PROGRAM, Peer
+
+from gantrymq.cli import main
+from gantrymq.cli.open_group import TO_INSTALL
 
 SPOILT = b"these bytes are no stream"
 ZLIB = 0x301
@@ -115,3 +119,12 @@ def test_bi134_a_server_that_others_reach(program, row, tmp_path):
     _, errors = process.communicate(timeout=DEADLINE_S)
     (warning,) = [line for line in errors.splitlines() if "access control" in line]
     row.check(warning, "starts", host="0.0.0.0")
+
+
+def test_bi136_a_command_of_a_plugin_that_is_not_installed(row, monkeypatch):
+    monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda distribution: ([], []))
+    for command, distribution in TO_INSTALL.items():
+        done = CliRunner().invoke(main, [*command.split(), "--help"])
+        said = done.stderr.removeprefix("gantrymq: ")
+        row.check(said, f"exit {done.exit_code}", command=command, distribution=distribution)
+        assert done.stdout == ""

@@ -5,7 +5,7 @@ import socket
 
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 
 class Peer(asyncio.Protocol):

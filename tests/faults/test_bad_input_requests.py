@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from gantrymq.broker.wire.dispatch import NOT_BUILT
+from gantrymq.broker.wire.router import NOT_BUILT
 from gantrymq.remoting.codes import RequestCode, request_name
 
 REGISTRATION = {

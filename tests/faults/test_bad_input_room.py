@@ -7,7 +7,7 @@ import time
 import pytest
 from faulty_broker import DEADLINE_S, LOG_FILE_BYTES
 
-from gantrymq.broker import state_files
+from gantrymq.broker.tables import state_files
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.world import DiskUse
 from gantrymq.world.real.file import RealFile

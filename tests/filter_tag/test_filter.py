@@ -4,8 +4,8 @@ import pytest
 
 from gantrymq.interfaces import ExtUnit
 from gantrymq.model.subscription import Subscription
-from gantrymq.testing import FilterContract
 from gantrymq_filter_tag.filter import TagFilter, tags_code
+from gantrymq_testing import FilterContract
 
 
 class TestTagFilterContract(FilterContract):

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gantrymq.formats.check import CheckResult, Found, check_place
 from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
+from gantrymq_store_files.check import CheckResult, Found, check_place
 
 ARCHIVE = Path(__file__).parent / "stores.tar.xz"
 

@@ -20,7 +20,7 @@ from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world import World
-from gantrymq.world.simulated import Link, simulate
+from gantrymq_testing.simulated import Link, simulate
 
 GRACE_S = 5.0  # virtual seconds that we may answer later than Java
 SETTLE_S = 1e-6  # lets the broker see a request before the next one leaves

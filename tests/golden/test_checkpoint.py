@@ -3,7 +3,7 @@
 import pytest
 from golden_stores import SCENARIOS
 
-from gantrymq.formats.checkpoint import decode_checkpoint, encode_checkpoint
+from gantrymq_store_files.checkpoint import decode_checkpoint, encode_checkpoint
 
 NOT_FLUSHED = ("crash/killed", "crash/torn")  # killed before the first thorough flush; zeroed by us
 RECOVERED = ("crash/recovered", "crash/torn-recovered", "cleaned/rebuilt")

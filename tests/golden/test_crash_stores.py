@@ -15,8 +15,8 @@ import pytest
 from mmap_stores import contents, read_queue, with_open_store
 from test_queues import rebuilt, stored
 
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 
 TORN_AT = 292663
 TORN_BYTES_KEPT = 1054

@@ -9,9 +9,9 @@ import pytest
 from mmap_stores import contents, read_queue, with_open_store
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.formats.check import Found
-from gantrymq.formats.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
-from gantrymq.formats.filler import is_filler
+from gantrymq_store_files.check import Found
+from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
+from gantrymq_store_files.filler import is_filler
 
 STORE = "normal"  # two log files, a clean stop
 MANY = "crash/recovered"  # five log files, a clean stop

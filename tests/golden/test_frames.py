@@ -34,7 +34,6 @@ EXTRAS = {"ReqT", "ns", "nsd", "bname", "MSG_REGION"}
 # class of their own. They are extFields, compared and written again like everybody's.
 REQUESTS_WITHOUT_CLASS = {
     RequestCode.CONSUMER_SEND_MSG_BACK,
-    RequestCode.END_TRANSACTION,
     RequestCode.CHECK_TRANSACTION_STATE,
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
     RequestCode.RECALL_MESSAGE,

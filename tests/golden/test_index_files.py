@@ -3,7 +3,8 @@
 import pytest
 from golden_stores import SCENARIOS
 
-from gantrymq.formats.index import (
+from gantrymq.model.java import string_hash
+from gantrymq_store_files.index import (
     ENTRY,
     HEADER_BYTES,
     SLOT,
@@ -15,9 +16,8 @@ from gantrymq.formats.index import (
     walk,
     write_header,
 )
-from gantrymq.formats.index_hash import index_hash, index_hashes, index_keys
-from gantrymq.formats.index_table import IndexTable
-from gantrymq.model.java import string_hash
+from gantrymq_store_files.index_hash import index_hash, index_hashes, index_keys
+from gantrymq_store_files.index_table import IndexTable
 
 EMPTY = IndexHeader()
 # The index holds what its log no longer does, was built in two goes, or was cut by us: each has its own test below.

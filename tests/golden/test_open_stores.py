@@ -8,11 +8,11 @@ import pytest
 from golden_stores import EXTRAS, SCENARIOS
 from mmap_stores import contents, read_queue, with_open_store
 
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.model.ids import offset_id
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_MASK, COMPRESSION_ZSTD
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 
 CLEAN = [name for name in SCENARIOS if name not in ("crash/killed", "crash/torn")]
 BY_CONSUMER = ("MIN_OFFSET", "MAX_OFFSET")  # properties that a consumer adds; a message sent back is stored with them

@@ -7,9 +7,6 @@ import pytest
 from mmap_stores import contents, read_queue, with_open_store
 
 from gantrymq.formats.batch_body import decode_batch
-from gantrymq.formats.batch_entry import BATCH_ENTRY, BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
-from gantrymq.formats.ext_unit import END_OF_UNITS, TAIL_BYTES, ext_address, iter_ext_units, pack_ext_unit
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Edge, GetLimit
@@ -17,6 +14,9 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
+from gantrymq_store_files.batch_entry import BATCH_ENTRY, BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
+from gantrymq_store_files.ext_unit import END_OF_UNITS, TAIL_BYTES, ext_address, iter_ext_units, pack_ext_unit
+from gantrymq_store_files.queue_entry import ENTRY
 
 
 def test_every_batch_queue_entry_says_what_the_log_says(golden):

@@ -3,11 +3,11 @@
 import pytest
 from golden_stores import EXTRAS, SCENARIOS
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, read_entry
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, read_entry
 
 # Queues that lag behind their log because the broker was killed, or we cut them: every entry they have is right.
 LAGGING = ("crash/torn",)

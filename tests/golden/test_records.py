@@ -7,10 +7,10 @@ import ipaddress
 import pytest
 from golden_stores import SCENARIOS
 
-from gantrymq.formats.check import Found
 from gantrymq.formats.record import encode_record
 from gantrymq.model.hosts import unpack_host
 from gantrymq.model.ids import offset_id
+from gantrymq_store_files.check import Found
 
 
 def java_host(packed):

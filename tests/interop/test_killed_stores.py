@@ -21,9 +21,9 @@ from harness.process import Event
 
 from gantrymq.client import Producer
 from gantrymq.errors import GantryError
-from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.model.message import Message
+from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint
+from gantrymq_store_files.queue_entry import ENTRY
 
 pytestmark = pytest.mark.interop
 

@@ -18,8 +18,8 @@ from harness.polling import wait_until
 
 from gantrymq.client import Producer
 from gantrymq.errors import GantryError
-from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint
 from gantrymq.model.message import Message
+from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint
 
 pytestmark = pytest.mark.interop
 

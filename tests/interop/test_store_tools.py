@@ -11,10 +11,10 @@ from harness.java_servers import SMALL_STORE
 from harness.process import Event
 
 from gantrymq.cli import main
-from gantrymq.formats.log_walk import LogDamage, scan
-from gantrymq.offline.layout import find_layout
-from gantrymq.offline.log_reader import LogReader
 from gantrymq.world.real import RealFiles
+from gantrymq_store_files.log_walk import LogDamage, scan
+from gantrymq_store_tools.layout import find_layout
+from gantrymq_store_tools.log_reader import LogReader
 
 pytestmark = pytest.mark.interop
 

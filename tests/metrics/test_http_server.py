@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from gantrymq.world.real import real_world
-from gantrymq.world.simulated import simulate
 from gantrymq_metrics.http_request import MAX_HEAD_BYTES, Page
 from gantrymq_metrics.http_server import MAX_CONNECTIONS, TIME_LIMIT_S, HttpServer
+from gantrymq_testing.simulated import simulate
 
 
 async def hello():

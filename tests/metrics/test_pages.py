@@ -159,7 +159,7 @@ def test_a_group_that_has_everything_is_not_late(beside, scrape):
 def test_today_is_told_from_yesterday(beside, scrape):
     async def two_days(cluster, service):
         await cluster.create_topic("Orders", 1)
-        stats = cluster.broker._tables.stats
+        stats = cluster.broker._parts.stats
         for count, days in ((3, 1), (2, 1), (1, 0)):
             for _ in range(count):
                 await cluster.send("Orders", b"x")
@@ -189,7 +189,7 @@ def test_members_of_consumer_groups_are_counted(beside, scrape):
 def test_errors_of_plugins_are_counted_by_kind_and_name(beside, scrape):
     async def fail(cluster, service):
         for kind, name in (("gate", "replicas"), ("filter", "SQL92"), ("gate", "replicas")):
-            cluster.broker._tables.stats.plugin_failed(kind, name)
+            cluster.broker._parts.stats.plugin_failed(kind, name)
         return await scrape(cluster, service)
 
     figures = beside(fail)

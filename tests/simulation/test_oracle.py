@@ -10,7 +10,7 @@ from simulation_rig.oracle import judge_consumer, judge_log
 from simulation_rig.plan import ConsumerPlan, draw
 from simulation_rig.producing import Sent
 
-from gantrymq.broker import rooms
+from gantrymq.broker import parts
 
 SENT = [Sent(number, 0, "T", "red", b"%d" % number, oneway=False, tries=1, place=(0, number)) for number in range(3)]
 LOG = {("T", 0, number): Seen(b"%d" % number, "red", number * 100) for number in range(3)}
@@ -61,5 +61,5 @@ def test_a_broker_that_shows_messages_before_they_are_synced_is_caught(monkeypat
         if draw(seed).settings["flushDiskType"] == "SYNC_FLUSH" and draw(seed).store == "mmap" and draw(seed).consumers
     )
     assert run(seed).problems == []
-    monkeypatch.setattr(rooms, "gates_of", lambda settings, plugged, store: [])
+    monkeypatch.setattr(parts, "gates_of", lambda settings, plugged, store: [])
     assert any(", synced " in problem for problem in run(seed).problems)

@@ -14,7 +14,7 @@ import pytest
 from simulation_rig.harness import run
 from simulation_rig.plan import draw
 
-from gantrymq.world.simulated import Trace
+from gantrymq_testing.simulated import Trace
 
 # A kill may strike between the making of a task and its first step; what the task was to await then never begins.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -59,7 +59,7 @@ def test_a_run_with_faults_repeats_byte_for_byte_in_another_process(hash_seed):
     trace = Trace(keep_bytes=False)
     run(seed, trace)
     program = (
-        "from simulation_rig.harness import run; from gantrymq.world.simulated import Trace; "
+        "from simulation_rig.harness import run; from gantrymq_testing.simulated import Trace; "
         f"t = Trace(keep_bytes=False); run({seed}, t); print(t.digest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(__file__).parent)}

@@ -13,13 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from gantrymq import speedups
-from gantrymq.broker import send_alike
+from gantrymq.broker.wire import sends_alike
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.formats import index_hash, index_table, plain_entries
-from gantrymq.formats.index import IndexHeader, IndexLayout
 from gantrymq.formats.record import encode_record
-from gantrymq.formats.record_crc import crc_tail
 from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.sys_flag import (
@@ -36,12 +33,15 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.frame import Frame
 from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.sends import Send
-from gantrymq.testing.store_contract_bench import StandingClock
 from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.log import append as appender
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files import index_hash, index_table, plain_entries
+from gantrymq_store_files.index import IndexHeader, IndexLayout
+from gantrymq_store_files.record_crc import crc_tail
+from gantrymq_testing.store_contract_bench import StandingClock
 
 if speedups.compiled is None:
     pytest.skip(f"nothing to compare: {speedups.said}", allow_module_level=True)
@@ -255,8 +255,8 @@ def test_messages_are_made_alike(seed):
         start = rng.randrange(len(asked) + 1)
         given = (asked, start, rng.choice((4, 5, 6)), b"before", b"after", "T", -5, 1, 2, b"born", b"store", 3, True)
         found, expected = [object()], [object()]
-        send_alike.make_messages(*given, found)
-        send_alike._make_messages(*given, expected)
+        sends_alike.make_messages(*given, found)
+        sends_alike._make_messages(*given, expected)
         assert [type(each) for each in found[1:]] == [StoreMessage] * (len(expected) - 1)
         assert list(map(fields, found[1:])) == list(map(fields, expected[1:]))
 
@@ -559,7 +559,7 @@ def test_nothing_is_kept():
         commands = all_of(frames_module.cut_frames(read, 1 << 20)[0])
         sends = [each for each in commands if type(each) is Send]
         messages = []
-        send_alike.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
+        sends_alike.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
         for each in messages:
             each.queue_id = 0
         results = []

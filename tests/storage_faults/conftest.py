@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.world.real import RealFiles
-from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_testing.simulated import SimulatedFiles
 
 
 @pytest.fixture(params=["real", "simulated"])

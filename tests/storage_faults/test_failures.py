@@ -7,7 +7,6 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gantrymq.world.simulated import BusError, SimulatedFiles, simulate
 from gantrymq_storage_faults import (
     PAGE_BYTES,
     Failure,
@@ -17,6 +16,7 @@ from gantrymq_storage_faults import (
     Slowness,
     flip_bit,
 )
+from gantrymq_testing.simulated import BusError, SimulatedFiles, simulate
 
 
 def test_the_nth_matching_call_fails_and_does_nothing(disk):

@@ -35,7 +35,7 @@ def test_a_failing_test_shows_the_calls(tmp_path):
         tmp_path,
         """
         from pathlib import Path
-        from gantrymq.world.simulated import SimulatedFiles
+        from gantrymq_testing.simulated import SimulatedFiles
         from gantrymq_storage_faults import Plan
 
         def test_it(faulty_files):

@@ -1,7 +1,7 @@
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import StoreContext
-from gantrymq.testing import StoreContract
 from gantrymq_storage_memory import MemoryStore
+from gantrymq_testing import StoreContract
 
 SCHEMA = (Setting("maxMessageSize", "number", 4194304, "Largest stored body, bytes."),)  # as the broker declares it
 

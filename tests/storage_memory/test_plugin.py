@@ -6,9 +6,9 @@ from gantrymq.config import Settings
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import StoreContext
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, StandingClock, message
 from gantrymq.world.real import real_world
 from gantrymq_storage_memory import MemoryStore, plugin
+from gantrymq_testing.store_contract_bench import START_MS, StandingClock, message
 
 
 def started(world):

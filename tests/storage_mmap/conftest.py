@@ -17,16 +17,16 @@ if str(Path(__file__).parent) not in sys.path:
     sys.path.append(str(Path(__file__).parent))  # last: the golden tests have a test_queues too
 
 from gantrymq.config import Setting, Settings
-from gantrymq.formats.check import check_place
-from gantrymq.formats.index import IndexHeader, IndexLayout, write_header
-from gantrymq.formats.index_hash import index_hash, index_keys
-from gantrymq.formats.index_table import IndexTable
 from gantrymq.interfaces import StoreContext
-from gantrymq.testing.store_contract_bench import StandingClock, StoreBench
 from gantrymq.world.real import RealFiles, real_world
 from gantrymq.world.workers import into
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_store_files.check import check_place
+from gantrymq_store_files.index import IndexHeader, IndexLayout, write_header
+from gantrymq_store_files.index_hash import index_hash, index_keys
+from gantrymq_store_files.index_table import IndexTable
+from gantrymq_testing.store_contract_bench import StandingClock, StoreBench
 
 # Makes `import placed_messages` work whatever import mode pytest runs in.
 if str(Path(__file__).parent) not in sys.path:
@@ -248,7 +248,7 @@ class Rig:
             return True
         finally:
             self.faults.stop_at = 0
-            store._release_locks()
+            store._locks.release()
             store._close_files()
         return False
 

@@ -3,7 +3,7 @@
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.interfaces import Placing
 from gantrymq.model.property_order import ordered_text
-from gantrymq.testing.store_contract_bench import message
+from gantrymq_testing.store_contract_bench import message
 
 LIGHT = {"enableLmq": True, "enableMultiDispatch": True}
 EXT = {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 128}

@@ -7,10 +7,10 @@ import attrs
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import StoreContext
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import StoreBench, message
-from gantrymq.world.simulated import simulate
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_testing.simulated import simulate
+from gantrymq_testing.store_contract_bench import StoreBench, message
 
 KEYS = (*SCHEMA, Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"))
 ROOT = Path("/store")

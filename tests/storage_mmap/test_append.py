@@ -1,10 +1,10 @@
 import pytest
 
-from gantrymq.formats.blank import encode_blank
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.interfaces import PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
+from gantrymq_store_files.blank import encode_blank
+from gantrymq_testing.store_contract_bench import START_MS, bodies, message
 
 OK, ILLEGAL = PutStatus.OK, PutStatus.MESSAGE_ILLEGAL
 BARE = 94  # bytes of a record of topic "T" without body and properties: 91, and 3 are not there; see test below

@@ -7,10 +7,10 @@ from placed_messages import EXT, LIGHT, alone, fanned
 
 from gantrymq.interfaces import Bounds, PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
 from gantrymq_storage_mmap.log import append
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.queues.publisher import Publisher
+from gantrymq_testing.store_contract_bench import bodies, message
 
 T0, T1, B0 = Queue("T", 0), Queue("T", 1), Queue("B", 0)
 OK, ILLEGAL, UNAVAILABLE = PutStatus.OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.SERVICE_NOT_AVAILABLE

@@ -2,12 +2,12 @@ import pytest
 from placed_messages import LIGHT, alone, fanned, inner
 
 from gantrymq.formats.batch_body import decode_batch
-from gantrymq.formats.batch_entry import BATCH_ENTRY, read_batch_entry
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.interfaces import Placing, PutStatus
 from gantrymq.model.light_queues import light_places
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
+from gantrymq_store_files.batch_entry import BATCH_ENTRY, read_batch_entry
+from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_testing.store_contract_bench import START_MS, bodies, message
 
 OK, ILLEGAL = PutStatus.OK, PutStatus.MESSAGE_ILLEGAL
 

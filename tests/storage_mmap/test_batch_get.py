@@ -6,7 +6,7 @@ from placed_messages import alone, inner
 
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, OnlyTags, message, records_of
+from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, message, records_of
 
 QUEUE = Queue("B", 0)
 SMALL = {"mapperFileSizeBatchConsumeQueue": 92}  # two entries a file

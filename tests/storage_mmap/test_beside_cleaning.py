@@ -5,7 +5,7 @@ from retention_rig import ROOT, fill, run
 
 from gantrymq.interfaces import Bounds, Cleaning, CleanReport, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import OnlyTags, bodies, message
+from gantrymq_testing.store_contract_bench import OnlyTags, bodies, message
 
 BATCHES = Queue("B", 0)
 SMALL = {"mapperFileSizeBatchConsumeQueue": 92}

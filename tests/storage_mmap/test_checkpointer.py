@@ -6,13 +6,13 @@ import json
 import pytest
 from placed_messages import EXT, alone, inner
 
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.interfaces import Bounds, PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
 from gantrymq_storage_mmap.checkpoint import checkpointer as module
 from gantrymq_storage_mmap.queues import files as queue_files
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
+from gantrymq_testing.store_contract_bench import START_MS, bodies, message
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 8000}

@@ -2,13 +2,13 @@
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import encode_record, iter_records
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import message
 from gantrymq_storage_mmap.reading import cold_blocks
 from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_BLOCKS, OVERLAP_BYTES, ColdBlocks
+from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_testing.store_contract_bench import message
 
 FILE_BYTES = 64 * BLOCK_BYTES
 

@@ -10,13 +10,13 @@ import pytest
 
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import MessageStore, StoreContext
-from gantrymq.testing import StoreContract
 from gantrymq.world import World
 from gantrymq.world.real import real_world
-from gantrymq.world.simulated import SimulatedFiles
 from gantrymq_storage_mmap.queues import tails as queue_tails
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_testing import StoreContract
+from gantrymq_testing.simulated import SimulatedFiles
 
 BROKER_KEYS = (Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"),)
 

@@ -4,7 +4,7 @@ The page cache survives (as it does a kill), so whatever was appended may be the
 """
 
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import bodies, message
 
 QUEUES = [Queue("A", 0), Queue("A", 1), Queue("B", 0)]
 

@@ -6,7 +6,7 @@ from turning import until
 
 from gantrymq.interfaces import Cleaning
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, keyed, message
+from gantrymq_testing.store_contract_bench import bodies, keyed, message
 
 QUEUES = [Queue("A", 0), Queue("A", 1)]
 SETTINGS = {

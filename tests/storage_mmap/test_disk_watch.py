@@ -7,7 +7,7 @@ from retention_rig import BIG, FILE, ROOT, fill, logs, run
 
 from gantrymq.interfaces import PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import bodies, message
 
 
 async def put_until_refused(bench):
@@ -92,12 +92,12 @@ def test_a_store_that_was_stopped_cleanly_starts_on_a_disk_without_a_byte_for_re
         await fill(bench, 7)
         before = bodies(await bench.read_all(Queue("T", 0)))
         await bench.store.stop()
-        room, bench.world.files.capacity = bench.world.files.capacity, bench.world.files._disk.used
+        capacity, bench.world.files.capacity = bench.world.files.capacity, bench.world.files._disk.used
         await bench.restart()
         assert bench.world.files.stat(ROOT / "abort").size == 0
         assert bodies(await bench.read_all(Queue("T", 0))) == before
         assert bench.store.put([BIG])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
-        bench.world.files.capacity = room
+        bench.world.files.capacity = capacity
         assert await resumed_after(bench) <= 1
 
     run(case)
@@ -227,7 +227,7 @@ def test_the_index_counts_with_what_is_in_use_and_not_with_its_length():
         await bench.world.clock.sleep(1.1)
         page, entry, header, slots = 4096, 20, 40, 10
         index_bytes = header + slots * page + 11 * entry
-        assert bench.store._watch.room.store_bytes == FILE + index_bytes + 10 * 20
+        assert bench.store._watch.disks.store_bytes == FILE + index_bytes + 10 * 20
         assert bench.world.files.stat(ROOT / "index" / bench.world.files.list(ROOT / "index")[0]).size > 400 * 1024**2
 
     run(case, storeQuotaBytes=1 << 40, cleanResourceInterval=1000)

@@ -9,7 +9,7 @@ from placed_messages import EXT, alone
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import Bounds
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import bodies, message
 
 GONE, STAYS = Queue("Gone", 0), Queue("Stays", 0)
 

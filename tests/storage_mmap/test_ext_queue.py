@@ -4,12 +4,12 @@ import pytest
 from placed_messages import EXT, LIGHT, alone, fanned
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.ext_unit import END_OF_UNITS, ExtUnit, ext_address, iter_ext_units, pack_ext_unit
-from gantrymq.formats.queue_entry import ENTRY, is_ext_address
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, OnlyTags, message, records_of
+from gantrymq_store_files.ext_unit import END_OF_UNITS, ExtUnit, ext_address, iter_ext_units, pack_ext_unit
+from gantrymq_store_files.queue_entry import ENTRY, is_ext_address
+from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, message, records_of
 
 QUEUE = Queue("T", 0)
 TAGS = ["A", "B", "", "A", "C", "A", "B", "A"]

@@ -5,7 +5,7 @@ import pytest
 
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import PutStatus
-from gantrymq.testing.store_contract_bench import message
+from gantrymq_testing.store_contract_bench import message
 
 
 async def wait(awaitable):

@@ -4,10 +4,10 @@ from inspect import isawaitable
 import pytest
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, OnlyTags, bodies, message, records_of
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
+from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, bodies, message, records_of
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20000}

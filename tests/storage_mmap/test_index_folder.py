@@ -3,13 +3,13 @@
 import attrs
 import pytest
 
-from gantrymq.formats.checkpoint import decode_checkpoint
-from gantrymq.formats.index import read_header, write_header
-from gantrymq.formats.index_hash import index_hash
-from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed
 from gantrymq.world.real import RealFiles
 from gantrymq_storage_mmap.checkpoint.saved_point import read_point, write_point
-from gantrymq_storage_mmap.index import writer
+from gantrymq_storage_mmap.index import builder
+from gantrymq_store_files.checkpoint import decode_checkpoint
+from gantrymq_store_files.index import read_header, write_header
+from gantrymq_store_files.index_hash import index_hash
+from gantrymq_testing.store_contract_bench import START_MS, bodies, keyed
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
 
@@ -57,13 +57,13 @@ def forget_note(rig):
 @pytest.fixture
 def read_from(monkeypatch):
     """Log offsets from which the index read the log."""
-    found, walk = [], writer.LogEntries
+    found, walk = [], builder.LogEntries
 
     def begin(source, start, *rest, **more):
         found.append(start)
         return walk(source, start, *rest, **more)
 
-    monkeypatch.setattr(writer, "LogEntries", begin)
+    monkeypatch.setattr(builder, "LogEntries", begin)
     return found
 
 

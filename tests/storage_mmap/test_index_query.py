@@ -4,11 +4,11 @@ from inspect import isawaitable
 
 import pytest
 
-from gantrymq.formats.index import read_header
-from gantrymq.formats.index_hash import index_hash
-from gantrymq.testing.store_contract_bench import START_MS, bodies, keyed
 from gantrymq_storage_mmap.index import query as index_query
 from gantrymq_storage_mmap.reading import cold_record
+from gantrymq_store_files.index import read_header
+from gantrymq_store_files.index_hash import index_hash
+from gantrymq_testing.store_contract_bench import START_MS, bodies, keyed
 
 SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
 

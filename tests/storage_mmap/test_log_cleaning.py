@@ -4,10 +4,10 @@ import errno
 
 from retention_rig import BIG, FILE, ROOT, SECONDS_TO_FOUR, T0, fill, logs, run
 
-from gantrymq.formats import log_entries
 from gantrymq.interfaces import Bounds, Cleaning, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies
+from gantrymq_store_files import log_entries
+from gantrymq_testing.store_contract_bench import bodies
 
 
 def test_a_store_whose_beginning_is_gone_opens_and_goes_on():

@@ -1,8 +1,8 @@
 from gantrymq.interfaces import PutStatus
-from gantrymq.testing.store_contract_bench import message
 from gantrymq.world.real import RealFiles
-from gantrymq.world.recording import RecordingFiles
 from gantrymq_storage_mmap.log.file import create_log_file
+from gantrymq_testing.recording import RecordingFiles
+from gantrymq_testing.store_contract_bench import message
 
 HALF = message(body=b"h" * 4100)
 

@@ -4,7 +4,7 @@ from retention_rig import ROOT, T0, fill, logs, run
 
 from gantrymq.interfaces import Bounds, Cleaning, CleanReport, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_testing.store_contract_bench import bodies, message
 
 
 def test_queue_files_below_the_minimum_go_and_the_last_of_each_queue_stays():

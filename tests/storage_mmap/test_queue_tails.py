@@ -2,13 +2,13 @@
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
 from gantrymq_storage_mmap.queues import tails as queue_tails
 from gantrymq_storage_mmap.queues import writer as queue_writer
 from gantrymq_storage_mmap.queues.writer import AGE_TICKS
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
+from gantrymq_testing.store_contract_bench import bodies, message
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 8000}

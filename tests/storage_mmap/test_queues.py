@@ -2,11 +2,11 @@ import errno
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import Bounds, Edge, PutStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
 from gantrymq_storage_mmap.queues.writer import AGE_TICKS
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
+from gantrymq_testing.store_contract_bench import bodies, message
 
 T0 = Queue("T", 0)
 

@@ -4,12 +4,12 @@ import errno
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import OnlyTags, bodies, message
 from gantrymq_storage_mmap.reading import read_ahead
 from gantrymq_storage_mmap.reading.read_ahead import AHEAD_BYTES, GAP_BYTES, MOST_STREAMS, places
+from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_testing.store_contract_bench import OnlyTags, bodies, message
 
 T0, T1 = Queue("T", 0), Queue("T", 1)
 COLD = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 200_000, "hotReadWindow": 0}

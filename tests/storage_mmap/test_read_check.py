@@ -2,11 +2,11 @@
 
 import pytest
 
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
 from gantrymq_storage_mmap.reading.read_check import wanted_records
+from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_testing.store_contract_bench import bodies, message
 
 T0 = Queue("T", 0)
 COLD = {"hotReadWindow": 0, "mappedFileSizeCommitLog": 1_000_000, "mappedFileSizeConsumeQueue": 200_000}

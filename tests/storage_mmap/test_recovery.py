@@ -4,15 +4,15 @@ from pathlib import Path
 import pytest
 
 from gantrymq.errors import StoreDamaged, StoreError
-from gantrymq.formats.blank import encode_blank
-from gantrymq.formats.check import check_place
-from gantrymq.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from gantrymq.formats.filler import is_filler
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import encode_record
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
+from gantrymq_store_files.blank import encode_blank
+from gantrymq_store_files.check import check_place
+from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.queue_entry import ENTRY
+from gantrymq_testing.store_contract_bench import bodies, message
 
 T0 = Queue("T", 0)
 

@@ -8,9 +8,9 @@ from gantrymq.config import Settings
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import Bounds, Cleaning, CleanReport, GetStatus, StoreContext
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
-from gantrymq.world.simulated import simulate
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_testing.simulated import simulate
+from gantrymq_testing.store_contract_bench import bodies, message
 
 
 def test_expired_files_go_at_the_hour_and_the_newest_stays():

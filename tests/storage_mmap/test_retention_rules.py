@@ -6,8 +6,8 @@ import pytest
 from gantrymq.world import DiskUse
 from gantrymq_storage_mmap.retention.rules import (
     HOUR_MS,
+    DiskState,
     RetentionRules,
-    Room,
     forced_bytes,
     is_near,
     make_plan,
@@ -36,13 +36,13 @@ def disk(percent):
     return DiskUse(1000 * MIB, (1000 - percent * 10) * MIB, (1000 - percent * 10) * MIB)
 
 
-def room(percent=50, *, queues=None, store_bytes=0):
+def disks(percent=50, *, queues=None, store_bytes=0):
     queue_disk = disk(percent if queues is None else queues)
-    return Room(Path("/log"), Path("/store"), disk(percent), queue_disk, store_bytes)
+    return DiskState(Path("/log"), Path("/store"), disk(percent), queue_disk, store_bytes)
 
 
 def planned(ages, percent=50, *, rules=RULES, now=NOW, zone_ms=0, manual=False, most=10, **more):
-    return make_plan(rules, most, room(percent, **more), ages, now, zone_ms, manual=manual).files
+    return make_plan(rules, most, disks(percent, **more), ages, now, zone_ms, manual=manual).files
 
 
 def at_hour(hour):
@@ -106,43 +106,43 @@ def test_a_fuller_disk_takes_the_oldest_whatever_their_age_and_no_more_than_need
 
 def test_free_bytes_are_kept_for_the_next_file_too():
     rules = attrs.evolve(RULES, min_free_bytes=500 * MIB)
-    assert forced_bytes(rules, room(49)) == 0  # 510 MiB are free
-    assert forced_bytes(rules, room(50)) == MIB
+    assert forced_bytes(rules, disks(49)) == 0  # 510 MiB are free
+    assert forced_bytes(rules, disks(50)) == MIB
     assert planned([FRESH] * 3, 50, rules=rules) == 1
 
 
 def test_a_quota_is_kept_for_the_next_file_too():
     rules = attrs.evolve(RULES, quota_bytes=5 * MIB)
-    assert forced_bytes(rules, room(store_bytes=4 * MIB)) == 0
-    assert forced_bytes(rules, room(store_bytes=4 * MIB + 20)) == 20
+    assert forced_bytes(rules, disks(store_bytes=4 * MIB)) == 0
+    assert forced_bytes(rules, disks(store_bytes=4 * MIB + 20)) == 20
     assert planned([FRESH] * 3, rules=rules, store_bytes=6 * MIB) == 2
 
 
 CAUSES = [
     (
         {},
-        room(91),
+        disks(91),
         "disk_ratio",
         "the disk of /log is 91.0 percent full, diskSpaceWarningLevelRatio=90 is the most; free space, keep less with "
         "fileReservedTime, or raise the ratio; writes resume by themselves once there is room",
     ),
     (
         {},
-        room(20, queues=95),
+        disks(20, queues=95),
         "queue_disk_ratio",
         "the disk of /store is 95.0 percent full, diskSpaceWarningLevelRatio=90 is the most; free space, keep less "
         "with fileReservedTime, or raise the ratio; writes resume by themselves once there is room",
     ),
     (
         {"min_free_bytes": 600 * MIB},
-        room(50),
+        disks(50),
         "free_bytes",
         "the disk of /log has 524288000 bytes free, minFreeDiskBytes=629145600 is the least; free space, keep less "
         "with fileReservedTime, or lower minFreeDiskBytes; writes resume by themselves once there is room",
     ),
     (
         {"quota_bytes": 5 * MIB},
-        room(store_bytes=5 * MIB + 1),
+        disks(store_bytes=5 * MIB + 1),
         "store_quota",
         "the store /store takes 5242881 bytes, storeQuotaBytes=5242880 is the most; keep less with fileReservedTime, "
         "or raise storeQuotaBytes; writes resume by themselves once there is room",
@@ -156,19 +156,19 @@ def test_each_cause_of_refusal_has_its_own_name_and_sentence(settings, seen, cau
 
 
 def test_limits_are_still_inside():
-    assert refusal_for(RULES, room(90)) is None
-    assert refusal_for(attrs.evolve(RULES, min_free_bytes=500 * MIB), room(50)) is None
-    assert refusal_for(attrs.evolve(RULES, quota_bytes=5 * MIB), room(store_bytes=5 * MIB)) is None
-    assert refusal_for(attrs.evolve(RULES, warning_percent=100), room(100)) is None
+    assert refusal_for(RULES, disks(90)) is None
+    assert refusal_for(attrs.evolve(RULES, min_free_bytes=500 * MIB), disks(50)) is None
+    assert refusal_for(attrs.evolve(RULES, quota_bytes=5 * MIB), disks(store_bytes=5 * MIB)) is None
+    assert refusal_for(attrs.evolve(RULES, warning_percent=100), disks(100)) is None
 
 
 def test_a_limit_that_is_near_is_seen_before_it_is_met():
-    assert not is_near(RULES, room(83))
-    assert is_near(RULES, room(84))
-    assert is_near(RULES, room(10, queues=84))
+    assert not is_near(RULES, disks(83))
+    assert is_near(RULES, disks(84))
+    assert is_near(RULES, disks(10, queues=84))
     free = attrs.evolve(RULES, min_free_bytes=498 * MIB)
-    assert not is_near(free, room(50))
-    assert is_near(attrs.evolve(RULES, min_free_bytes=499 * MIB), room(50))
+    assert not is_near(free, disks(50))
+    assert is_near(attrs.evolve(RULES, min_free_bytes=499 * MIB), disks(50))
     quota = attrs.evolve(RULES, quota_bytes=5 * MIB)
-    assert not is_near(quota, room(store_bytes=3 * MIB))
-    assert is_near(quota, room(store_bytes=3 * MIB + 1))
+    assert not is_near(quota, disks(store_bytes=3 * MIB))
+    assert is_near(quota, disks(store_bytes=3 * MIB + 1))

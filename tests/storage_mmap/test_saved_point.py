@@ -4,12 +4,12 @@ from zlib import crc32
 import attrs
 import pytest
 
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
 from gantrymq.interfaces import Bounds
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, bodies, message
 from gantrymq.world.real import RealFiles
 from gantrymq_storage_mmap.checkpoint.saved_point import FILE_NAME, SavedPoint, read_point, write_point
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_testing.store_contract_bench import START_MS, bodies, message
 
 FILES = RealFiles()
 T0 = Queue("T", 0)

@@ -3,9 +3,9 @@
 import random
 from types import SimpleNamespace
 
-from gantrymq.formats.queue_entry import ENTRY, PRE_BLANK
 from gantrymq.interfaces import GetLimit
 from gantrymq_storage_mmap.reading.selection import Selection
+from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 
 FIELDS = ("status", "next_offset", "count", "size", "runs", "_last")
 

@@ -9,10 +9,10 @@ import pytest
 
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import PutStatus, StoreContext
-from gantrymq.testing.store_contract_bench import message
 from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
+from gantrymq_testing.store_contract_bench import message
 
 KEYS = (*SCHEMA, Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"))
 MIB = 1024**2

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.errors import StoreDamaged, StoreError, StoreLayoutError, StoreLocked, StoreReadOnly
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import START_MS, message
+from gantrymq_testing.store_contract_bench import START_MS, message
 
 
 def filled(rig, count=20):

@@ -1,8 +1,8 @@
 import errno
 
 from gantrymq.model.queue import Queue
-from gantrymq.testing.store_contract_bench import bodies, message
 from gantrymq_storage_mmap.log.preallocation import STEP_BYTES, Warming
+from gantrymq_testing.store_contract_bench import bodies, message
 
 HALF = message(body=b"h" * 4100)
 ON = {"warmMapedFileEnable": "true"}

@@ -1,6 +1,7 @@
-"""A fresh virtual environment with wheels of core, of one store and of the plugin template, and nothing else of ours.
+"""A fresh virtual environment with wheels of core, its contract tests, commands, one store and the plugin template.
 
-The wheels are built from a copy of just these three folders: whatever else lies in the tree cannot help.
+Nothing else of ours is there. The wheels are built from a copy of just these folders: whatever else lies in the tree
+cannot help.
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("core", "plugins/storage_mmap", "docs/template")
+TREES = ("core", "testing", "store_files", "plugins/admin", "plugins/storage_mmap", "docs/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")
@@ -84,7 +85,7 @@ def kit(tmp_path_factory):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     into = ["--python", str(folder / "venv")]
     built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
-    needs = sorted({need for tree in trees for need in needs_of(tree)} | {"pytest>=8"})
+    needs = sorted({need for tree in trees for need in needs_of(tree)})
     missing = pip(*into, "install", *needs)
     if missing:
         pytest.skip(f"pip cannot get what core needs: {missing}")

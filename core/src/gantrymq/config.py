@@ -36,6 +36,7 @@ class Setting:
     not_built: Callable[[Value], str | None] | None = None  # a sentence when this value names what is not built
     runtime: bool = False  # may be changed while the server runs
     secret: bool = False  # shown to nobody
+    local: bool = False  # says whom a port trusts (TLS, proxies): requests neither show nor change it
 
     def parse(self, text: str, where: str) -> Value:
         """Turn *text* into a value; *where* names the file, variable or flag in errors.
@@ -69,11 +70,6 @@ class Setting:
                 raise ConfigError(f"{where}: {self.key}={text} is neither true nor false")
             return text.lower() == "true"
         return text
-
-
-def of_a_port(key: str) -> bool:
-    """Whether *key* says whom a port trusts (TLS, proxies): requests neither show nor change it."""
-    return key.startswith("tls.") or key == "proxyProtocolAddresses"
 
 
 class Settings:
@@ -134,8 +130,8 @@ class Settings:
         return found
 
     def shown(self) -> dict[str, Value]:
-        """What a server shows: every key, sorted, but those of TLS, which RocketMQ does not show either."""
-        return {key: value for key, value in self.as_dict().items() if not of_a_port(key)}
+        """What a server shows: every key, sorted, but those that are `Setting.local`, as with RocketMQ."""
+        return {key: value for key, value in self.as_dict().items() if not self._schema[key].local}
 
 
 def free_port_keys(schema: Iterable[Setting]) -> list[str]:

@@ -58,13 +58,6 @@ class RequestError(GantryError):
     """A request is refused; ``response_code`` and the text go to the peer."""
 
 
-class SystemBusy(RequestError):
-    """Flow control: the broker is overloaded right now."""
-
-    response_code = 2
-    retriable = True
-
-
 class RequestNotSupported(RequestError):
     """No handler is registered for the request code."""
 
@@ -174,10 +167,6 @@ class StoreLayoutError(StoreError):
 
 class StoreReadOnly(StoreError):
     """The store's folder or file system cannot be written."""
-
-
-class TornTail(StoreError):
-    """The log ends inside a record: what an interrupted write leaves."""
 
 
 class StoreDamaged(StoreError):

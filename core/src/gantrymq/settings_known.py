@@ -77,7 +77,7 @@ BROKER_DEFAULTS = _read(
     syncFromLastFile=false timerCongestNumEachSlot=2147483647 timerEnableRetryUntilSuccess=false
     timerFlushIntervalMs=1000 timerMaxDelaySec=259200 timerPrecisionMs=1000 timerRollWindowSlot=172800
     timerSkipUnknownError=false timerWheelEnable=true topicQueueLockNum=32 totalReplicas=1 traceOn=true
-    traceTopicEnable=false transactionCheckInterval=30000 transactionCheckMax=15 transactionMetricFlushInterval=10000
+    traceTopicEnable=false transactionCheckMax=15 transactionMetricFlushInterval=10000
     transactionOpBatchInterval=3000 transactionOpMsgMaxSize=4096 transactionTimeOut=6000 transferMsgByHeap=true
     transientStorePoolEnable=false transientStorePoolSize=5 travelCqFileNumWhenGetMessage=1
     updateNameServerAddrPeriod=120000 useABSLock=false useEpollNativeSelector=false

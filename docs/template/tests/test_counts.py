@@ -5,9 +5,9 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import StoreContext
-from gantrymq.testing import DispatcherContract
 from gantrymq.world.real import real_world
 from gantrymq_example.counts import TopicCounts, counts_file
+from gantrymq_testing import DispatcherContract
 
 
 class TestTopicCountsContract(DispatcherContract):

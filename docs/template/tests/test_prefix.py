@@ -1,7 +1,7 @@
 """The filter type PREFIX keeps the contract of filters."""
 
-from gantrymq.testing import FilterContract
 from gantrymq_example.prefix import PrefixFilter
+from gantrymq_testing import FilterContract
 
 
 class TestPrefixContract(FilterContract):

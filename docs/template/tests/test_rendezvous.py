@@ -4,8 +4,8 @@ import pytest
 
 from gantrymq.errors import ConfigError
 from gantrymq.model.queue import MessageQueue
-from gantrymq.testing import AllocationContract
 from gantrymq_example.rendezvous import Rendezvous
+from gantrymq_testing import AllocationContract
 
 QUEUES = [MessageQueue("T", "broker-a", number) for number in range(64)]
 MEMBERS = ["c1", "c2", "c3", "c4"]

@@ -19,7 +19,7 @@ from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.send import SendMessageRequest
 from gantrymq.world import World
-from gantrymq.world.simulated import Trace, simulate
+from gantrymq_testing.simulated import Trace, simulate
 
 T = TypeVar("T")
 START_MS = 1_700_000_000_000

@@ -8,8 +8,8 @@ import attrs
 import pytest
 from broker_desk import records
 
-from gantrymq.broker.batches import Batches
-from gantrymq.broker.placing import Placer
+from gantrymq.broker.sending.batches import Batches
+from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal

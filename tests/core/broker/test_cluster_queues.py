@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.cluster_queues import ClusterQueues
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.registering.cluster_queues import ClusterQueues
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 IDENTITY = Identity("C", "a", 0, "10.0.0.1", 10911)
 ROUTE = b"""{"queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":1,"writeQueueNums":9},
@@ -39,15 +39,14 @@ def asked(settings, answers, *, addresses=("10.0.0.9:9876",)):
         topics = TopicTable(settings, world.clock.now_ms)
         topics.put(TopicConfig("T", 2, 2))
         topics.put(TopicConfig("Closed", 2, 2, 2))
-        queues = ClusterQueues(IDENTITY, topics)
+        client = RemotingClient(world)
+        queues = ClusterQueues(IDENTITY, topics, client, addresses if answers is not None else ())
         if answers is None:
             return await queues.readable("T"), await queues.readable("Closed"), await queues.readable("Nowhere")
         servers = []
         for address, answer in answers.items():
             servers.append(RemotingServer(world, NameServer(answer)))
             await servers[-1].start(*address)
-        client = RemotingClient(world)
-        queues.ask(client, addresses)
         try:
             return await queues.readable("T")
         finally:

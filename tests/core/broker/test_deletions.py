@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.broker.deletions import AT_ONCE, Deletions
+from gantrymq.broker.tables.deletions import AT_ONCE, Deletions
 from gantrymq.errors import InvalidParameter, StoreError
 
 

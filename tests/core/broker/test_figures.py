@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.counting.tally import Tally
 from gantrymq.broker.figures import pair, take_figures
-from gantrymq.broker.groups import GroupTable
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.pipeline import Pipeline
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.tally import Tally
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.config import Settings
 from gantrymq.interfaces import DispatchEntry, Flow, Mornings, OnlineGroup, PutResult, PutStatus
 from gantrymq.model.queue import Queue
@@ -22,7 +22,7 @@ def entry(topic, size=100):
     return DispatchEntry(topic, 0, 0, 0, size, 0, 0, 0, 0, b"")
 
 
-def tables_and_rooms():
+def parts():
     stats = Stats()
     stats.sample(0.0)
     stats.published([entry("Orders"), entry("Orders", 50), entry("Bills")])
@@ -36,20 +36,21 @@ def tables_and_rooms():
     online = SimpleNamespace(name="readers", members={1: None, 2: None}, message_model="CLUSTERING")
     clients = SimpleNamespace(consumer_groups=lambda: [online], producer_groups=lambda: {"senders": [None]})
     groups = GroupTable(Settings(SCHEMA), lambda: 0)
-    tables = SimpleNamespace(stats=stats, clients=clients, groups=groups, offsets=offsets)
-    rooms = SimpleNamespace(
+    return SimpleNamespace(
+        stats=stats,
+        clients=clients,
+        groups=groups,
+        offsets=offsets,
         identity=Identity("C", "broker-a", 0, "127.0.0.1", 10911),
         held=SimpleNamespace(count=3),
-        dispatch=SimpleNamespace(connections=4),
         followers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
-        name_servers=lambda: {"127.0.0.1:9876": None},
+        registration=SimpleNamespace(states=lambda: {"127.0.0.1:9876": None}),
     )
-    return tables, rooms
 
 
 def test_figures_are_what_the_tables_hold():
-    taken = take_figures(*tables_and_rooms())
+    taken = take_figures(parts(), 4)
     assert (taken.cluster, taken.broker, taken.address) == ("C", "broker-a", "127.0.0.1:10911")
     assert taken.puts == {"Orders": Flow(2, 150), "Bills": Flow(1, 100)}
     assert taken.gets == {("Orders", "readers"): Flow(2, 150)}
@@ -66,9 +67,9 @@ def test_figures_are_what_the_tables_hold():
 
 
 def test_rates_are_those_of_the_last_minute():
-    tables, rooms = tables_and_rooms()
-    tables.stats.sample(10.0)
-    assert take_figures(tables, rooms).puts["Orders"] == Flow(2, 150, 0.2, 15.0)
+    taken_from = parts()
+    taken_from.stats.sample(10.0)
+    assert take_figures(taken_from, 4).puts["Orders"] == Flow(2, 150, 0.2, 15.0)
 
 
 def test_totals_grow_over_the_ends_of_parts_and_windows():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from broker_desk import pull_ext, records
 
-from gantrymq.broker.filters import Filters
+from gantrymq.broker.consuming.filters import Filters
 from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
 from gantrymq.model.subscription import Subscription
 from gantrymq.plugins import Plugins

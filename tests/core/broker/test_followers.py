@@ -9,7 +9,7 @@ import pytest
 from broker_desk import run_broker
 from fake_store import FakeStore, entry
 
-from gantrymq.broker.followers import FLUSH_S, REPLAY_BATCH, Followers
+from gantrymq.broker.sending.followers import FLUSH_S, REPLAY_BATCH, Followers
 
 
 class Recorder:

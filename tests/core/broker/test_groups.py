@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.groups import GroupTable
+from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.errors import GroupNotExist, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.locks import QueueLocks
+from gantrymq.broker.tables.locks import QueueLocks
 from gantrymq.model.queue import MessageQueue
 
 QUEUES = [MessageQueue("T", "b", number) for number in range(3)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.offsets import ConsumerOffsets
+from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.model.queue import Queue
 
 
@@ -130,7 +130,7 @@ def test_a_deleted_topic_looks_at_no_other(offsets):
 
 
 def test_readers_of_deleted_topics_are_kept_in_mind_up_to_a_bound(offsets, monkeypatch):
-    monkeypatch.setattr("gantrymq.broker.offsets.MOST_LEFT", 2)
+    monkeypatch.setattr("gantrymq.broker.tables.offsets.MOST_LEFT", 2)
     for number in range(4):
         offsets.pulled("A", Queue(f"T{number}", 0), 7)
         offsets.commit("B", Queue(f"T{number}", 1), 7)

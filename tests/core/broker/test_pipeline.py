@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from fake_store import FakeGate, FakeStore
 
-from gantrymq.broker.pipeline import FlushTimeout, Pipeline
+from gantrymq.broker.sending.pipeline import FlushTimeout, Pipeline
 from gantrymq.errors import ServiceNotAvailable, StoreError
 from gantrymq.interfaces import PutStatus, StoreMessage
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 
 def message(body=b"m", *, wait=True):

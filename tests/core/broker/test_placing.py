@@ -2,10 +2,11 @@
 
 import pytest
 
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.placing import Placer, serves_light_queues, told_minimum
+from gantrymq.broker.queue_kinds import serves_light_queues, told_minimum
+from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import InvalidParameter, MessageIllegal
 from gantrymq.interfaces import Bounds, Placing, StoreMessage

@@ -12,7 +12,7 @@ from gantrymq.broker import BrokerServer
 from gantrymq.errors import ConfigError, ConnectFailed
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 
 def started(plugins, case, **values):

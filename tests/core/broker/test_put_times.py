@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.put_times import PutTimes
+from gantrymq.broker.counting.put_times import PutTimes
 
 
 def times(*batches):

@@ -11,8 +11,8 @@ import pytest
 from broker_desk import START_MS, Desk
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.register_messages import PART_BYTES, RegisterMessages
-from gantrymq.broker.registration import (
+from gantrymq.broker.registering.register_messages import PART_BYTES, RegisterMessages
+from gantrymq.broker.registering.registration import (
     LOST_S,
     MOST_PAUSE_S,
     MOST_SINGLE,
@@ -28,7 +28,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.nameserver.server import NameServer
 from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.remoting.command import request
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 FIRST, SECOND = "10.0.0.8", "10.0.0.9"
 

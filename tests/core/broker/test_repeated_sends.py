@@ -8,9 +8,9 @@ import attrs
 import pytest
 from broker_desk import records
 
-from gantrymq.broker import send_alike
-from gantrymq.broker.send import Sender
-from gantrymq.broker.send_alike import SendsAlike
+from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.wire import sends_alike
+from gantrymq.broker.wire.sends_alike import SendsAlike
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import Send
 
@@ -25,13 +25,13 @@ async def send(desk, number, topic="T", **fields):
 def checks(monkeypatch):
     """How many sends went through all checks."""
     made = []
-    prepare = Sender.prepare
+    prepare = Preparing.prepare
 
     def counted(self, request):
         made.append(request)
         return prepare(self, request)
 
-    monkeypatch.setattr(Sender, "prepare", counted)
+    monkeypatch.setattr(Preparing, "prepare", counted)
     return made
 
 
@@ -242,7 +242,7 @@ def test_what_comes_once_is_not_remembered(broker, checks):
 
 @pytest.mark.parametrize("bound", ["MOST_REMEMBERED", "MOST_REMEMBERED_BYTES", "MOST_MET"])
 def test_what_is_remembered_is_bounded(monkeypatch, bound):
-    monkeypatch.setattr(send_alike, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
+    monkeypatch.setattr(sends_alike, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
     alike = SendsAlike(None, None, (), b"")
     for number in range(400):
         kind = number // 2 % 10  # each twice running

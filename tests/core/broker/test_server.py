@@ -10,9 +10,9 @@ import pytest
 from broker_desk import START_MS, Desk, run_broker, settings_for
 
 from gantrymq.broker import BrokerServer
-from gantrymq.broker.reserve import ENOUGH_BYTES
 from gantrymq.broker.server import limits_of
 from gantrymq.broker.settings import SCHEMA
+from gantrymq.broker.tables.reserve import ENOUGH_BYTES
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError, StoreError
 from gantrymq.formats.config import save
@@ -21,7 +21,7 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import Plugins
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 
 class Watching:
@@ -167,9 +167,9 @@ def test_a_plugin_stores_and_reads_through_the_broker(plugins):
 def test_a_plugin_reaches_the_clients_of_a_group(plugins):
     async def main(desk, facade):
         await desk.heartbeat("CG")
-        (connection,) = facade.connections("CG")
-        assert not connection.closed
-        assert facade.connections("Unknown") == []
+        (consumer,) = facade.consumers("CG")
+        assert (consumer.client_id, consumer.connection.closed) == ("c1", False)
+        assert list(facade.consumers("Unknown")) == list(facade.producers("CG")) == []
 
     with_service(plugins, main)
 

@@ -9,13 +9,13 @@ import attrs
 import pytest
 from broker_desk import START_MS, run_broker, send_header
 
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.reserve import ENOUGH_BYTES, Reserve
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.broker.state_files import RETRY_S, StateFiles
-from gantrymq.broker.state_writes import MOST_UNSAVED_S
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.reserve import ENOUGH_BYTES, Reserve
+from gantrymq.broker.tables.state_files import RETRY_S, StateFiles
+from gantrymq.broker.tables.state_writes import MOST_UNSAVED_S
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
 from gantrymq.formats.config import TopicsFile, offset_texts
@@ -23,7 +23,7 @@ from gantrymq.loose_json import loads
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 FOLDER = Path("/store/config")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.stats import DAY_MS, Meter, Stats, local_day
+from gantrymq.broker.counting.stats import DAY_MS, Meter, Stats, local_day
+from gantrymq.broker.counting.tally import Tally
 from gantrymq.interfaces import DispatchEntry
 
 
@@ -13,10 +14,11 @@ def entry(topic="T", size=100):
 
 
 def test_a_rate_is_over_its_window_or_the_time_since_the_start():
-    meter = Meter()
+    tally = Tally()
+    meter = Meter(tally, "put")
     for second in range(61):
         meter.sample(float(second))
-        meter.total += 5 if second < 50 else 0
+        tally.add("put", 5 if second < 50 else 0, 0)
     assert meter.rate(10) == 0
     assert meter.rate(60) == pytest.approx(250 / 60)
     assert meter.rate(600) == pytest.approx(250 / 60)
@@ -24,8 +26,9 @@ def test_a_rate_is_over_its_window_or_the_time_since_the_start():
 
 
 def test_a_meter_without_samples_has_no_rate():
-    meter = Meter()
-    meter.total = 9
+    tally = Tally()
+    meter = Meter(tally, "put")
+    tally.add("put", 9, 0)
     assert meter.rates() == "0.0 0.0 0.0"
     meter.sample(1.0)
     assert meter.rate(10) == 0
@@ -36,7 +39,7 @@ def test_messages_are_counted_by_topic_and_bytes():
     stats.sample(0.0)
     stats.published([entry("A", 10), entry("A", 20), entry("B", 30)])
     stats.sample(30.0)
-    assert (stats.put.total, stats.put_bytes) == (3, 60)
+    assert (stats.put.total, stats.put.bytes) == (3, 60)
     assert stats.topic_put_tps("A") == pytest.approx(2 / 30)
     assert stats.topic_put_tps("Unknown") == 0
     stats.forget("A")

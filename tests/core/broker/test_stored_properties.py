@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.broker.stored_properties import KEPT, StoredProperties
+from gantrymq.broker.sending.stored_properties import KEPT, StoredProperties
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 

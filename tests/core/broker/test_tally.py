@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.tally import BYTES, DAY, HOUR, MINUTE, NOTHING, Sum, Tally
+from gantrymq.broker.counting.tally import BYTES, DAY, HOUR, MINUTE, NOTHING, Sum, Tally
 
 
 def seconds(tally, until, *, every=1, add=None, start=0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import GantryError, InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import PERM_INHERIT, TopicConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker_desk import START_MS, body_of
 
-from gantrymq.broker.wire.maintenance import DROPS_STEP
+from gantrymq.broker.wire.maintenance import DROPS_TOGETHER
 from gantrymq.loose_json import loads
 
 
@@ -124,7 +124,7 @@ def test_cleaning_and_parts_that_are_not_there(broker):
 
 def test_queues_without_a_topic_are_cleaned(broker):
     async def main(desk):
-        gone = [f"Gone{number}" for number in range(2 * DROPS_STEP + 1)]
+        gone = [f"Gone{number}" for number in range(2 * DROPS_TOGETHER + 1)]
         for topic in ("Stays", *gone):
             await desk.send(topic)
         for topic in gone:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_desk import START_MS, body_of
 
+from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
 
@@ -144,5 +145,10 @@ def test_an_empty_batch_queue_is_told_to_begin_at_minus_one(broker):
         desk.tables.topics.put(TopicConfig("B", attributes={"queue.type": "BatchCQ"}))
         assert (await desk.ask(31, {"topic": "B", "queueId": "0"})).ext == {"offset": "-1"}
         assert (await desk.pull("B")).ext["minOffset"] == "-1"
+        await desk.heartbeat("CG")
+        desk.tables.offsets.commit("CG", Queue("B", 0), 0)
+        assert (await desk.ask(222, {"topic": "B", "group": "CG", "timestamp": "0", "isForce": "true"})).code == 0
+        reset = await desk.pull("B")
+        assert (reset.remark, reset.ext["minOffset"]) == ("OFFSET_RESET", "-1")
 
     broker(main)

@@ -67,7 +67,7 @@ def test_batch_that_is_too_long_is_refused():
 
 def test_long_body_is_compressed_as_java_does(golden):
     recorded = golden("compressed send")
-    from gantrymq.client.compression import decompress
+    from gantrymq.formats.compression import decompress
 
     body = decompress(recorded.payload, int(recorded.ext["f"]))
     outgoing = prepare(Message("GoldenA", body), given("A"), compress_over=4096)

@@ -1,7 +1,7 @@
 from gantrymq.client import Producer, PullConsumer
 from gantrymq.model.message import Message
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.world import simulated
+from gantrymq_testing import simulated
 
 
 def test_one_seed_gives_one_run_byte_for_byte(cluster):

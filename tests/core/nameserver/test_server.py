@@ -96,7 +96,7 @@ def test_a_broker_is_gone_with_its_connection(run, clock):
         broker, client = town.client(), town.client()
         await broker.call(address, registration())
         await client.call(address, registration(1, "127.0.0.1:2", brokerName="broker-b"))
-        broker.disconnect(address)
+        broker.connected(address).close()
         tables = town.servers[0].service.tables
 
         def gone() -> bool:

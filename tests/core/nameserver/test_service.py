@@ -375,6 +375,8 @@ def test_settings_change_and_are_kept_in_a_file(desk):
         (b"configBlackList=", 16, "black list"),
         (b"listenPort=0", 16, "black list: listenPort"),
         (b"tls.server.mode=disabled", 16, "black list: tls.server.mode"),
+        (b"tls.of.nobody=1", 16, "black list: tls.of.nobody"),
+        (b"proxyProtocolAddresses=10.0.0.9", 16, "black list: proxyProtocolAddresses"),
         (b"orderMessageEnable=maybe", 1, "neither true nor false"),
         (b"clusterTest=true", 1, "not built"),
         (b"orderMessageEnable=\\u12", 1, "escape"),
@@ -397,7 +399,8 @@ def test_settings_that_may_not_change_change_nothing(make_desk, body, code, sent
 
 def test_tls_is_not_shown_and_stays_in_the_file_when_something_else_changes(make_desk):
     desk = make_desk(**{"tls.server.mode": "enforcing", "tls.server.keyPassword": "sesame"})
-    assert b"tls." not in desk.ask(319).payload
+    shown = desk.ask(319).payload
+    assert b"tls." not in shown and b"proxyProtocolAddresses" not in shown
     assert desk.ask(318, body=b"enableTopicList=false").code == 0
     lines = Path(desk.settings.text("configStorePath")).read_text().splitlines()
     assert [line for line in lines if line.startswith("tls.")] == [

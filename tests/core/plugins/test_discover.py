@@ -50,6 +50,20 @@ def test_finding_imports_nothing(install):
     assert problems == []
 
 
+def test_only_what_one_distribution_brings_is_loaded(install):
+    install("made_up", WORKING)
+    install("explosive", "raise SystemExit(3)")
+    loaded = load_plugins(only_distribution="gantrymq-made-up")
+    assert [(info.name, info.distribution, info.version) for info in loaded.infos] == [
+        ("made_up", "gantrymq-made-up", "1.2")
+    ]
+    assert list(loaded.stores) == ["made_up"]
+
+
+def test_a_distribution_that_is_not_there_brings_nothing():
+    assert load_plugins(only_distribution="gantrymq-no-such-thing").infos == ()
+
+
 def test_a_failing_import_is_one_sentence_with_the_remedy(install):
     install("bad_import", "import no_such_module_anywhere")
     with pytest.raises(PluginError) as caught:

@@ -3,16 +3,24 @@
 import re
 from pathlib import Path
 
+import attrs
+
 from gantrymq import hooks
-from gantrymq.plugins.registries import Registries
+from gantrymq.plugins import Plugins
+from gantrymq.plugins.kinds import KINDS, registries
 
 
 def test_every_hook_has_a_registry_and_every_registry_a_hook():
-    assert set(Registries().by_hook()) == {name for name in vars(hooks) if name.startswith("gantry_")}
+    assert set(registries()) == {name for name in vars(hooks) if name.startswith("gantry_")}
+
+
+def test_every_kind_has_a_member_of_what_loading_yields():
+    of_kinds = {field.name for field in attrs.fields(Plugins)} - {"infos", "problems"}
+    assert {kind.member for kind in KINDS} == of_kinds
 
 
 def test_settings_come_first():
-    assert next(iter(Registries().by_hook())) == "gantry_register_config"
+    assert next(iter(registries())) == "gantry_register_config"
 
 
 def test_every_hook_says_when_it_is_called_and_what_goes_wrong():
@@ -24,4 +32,4 @@ def test_every_hook_says_when_it_is_called_and_what_goes_wrong():
 
 def test_the_architecture_page_names_every_hook_and_no_other():
     page = (Path(__file__).resolve().parents[3] / "docs" / "architecture.md").read_text()
-    assert re.findall(r"^\| `(gantry_\w+)` \|", page, re.MULTILINE) == list(Registries().by_hook())
+    assert re.findall(r"^\| `(gantry_\w+)` \|", page, re.MULTILINE) == list(registries())

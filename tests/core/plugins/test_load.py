@@ -5,6 +5,7 @@ from types import ModuleType
 import click
 import pytest
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.hooks import hookimpl
@@ -121,6 +122,19 @@ def test_only_the_hooks_asked_for_are_called():
         only_hooks=("gantry_register_commands",),
     )
     assert list(found.commands) == ["c"]
+
+
+def test_a_command_may_be_a_place_from_which_it_is_imported():
+    place = ("greet", "no_such_module:greet", "Say hello.")
+    found = load(plugin(gantry_register_commands=lambda registry: registry.add_imported(*place)))
+    assert found.commands == {"greet": ImportedCommand(*place[1:])}
+    assert found.infos[0].registers == ("command greet",)
+
+
+@pytest.mark.parametrize("place", [("", "module:greet", "x"), ("greet", "module", "x")])
+def test_a_command_without_a_name_or_a_place_is_refused(place):
+    said = problem(plugin(gantry_register_commands=lambda registry: registry.add_imported(*place)))
+    assert "plugin example registers a command with name" in said
 
 
 @pytest.mark.parametrize("strict", [True, False])

@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.world import World
 from gantrymq.world.real.network import RealNetwork
+
+# Makes `import loop_tests` work whatever import mode pytest runs in.
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
 
 
 class ManualTimer:
@@ -155,7 +160,7 @@ class Rig:
         self.unwritten = UnwrittenBytes(1 << 30)
 
     def connect(
-        self, handler: Any = None, *, sniffing: bool = True, busy_poll: Any = None, gate: Any = None, **limits: Any
+        self, handler: Any = None, *, sniffing: bool = True, busy_poll: Any = None, admission: Any = None, **limits: Any
     ) -> tuple[Connection, RecordingTransport]:
         connection = Connection(
             self.world,
@@ -165,7 +170,7 @@ class Rig:
             self.unwritten,
             sniffing=sniffing,
             busy_poll=busy_poll,
-            gate=gate,
+            admission=admission,
         )
         transport = RecordingTransport()
         transport.protocol = connection

@@ -1,42 +1,11 @@
 """One connection over a transport that records, on a clock that moves when told."""
 
-import asyncio
-import functools
-import ipaddress
-import itertools
-import logging
-
 import pytest
+from loop_tests import asked, echo, in_loop, turn
 
 from gantrymq.errors import CallTimeout, ConnectionLost
-from gantrymq.remoting.command import Command, decode, encode, request, response_to
-from gantrymq.remoting.connection import HAND_OVER, MOST_WAITING
-from gantrymq.remoting.frame import split_frame
-from gantrymq.remoting.gate import Gate
-from gantrymq.remoting.limits import UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.proxies import Proxies
-
-
-def in_loop(test):
-    @functools.wraps(test)
-    def run(*args, **kwargs):
-        asyncio.run(test(*args, **kwargs))
-
-    return run
-
-
-async def turn():
-    """Let everything that is due now run."""
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
-def asked(code=11, opaque=1, serialize=0, flag=0, body=None):
-    return encode(Command(code, opaque=opaque, serialize=serialize, flag=flag, body=body))
-
-
-def echo(connection, command):
-    connection.reply(command, Command(0, ext={"code": str(command.code)}, body=command.body))
+from gantrymq.remoting.command import Command, encode, request, response_to
+from gantrymq.remoting.limits import UnfinishedFrames
 
 
 @in_loop
@@ -137,56 +106,6 @@ async def test_a_call_behind_what_the_peer_reads_slowly_is_waited_for(rig, clock
 
 
 @in_loop
-async def test_oneway_requests_that_were_not_written_are_told_and_logged(rig, caplog):
-    connection, transport = rig.connect(pause_reading_bytes=1000)
-    told = []
-    connection.oneway(request(40, body=b"x" * 100), lambda: told.append("written"))
-    connection.flush()
-    transport.slow = True
-    for n in range(3):
-        connection.oneway(request(40, body=b"x" * 1000), lambda n=n: told.append(n))
-        connection.flush()
-    connection.oneway(request(40))
-    transport.drain(1200)
-    connection.abort()
-    await asyncio.sleep(0)
-    assert told == [1, 2]
-    assert "the connection was lost with 3 oneway requests unwritten" in caplog.text
-    connection.oneway(request(40), lambda: told.append("late"))
-    assert told == [1, 2, "late"]
-
-
-@in_loop
-async def test_a_connection_that_is_closed_in_order_drops_no_oneway_request(rig, caplog):
-    connection, transport = rig.connect()
-    transport.slow = True
-    connection.oneway(request(40))
-    connection.close()
-    await asyncio.sleep(0)
-    assert transport.commands
-    assert "unwritten" not in caplog.text
-
-
-@in_loop
-async def test_writers_wait_while_too_much_is_unwritten(rig):
-    connection, transport = rig.connect(pause_reading_bytes=1000)
-    transport.slow = True
-    assert await connection.writable(3.0)
-    connection.oneway(request(40, body=b"x" * 2000))
-    waiting = [asyncio.ensure_future(connection.writable(3.0)) for _ in range(2)]
-    for _ in range(3):
-        await asyncio.sleep(0)
-        assert not any(each.done() for each in waiting)
-    transport.drain(transport.held)
-    assert await asyncio.gather(*waiting) == [True, True]
-    connection.oneway(request(40, body=b"x" * 2000))
-    waiting = [asyncio.ensure_future(connection.writable(3.0)) for _ in range(2)]
-    await asyncio.sleep(0)
-    connection.abort()
-    assert await asyncio.gather(*waiting) == [False, False]
-
-
-@in_loop
 async def test_calls_fail_when_the_connection_goes(rig):
     connection, _ = rig.connect()
     gone = []
@@ -213,29 +132,6 @@ async def test_oneway_requests_carry_the_flag_and_the_peers_header_form(rig, rec
     connection.oneway(request(200050))
     await turn()
     assert [(c.code, c.flag, c.serialize) for c in transport.commands] == [(40, 2, 1), (200050, 2, 0)]
-
-
-@in_loop
-async def test_without_a_handler_requests_are_answered_with_3(rig):
-    connection, transport = rig.connect()
-    connection.data_received(asked(code=9999, opaque=5))
-    await turn()
-    (answer,) = transport.commands
-    assert (answer.code, answer.opaque, answer.remark) == (3, 5, " request type 9999 not supported")
-
-
-@in_loop
-async def test_a_handler_that_raises_is_logged_and_the_connection_goes_on(rig, recorder, caplog):
-    def broken(connection, command):
-        raise ZeroDivisionError
-
-    handler = recorder(broken)
-    connection, transport = rig.connect(handler)
-    connection.data_received(asked(310))
-    connection.data_received(asked(310))
-    assert len(handler.batches) == 2
-    assert "SEND_MESSAGE_V2" in caplog.text
-    assert not transport.closing
 
 
 @in_loop
@@ -276,229 +172,6 @@ async def test_a_slow_reader_is_not_read_from_until_it_has_read(rig, recorder):
     connection.resume_reading()
     assert transport.reading
     assert connection.unwritten_bytes == 250
-
-
-@in_loop
-async def test_requests_behind_answers_that_are_not_read_wait_until_they_are(rig, recorder):
-    """A peer that asks for much in one write and then reads slowly, but steadily, is not cut off."""
-    handler = recorder(echo)
-    connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
-    transport.slow = True
-    connection.data_received(b"".join(asked(opaque=number, body=bytes(1000)) for number in range(200)))
-    seen = []
-    while len(seen) < 6:
-        await turn()
-        seen.append(len(handler.seen))
-        assert not transport.reading
-        transport.drain(transport.held)
-    assert seen == [32, 64, 96, 128, 160, 192]
-    await turn()
-    assert [command.opaque for command in handler.seen] == list(range(200))
-    transport.drain(transport.held)
-    await turn()
-    assert transport.reading
-    assert not connection.closed
-
-
-@in_loop
-async def test_a_peer_that_reads_at_once_has_all_its_requests_served(rig, recorder):
-    handler = recorder(echo)
-    connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
-    connection.data_received(b"".join(asked(opaque=number, body=bytes(1000)) for number in range(200)))
-    for _ in range(20):
-        await turn()
-    assert len(handler.seen) == 200
-    assert transport.reading
-    assert not connection.closed
-
-
-@in_loop
-async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_leave_early(rig, recorder):
-    handler = recorder(echo)
-    connection, transport = rig.connect(handler)
-    connection.data_received(b"".join(asked(opaque=number) for number in range(3 * HAND_OVER)))
-    assert len(handler.seen) == HAND_OVER
-    assert [answer.opaque for answer in transport.commands] == list(range(HAND_OVER))
-    await asyncio.sleep(0)
-    assert len(handler.seen) == 2 * HAND_OVER
-    assert [answer.opaque for answer in transport.commands] == list(range(2 * HAND_OVER))
-    connection.data_received(asked(opaque=3 * HAND_OVER))
-    for _ in range(5):
-        await turn()
-    assert [command.opaque for command in handler.seen] == list(range(3 * HAND_OVER + 1))
-    assert [answer.opaque for answer in transport.commands] == list(range(3 * HAND_OVER + 1))
-
-
-@in_loop
-async def test_the_longer_requests_take_the_fewer_are_served_a_turn(rig, recorder):
-    cost_s = 0.0001
-
-    def take(connection, command):
-        rig.clock.advance(cost_s)
-        return echo(connection, command)
-
-    handler = recorder(take)
-    connection, _ = rig.connect(handler)
-
-    async def turns(count):
-        seen, last = [len(handler.seen)], -1
-        connection.data_received(b"".join(asked(opaque=number) for number in range(count)))
-        seen.append(len(handler.seen))
-        while seen[-1] != last:
-            last = seen[-1]
-            await asyncio.sleep(0)
-            seen.append(len(handler.seen))
-        return [after - before for before, after in itertools.pairwise(seen) if after > before]
-
-    assert await turns(60) == [32, 16, 8, 4]
-    assert await turns(20) == [8, 8, 4]
-    cost_s = 0.0
-    assert await turns(60) == [8, 16, 32, 4]
-
-
-@in_loop
-async def test_a_peer_that_asks_faster_than_it_is_served_is_not_read_from_meanwhile(rig, recorder):
-    handler = recorder(echo)
-    connection, transport = rig.connect(handler)
-    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING)))
-    assert transport.reading
-    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING, 2 * MOST_WAITING)))
-    assert not transport.reading
-    for _ in range(20):
-        await turn()
-    assert transport.reading
-    assert [command.opaque for command in handler.seen] == list(range(2 * MOST_WAITING))
-
-
-@in_loop
-async def test_flush_writes_what_is_gathered_at_once_and_only_once(rig, recorder):
-    connection, transport = rig.connect(recorder())
-    connection.flush()
-    assert transport.writes == []
-    connection.reply(7, Command(0))
-    connection.flush()
-    assert [answer.opaque for answer in transport.commands] == [7]
-    await turn()
-    assert len(transport.writes) == 1
-
-
-@in_loop
-async def test_a_reader_far_too_slow_is_closed(rig, recorder, caplog):
-    connection, transport = rig.connect(recorder(echo), pause_reading_bytes=1000, max_unwritten_bytes=10_000)
-    transport.slow = True
-    for _ in range(3):
-        connection.data_received(asked(body=bytes(4000)))
-        await turn()
-    assert transport.aborted
-    assert "reads too slowly" in caplog.text
-    assert connection.closed
-
-
-@in_loop
-async def test_idle_connections_close_after_reads_and_writes_cease(rig, recorder, clock):
-    connection, transport = rig.connect(recorder(echo), idle_timeout_s=120)
-    clock.advance(100)
-    connection.data_received(asked())
-    await turn()
-    clock.advance(100)
-    connection.oneway(request(40))
-    await turn()
-    clock.advance(119)
-    assert not transport.closing
-    assert connection.last_heard == 1100
-    clock.advance(2)
-    assert transport.aborted
-
-
-@in_loop
-async def test_a_slow_but_steady_reader_is_not_idle(rig, recorder, clock):
-    connection, transport = rig.connect(recorder(echo), idle_timeout_s=120)
-    transport.slow = True
-    connection.data_received(asked(body=bytes(5000)))
-    await turn()
-    for _ in range(4):
-        clock.advance(110)
-        transport.drain(100)
-    assert not transport.closing
-    clock.advance(500)
-    assert transport.aborted
-
-
-@in_loop
-async def test_no_idle_limit(rig, clock):
-    _, transport = rig.connect(idle_timeout_s=0)
-    clock.advance(1e9)
-    assert not transport.closing
-
-
-@in_loop
-async def test_the_proxy_header_gives_the_peer(rig, recorder):
-    handler = recorder()
-    connection, _ = rig.connect(handler, gate=Gate(proxies=Proxies((ipaddress.ip_network("10.0.0.9"),))))
-    assert connection.peer_packed_host == bytes.fromhex("0a00000900001267")
-    assert connection.address == "10.0.0.9:4711"
-    for byte in b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + asked():
-        connection.data_received(bytes([byte]))
-    assert connection.peer == ("10.1.2.3", 5555)
-    assert connection.peer_packed_host == bytes.fromhex("0a010203000015b3")
-    assert len(handler.batches) == 1
-
-
-@in_loop
-async def test_a_proxy_header_of_somebody_else_closes_and_is_told(rig, recorder, caplog):
-    handler = recorder()
-    connection, transport = rig.connect(handler)
-    connection.data_received(b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + asked())
-    await turn()
-    assert transport.lost and handler.batches == []
-    assert connection.peer == ("10.0.0.9", 4711)
-    (line,) = caplog.messages
-    assert "sends a PROXY header and is no proxy; if it is one, add 10.0.0.9 to proxyProtocolAddresses" in line
-
-
-ASKING = b"\0\0\0\x04\x01\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86"  # SETTINGS acknowledged; GET / on stream 1
-
-
-@in_loop
-async def test_http_2_is_greeted_once_and_sent_away_when_it_asks(rig, recorder, caplog):
-    connection, transport = rig.connect(recorder())
-    for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":
-        connection.data_received(bytes([byte]))
-        await turn()
-    assert transport.writes == [b"\0\0\0\x04\0\0\0\0\0"]
-    assert caplog.messages == []
-    connection.data_received(ASKING)
-    await turn()
-    assert transport.lost
-    assert b"usually at port 8081" in transport.writes[1]
-    assert len(caplog.messages) == 1
-
-
-@pytest.mark.parametrize(
-    ("first", "words", "answered"),
-    [
-        (b"\x16\x03\x01\x02\x00", "wants TLS, and this server has no certificate", False),
-        (b"GET /metrics HTTP/1.1\r\n", "speaks HTTP; this port speaks the RocketMQ remoting protocol", True),
-        (
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ASKING,
-            "gRPC clients need RocketMQ's proxy, usually at port 8081",
-            True,
-        ),
-        (b"PROXY nonsense\r\n", "PROXY header", False),
-        (b"SSH-2.0-x", "frame of", False),
-    ],
-)
-@in_loop
-async def test_other_protocols_are_closed_with_one_line(rig, recorder, caplog, first, words, answered):
-    handler = recorder()
-    connection, transport = rig.connect(handler)
-    connection.data_received(first)
-    await turn()
-    assert transport.lost
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert words in caplog.text
-    assert bool(transport.writes) == answered
-    assert handler.batches == []
 
 
 @in_loop
@@ -553,16 +226,6 @@ async def test_old_connections_that_hold_little_are_spared(rig, recorder):
 
 
 @in_loop
-async def test_close_writes_what_is_gathered(rig):
-    connection, transport = rig.connect()
-    connection.reply(1, Command(0))
-    connection.close()
-    connection.close()
-    assert decode(split_frame(transport.writes[0])).opaque == 1
-    assert "closed" in repr(connection)
-
-
-@in_loop
 async def test_close_callbacks_that_raise_do_not_stop_others(rig, caplog):
     connection, _ = rig.connect()
     gone = []
@@ -572,51 +235,3 @@ async def test_close_callbacks_that_raise_do_not_stop_others(rig, caplog):
     await turn()
     assert gone == [connection]
     assert "a close callback failed" in caplog.text
-
-
-@in_loop
-async def test_a_crowd_of_slow_readers_costs_bounded_memory_and_the_greediest_goes_first(rig, recorder, caplog):
-    rig.unwritten = UnwrittenBytes(50_000)
-    crowd = [rig.connect(recorder(echo)) for _ in range(10)]
-    for number, (connection, transport) in enumerate(crowd):
-        transport.slow = True
-        connection.data_received(asked(body=bytes(1000 + 1000 * number)))
-        await turn()
-        assert rig.unwritten.total <= 50_000
-    assert [transport.aborted for _, transport in crowd] == [False] * 9 + [True]
-    assert "wait to be written, limit 50000" in caplog.text
-    honest, transport = rig.connect(recorder(echo))
-    honest.data_received(asked(body=bytes(30_000)))
-    await turn()
-    assert len(transport.commands) == 1
-    assert not transport.closing
-
-
-@in_loop
-async def test_what_was_written_meanwhile_does_not_count(rig, recorder):
-    rig.unwritten = UnwrittenBytes(10_000)
-    (first, one), (second, two) = rig.connect(recorder(echo)), rig.connect(recorder(echo))
-    one.slow = two.slow = True
-    first.data_received(asked(body=bytes(8000)))
-    await turn()
-    assert rig.unwritten.total == one.held > 8000
-    one.drain(one.held)  # below the mark of a pause, so nobody is told
-    second.data_received(asked(body=bytes(9000)))
-    await turn()
-    assert not one.closing
-    assert not two.closing
-    assert rig.unwritten.total == two.held > 9000
-    second.abort()
-    await turn()
-    assert rig.unwritten.total == 0
-
-
-@in_loop
-async def test_a_drained_backlog_leaves_the_account(rig, recorder):
-    connection, transport = rig.connect(recorder(echo), pause_reading_bytes=1000)
-    transport.slow = True
-    connection.data_received(asked(body=bytes(5000)))
-    await turn()
-    assert rig.unwritten.total == transport.held > 5000
-    transport.drain(transport.held)
-    assert rig.unwritten.total == 0

@@ -81,7 +81,7 @@ async def test_the_server_asks_the_client_on_the_same_connection(world, recorder
             connection.oneway(request(40, {"consumerGroup": "g"}))
             connection.reply(command, Command(0, ext=told.ext))
 
-        connection.state["task"] = asyncio.get_running_loop().create_task(ask())
+        connection.notes["task"] = asyncio.get_running_loop().create_task(ask())
 
     on_client = recorder(lambda c, m: c.reply(m, Command(0, ext={"from": "client"})))
     async with Pair(world, recorder(answer_late), handler=on_client) as pair:
@@ -125,7 +125,7 @@ async def test_a_connection_lost_fails_its_calls_and_is_opened_again(world, reco
         assert pair.client.connected(pair.address) is None
         assert (await pair.client.call(pair.address, request(2))).code == 0
         assert pair.client.connected(pair.address) is not None
-        pair.client.disconnect(pair.address)
+        pair.client.connected(pair.address).close()
         await until(lambda: not pair.server.connections)
 
 

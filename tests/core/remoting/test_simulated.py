@@ -9,7 +9,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
-from gantrymq.world.simulated import Trace, simulate
+from gantrymq_testing.simulated import Trace, simulate
 
 
 class Service:

@@ -10,9 +10,9 @@ import pytest
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, ConnectFailed, ConnectionLost
 from gantrymq.remoting import self_signed
+from gantrymq.remoting.admission import ADMISSION_SETTINGS, admission_of
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, encode, request
-from gantrymq.remoting.gate import GATE_SETTINGS, gate_of
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_contexts import TlsClient
@@ -39,21 +39,21 @@ async def until(condition):
         await asyncio.sleep(0)
 
 
-def gate(certificates, **given):
+def admission(certificates, **given):
     values = {"certPath": certificates.server, "keyPath": certificates.key(certificates.server), **given}
-    return gate_of(
-        Settings(GATE_SETTINGS, {f"tls.server.{key}": value for key, value in values.items()}),
+    return admission_of(
+        Settings(ADMISSION_SETTINGS, {f"tls.server.{key}": value for key, value in values.items()}),
         lambda: NOW_MS,
     )
 
 
 @pytest.fixture
 def serve(world, recorder):
-    """Start a server with a gate; returns its address and handler."""
+    """Start a server that admits as *admission* says; returns its address and handler."""
 
-    async def start(gate, limits=None, answer=echo):
+    async def start(admission, limits=None, answer=echo):
         handler = recorder(answer)
-        server = RemotingServer(world, handler, gate=gate, limits=limits, name="test")
+        server = RemotingServer(world, handler, admission=admission, limits=limits, name="test")
         address = "{}:{}".format(*await server.start("127.0.0.1", 0))
         handler.server, handler.address = server, address
         return handler
@@ -81,7 +81,7 @@ def call(world):
 )
 @in_loop
 async def test_modes(certificates, serve, call, caplog, mode, plain, tls):
-    handler = await serve(gate(certificates, mode=mode))
+    handler = await serve(admission(certificates, mode=mode))
     for served, how in ((plain, None), (tls, TlsClient())):
         caplog.clear()
         if served:
@@ -102,9 +102,9 @@ async def test_large_bodies_and_requests_both_ways(certificates, serve, world, r
             told = await connection.call(request(221, body=command.body), 10.0)
             connection.reply(command, Command(0, body=told.body))
 
-        connection.state["task"] = asyncio.get_running_loop().create_task(ask())
+        connection.notes["task"] = asyncio.get_running_loop().create_task(ask())
 
-    handler = await serve(gate(certificates, mode="enforcing"), answer=ask_back)
+    handler = await serve(admission(certificates, mode="enforcing"), answer=ask_back)
     client = RemotingClient(world, handler=recorder(echo), tls=TlsClient())
     body = bytes(range(256)) * 60_000
     assert (await client.call(handler.address, request(10, body=body), 10.0)).body == body
@@ -118,7 +118,7 @@ async def test_large_bodies_and_requests_both_ways(certificates, serve, world, r
 
 @in_loop
 async def test_a_client_that_verifies_refuses_a_stranger(certificates, serve, call):
-    handler = await serve(gate(certificates))
+    handler = await serve(admission(certificates))
     trusting = TlsClient(auth_server=True, trust_cert_path=certificates.authority)
     assert (await call(handler.address, trusting)).code == 0
     other = TlsClient(auth_server=True, trust_cert_path=certificates.stranger)
@@ -142,7 +142,7 @@ async def test_a_client_that_verifies_refuses_a_stranger(certificates, serve, ca
 @in_loop
 async def test_certificates_of_clients(certificates, serve, call, caplog, need, shown, served):
     settings = {"need.client.auth": need, "authClient": True, "trustCertPath": certificates.authority}
-    handler = await serve(gate(certificates, **settings))
+    handler = await serve(admission(certificates, **settings))
     chain = getattr(certificates, shown, "")
     tls = TlsClient(cert_path=chain, key_path=certificates.key(chain) if chain else "")
     if served:
@@ -159,14 +159,14 @@ async def test_certificates_of_clients(certificates, serve, call, caplog, need, 
 
 @in_loop
 async def test_a_key_with_a_password(certificates, serve, call):
-    handler = await serve(gate(certificates, keyPath=certificates.secret_key, keyPassword="open sesame"))
+    handler = await serve(admission(certificates, keyPath=certificates.secret_key, keyPassword="open sesame"))
     assert (await call(handler.address, TlsClient())).code == 0
     await handler.server.stop()
 
 
 @in_loop
 async def test_half_a_hello_is_given_up_in_time(certificates, serve, world, clock, caplog):
-    handler = await serve(gate(certificates), Limits(handshake_timeout_s=10))
+    handler = await serve(admission(certificates), Limits(handshake_timeout_s=10))
     reader, writer = await asyncio.open_connection(*handler.server.address)
     writer.write(b"\x16\x03\x01\x02\x00\x01")
     await until(lambda: any(timer.due == clock.now + 10 and not timer.cancelled for timer in clock.timers))
@@ -189,7 +189,7 @@ async def test_half_a_hello_is_given_up_in_time(certificates, serve, world, cloc
 )
 @in_loop
 async def test_broken_hellos_are_one_line_each(certificates, serve, caplog, data, words):
-    handler = await serve(gate(certificates))
+    handler = await serve(admission(certificates))
     reader, writer = await asyncio.open_connection(*handler.server.address)
     writer.write(data)
     writer.write_eof()
@@ -203,7 +203,7 @@ async def test_broken_hellos_are_one_line_each(certificates, serve, caplog, data
 
 @in_loop
 async def test_a_proxy_header_comes_before_the_hello(certificates, serve):
-    handler = await serve(gate(certificates))
+    handler = await serve(admission(certificates))
     host, port = handler.server.address
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n")
@@ -229,7 +229,7 @@ async def test_a_proxy_header_comes_before_the_hello(certificates, serve):
 )
 @in_loop
 async def test_another_protocol_inside_tls_is_told_what_speaks_here(certificates, serve, caplog, data, answer, words):
-    handler = await serve(gate(certificates, mode="enforcing"))
+    handler = await serve(admission(certificates, mode="enforcing"))
     reader, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
     for byte in data:  # each in a record of its own
         writer.write(bytes([byte]))
@@ -243,7 +243,7 @@ async def test_another_protocol_inside_tls_is_told_what_speaks_here(certificates
 
 @in_loop
 async def test_frames_inside_tls_may_come_byte_by_byte(certificates, serve):
-    handler = await serve(gate(certificates, mode="enforcing"))
+    handler = await serve(admission(certificates, mode="enforcing"))
     reader, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
     for byte in encode(request(10)):
         writer.write(bytes([byte]))
@@ -256,7 +256,7 @@ async def test_frames_inside_tls_may_come_byte_by_byte(certificates, serve):
 @in_loop
 async def test_a_slow_reader_stops_only_its_own_reading(certificates, serve, call):
     limits = Limits(pause_reading_bytes=100_000, max_unwritten_bytes=50_000_000)
-    handler = await serve(gate(certificates), limits)
+    handler = await serve(admission(certificates), limits)
     host, port = handler.server.address
     reader, writer = await asyncio.open_connection(host, port, ssl=TlsClient().context(), limit=1000)
     count, body = 40, bytes(500_000)
@@ -284,7 +284,7 @@ async def test_a_slow_reader_stops_only_its_own_reading(certificates, serve, cal
 async def test_who_reads_nothing_is_closed_at_the_limit(certificates, serve, caplog):
     limits = Limits(pause_reading_bytes=10_000, max_unwritten_bytes=3_000_000)
     flood = Command(0, body=bytes(4_000_000))
-    handler = await serve(gate(certificates), limits, answer=lambda c, command: c.reply(command, flood))
+    handler = await serve(admission(certificates), limits, answer=lambda c, command: c.reply(command, flood))
     _, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
     writer.write(encode(request(10)))
     await until(lambda: caplog.messages and not handler.server.connections)
@@ -295,8 +295,8 @@ async def test_who_reads_nothing_is_closed_at_the_limit(certificates, serve, cap
 
 @in_loop
 async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve, call, caplog):
-    settings = Settings(GATE_SETTINGS, {"tls.test.mode.enable": False})
-    handler = await serve(gate_of(settings, lambda: NOW_MS))
+    settings = Settings(ADMISSION_SETTINGS, {"tls.test.mode.enable": False})
+    handler = await serve(admission_of(settings, lambda: NOW_MS))
     with pytest.raises(ConnectFailed, match="closed the connection during the TLS handshake"):
         await call(handler.address, TlsClient())
     (line,) = caplog.messages
@@ -308,7 +308,7 @@ async def test_without_a_certificate_the_hello_is_refused_with_what_to_do(serve,
 @pytest.mark.skipif(not self_signed.available(), reason="the extra gantrymq[tls] is not installed")
 @in_loop
 async def test_in_test_mode_the_server_signs_its_own(serve, call, world):
-    handler = await serve(gate_of(Settings(GATE_SETTINGS), lambda: NOW_MS))
+    handler = await serve(admission_of(Settings(ADMISSION_SETTINGS), lambda: NOW_MS))
     assert (await call(handler.address, TlsClient())).code == 0
     pem = await asyncio.to_thread(ssl.get_server_certificate, handler.server.address)
     assert pem.startswith("-----BEGIN CERTIFICATE-----")
@@ -336,7 +336,7 @@ def test_settings_that_cannot_work_stop_the_start(certificates, monkeypatch, giv
         "key": certificates.key(certificates.server),
     }
     with pytest.raises(ConfigError, match=words):
-        gate(certificates, **{key: files.get(value, value) for key, value in given.items()})
+        admission(certificates, **{key: files.get(value, value) for key, value in given.items()})
 
 
 def test_files_of_a_client_that_cannot_be_used(certificates, world):

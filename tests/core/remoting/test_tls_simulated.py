@@ -7,13 +7,13 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConnectFailed
+from gantrymq.remoting.admission import ADMISSION_SETTINGS, admission_of
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, request
-from gantrymq.remoting.gate import GATE_SETTINGS, gate_of
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.simulated import simulate
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 
@@ -30,7 +30,9 @@ def server_of(world, certificates):
         "tls.server.certPath": certificates.server,
         "tls.server.keyPath": certificates.key(certificates.server),
     }
-    return RemotingServer(world, Echo(), gate=gate_of(Settings(GATE_SETTINGS, values), world.clock.now_ms))
+    return RemotingServer(
+        world, Echo(), admission=admission_of(Settings(ADMISSION_SETTINGS, values), world.clock.now_ms)
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

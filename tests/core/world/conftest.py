@@ -6,8 +6,8 @@ import importlib.util
 import pytest
 
 from gantrymq.world.real import RealFiles, real_world
-from gantrymq.world.recording import RecordingFiles
-from gantrymq.world.simulated import SimulatedFiles, simulate
+from gantrymq_testing.recording import RecordingFiles
+from gantrymq_testing.simulated import SimulatedFiles, simulate
 
 PATIENCE_S = 30.0  # a bound for what hangs; nothing here waits for it
 

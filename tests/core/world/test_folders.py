@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gantrymq.world.folders import make_durable_dirs
-from gantrymq.world.recording import RecordingFiles
-from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_testing.recording import RecordingFiles
+from gantrymq_testing.simulated import SimulatedFiles
 
 
 def test_the_name_of_each_folder_that_was_missing_is_synced():

@@ -4,8 +4,7 @@ import asyncio
 import errno
 
 import pytest
-
-from .peers import Accepting, Buffered, Echo, HalfOpen, Peer, connected
+from noting_peers import Accepting, Buffered, Echo, HalfOpen, Peer, connected
 
 BLOCK = bytes(range(251)) * 1000  # a prime period, so that a lost or doubled piece shows
 GIVE_UP_BYTES = 256 * 1024 * 1024  # more than any socket buffer takes

@@ -17,8 +17,8 @@ from gantrymq.config import Settings
 from gantrymq.interfaces import Broker, RecoveryReport
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import Files, World
-from gantrymq.world.simulated import SimulatedLoop, SimulatedProcess
 from gantrymq_storage_faults import FaultyFiles, LateWorkers, Machine, Plan
+from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess
 
 LOG = logging.getLogger("gantrymq.broker.server")
 HOST = "10.0.0.1"

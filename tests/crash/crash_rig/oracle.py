@@ -34,14 +34,14 @@ from crash_rig.lives import ALL_KINDS, Life
 from crash_rig.records import messages_in
 from crash_rig.starts import NEW, ROOT, Start, copy_of
 from crash_rig.workload import GROUP
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, MessageStore
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
-from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
+from gantrymq_testing.simulated import SimulatedFiles
 
 DERIVED = {"consumequeue", "batchconsumequeue", "consumequeue_ext", "index"}  # what can be made from the log
 TOLD = re.compile(r"queue (\S+)/(\d+): (\d+) messages are not in the log")

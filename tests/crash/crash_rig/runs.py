@@ -16,8 +16,8 @@ from crash_rig.starts import Start
 from crash_rig.workload import OPERATIONS, Day
 from gantrymq.errors import GantryError
 from gantrymq.world import World
-from gantrymq.world.simulated import SimulatedFiles, simulate
 from gantrymq_storage_faults import Machine, Plan, PowerCut
+from gantrymq_testing.simulated import SimulatedFiles, simulate
 
 START_MS = 1_797_000_000_000  # later than any golden store was written
 

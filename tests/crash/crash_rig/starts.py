@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from golden_stores import Scenario, unpack
 
-from gantrymq.world.simulated import SimulatedFiles
+from gantrymq_testing.simulated import SimulatedFiles
 
 ROOT = Path("/store")
 NEW = "new"

@@ -28,8 +28,8 @@ from gantrymq.model import properties
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
-from gantrymq.world.simulated import simulate
 from gantrymq_storage_faults import Machine, Plan
+from gantrymq_testing.simulated import simulate
 
 QUIET = Plan(lose=1.0, tear=0.0, write_back=0.0)
 # As an operator who sets nothing has them.

@@ -16,7 +16,7 @@ from typing import Any
 from crash_rig.ledger import Ledger, Sent
 from crash_rig.lives import Life
 from crash_rig.records import messages_in
-from gantrymq.client.calls import Calls
+from gantrymq.client.rpc import RpcClient
 from gantrymq.errors import GantryError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
@@ -74,7 +74,7 @@ class Day:
         self._plain = plain
         self._operations = operations
         remoting = RemotingClient(life.world)
-        self._remoting, self._calls = remoting, Calls(remoting, life.world.clock)
+        self._remoting, self._rpc = remoting, RpcClient(remoting, life.world.clock)
 
     async def run(self) -> None:
         """Everything up to, and without, the stop."""
@@ -126,7 +126,7 @@ class Day:
             topic_filter_type=config.filter_type,
             attributes="+queue.type=BatchCQ" if topic == BATCHED else None,
         )
-        await self._calls.ask(self.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        await self._rpc.ask(self.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         self.ledger.topics.add(topic)
         if topic != BATCHED:
             self.topics.append(topic)
@@ -138,7 +138,7 @@ class Day:
         if topic in self.topics:
             self.topics.remove(topic)
         header = DeleteTopicInBrokerRequest(topic=topic)
-        await self._calls.ask(self.address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
+        await self._rpc.ask(self.address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
         self.ledger.delete(topic)
         self.positions = {queue: at for queue, at in self.positions.items() if queue.topic != topic}
 

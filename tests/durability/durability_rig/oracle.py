@@ -16,7 +16,7 @@ import attrs
 
 from durability_rig.watched_network import Answer
 from gantrymq.formats.record import RecordView, iter_records, read_record
-from gantrymq.world.recording import SYNC_ENDS, WRITES, Call
+from gantrymq_testing.recording import SYNC_ENDS, WRITES, Call
 
 OFFSET_DIGITS = 16  # the tail of an offset id, hexadecimal
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gantrymq.world.recording import RecordingFiles
+from gantrymq_testing.recording import RecordingFiles
 
 HELD_S = 30.0
 

@@ -22,8 +22,8 @@ from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import load_plugins
 from gantrymq.world import Files, World
 from gantrymq.world.real import real_world
-from gantrymq.world.recording import RecordingFiles
-from gantrymq.world.simulated import simulate
+from gantrymq_testing.recording import RecordingFiles
+from gantrymq_testing.simulated import simulate
 
 LOG_FILE_BYTES = 512 * 1024
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world import Listener, Network, ProtocolFactory
-from gantrymq.world.recording import RecordingFiles
+from gantrymq_testing.recording import RecordingFiles
 
 ANSWER = Path("answer")  # names the notes; no file
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gantrymq.world.simulated import ProcessKilled
+from gantrymq_testing.simulated import ProcessKilled
 
 
 class Bugs(logging.Handler):

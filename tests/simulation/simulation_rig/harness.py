@@ -15,7 +15,7 @@ from gantrymq.errors import ClientError, NoRoute
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
-from gantrymq.world.simulated import (
+from gantrymq_testing.simulated import (
     FaultyDelivery,
     SimulatedLoop,
     SimulatedNetwork,

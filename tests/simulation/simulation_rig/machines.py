@@ -15,7 +15,7 @@ from gantrymq.nameserver.server import NameServer
 from gantrymq.nameserver.settings import name_server_settings
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
-from gantrymq.world.simulated import SimulatedLoop, SimulatedProcess
+from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess
 
 SOURCE = "the plan"
 Server = BrokerServer | NameServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from gantrymq.world import Clock
-from gantrymq.world.simulated import FaultyDelivery, SimulatedProcess
+from gantrymq_testing.simulated import FaultyDelivery, SimulatedProcess
 from simulation_rig.machines import Machine
 from simulation_rig.plan import JUMPS_MS, Plan
 

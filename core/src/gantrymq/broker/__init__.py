@@ -1,6 +1,7 @@
 """The broker: topics, groups, offsets, sends and pulls over a message store.
 
-`server.BrokerServer` puts the rooms together; `wire` translates requests into calls of them and back.
+`server.BrokerServer` opens and closes what `parts.Parts` holds; `sending` and `consuming` are its operations, and
+`wire` translates requests into calls of them and back.
 """
 
 from gantrymq.broker.server import BrokerServer

@@ -1,80 +1,72 @@
-"""All of the broker that plugins see: `gantrymq.interfaces.Broker` over the rooms."""
+"""All of the broker that plugins see: `gantrymq.interfaces.Broker` over its parts."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gantrymq.broker.counted_plugins import counted_listener
 from gantrymq.broker.figures import take_figures
-from gantrymq.broker.placing import Placer, serves_light_queues
-from gantrymq.broker.plugin_guards import guarded_listener, intercepted
-from gantrymq.broker.rooms import Rooms, Tables
-from gantrymq.config import Settings
-from gantrymq.errors import RefusedWith
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.sending.arrivals import Arrivals
+from gantrymq.broker.tables.clients import ConsumerGroup, Member
+from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
     Connection,
-    DispatchEntry,
     Figures,
     GetLimit,
     GetResult,
-    Interceptor,
-    MessageStore,
+    MessageFilter,
+    OnlineClient,
+    PullAnswer,
+    PullRequest,
     PutResult,
-    PutStatus,
+    SendAnswer,
+    SendRequest,
     StoreMessage,
 )
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID
-from gantrymq.model.queue import Queue
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import TopicConfig
-from gantrymq.world import World
 from gantrymq.world.folders import make_durable_dirs
 
 log = logging.getLogger(__name__)
 
 
 class BrokerFacade:
-    """What a service or transaction plugin is given."""
+    """What a service or transaction plugin is given; `gantrymq.interfaces.Broker` says what each method does."""
 
-    def __init__(
-        self,
-        world: World,
-        settings: Settings,
-        root: Path,
-        tables: Tables,
-        rooms: Rooms,
-        store: MessageStore,
-        interceptors: Sequence[Interceptor],
-    ) -> None:
-        self.world = world
-        self.settings = settings
-        self.store = store
-        self._root = root
-        self._tables = tables
-        self._rooms = rooms
-        self._interceptors = tuple(interceptors)
-        self._placer = Placer(settings)
-        self._light = serves_light_queues(settings)
-        self._arrivals: list[Callable[[Queue, int], Any]] = []
-        rooms.pipeline.on_published(self._published)
+    def __init__(self, parts: Parts, router: RequestRouter) -> None:
+        self.world = parts.world
+        self.settings = parts.settings
+        self.store = parts.store
+        self.store_host = parts.identity.packed_host
+        self._parts = parts
+        self._router = router
+        self._arrivals = Arrivals(parts.pipeline, parts.settings, parts.stats)
+
+    async def send(self, request: SendRequest) -> SendAnswer:
+        """Send as a client does."""
+        return await self._parts.sends.send(request)
 
     async def put(self, message: StoreMessage) -> PutResult:
-        """Store one message through interceptors and gates.
-
-        Raises:
-            RequestError: an interceptor or the store refuses it.
-            StoreError: the gates failed.
-        """
-        message = intercepted(message, self._interceptors)
-        self._placer.place_of_plugin(message, self._tables.topics.get(message.topic))
-        (result,) = await self._rooms.pipeline.put([message])
-        if result.status is not PutStatus.OK:
-            raise RefusedWith(result.status.value, result.problem or result.status.name)
+        """Store one message through interceptors and gates."""
+        (result,) = await self._parts.sends.put([message])
         return result
+
+    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store several messages as one append."""
+        return await self._parts.sends.put(messages)
+
+    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
+        """Pull as a client does."""
+        return await self._parts.pulls.pull(request, connection)
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
         """Read messages without a filter."""
@@ -89,60 +81,114 @@ class BrokerFacade:
         """Offsets of a queue."""
         return self.store.bounds(queue)
 
-    def committed(self, group: str, queue: Queue) -> int | None:
-        """Committed queue offset of a group."""
-        return self._tables.offsets.committed(group, queue)
-
-    def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Set the committed queue offset of a group; see `Committing.commit`."""
-        self._rooms.committing.commit(group, queue, queue_offset)
-
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""
-        return self._tables.topics.get(name)
+        return self._parts.topics.get(name)
 
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
-        return self._tables.topics.view
+        return self._parts.topics.view
 
     def create_topic(self, topic: TopicConfig) -> None:
         """Create or replace a topic, persist it and tell the name servers."""
-        self._tables.topics.put(topic)
+        self._parts.topics.put(topic)
 
     def group(self, name: str) -> GroupConfig | None:
         """A group's configuration."""
-        return self._tables.groups.known(name)
+        return self._parts.groups.known(name)
 
-    def connections(self, group: str) -> Sequence[Connection]:
-        """Connections of a producer or consumer group."""
-        return self._tables.clients.connections(group)
+    def committed(self, group: str, queue: Queue) -> int | None:
+        """Committed queue offset of a group."""
+        return self._parts.offsets.committed(group, queue)
 
-    def on_arrival(self, callback: Callable[[Queue, int], Any]) -> None:
+    def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Set the committed queue offset of a group."""
+        self._parts.committing.commit(group, queue, queue_offset)
+
+    def producers(self, group: str) -> Sequence[OnlineClient]:
+        """The producers of a group that are connected."""
+        return _online(self._parts.clients.producers(group))
+
+    def consumers(self, group: str) -> Sequence[OnlineClient]:
+        """The consumers of a group that are connected."""
+        online = self._parts.clients.consumer_group(group)
+        return _online(online.members.values()) if online is not None else ()
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """What a group that is online subscribes to of a topic."""
+        online = self._parts.clients.consumer_group(group)
+        return online.subscriptions.get(topic) if online is not None else None
+
+    def filter_of(self, subscription: Subscription) -> MessageFilter:
+        """A subscription compiled."""
+        return self._parts.filters.compiled(subscription)
+
+    def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
+        """Lock queues for a client, or renew its locks."""
+        return self._parts.locks.lock(group, client_id, queues)
+
+    def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give up queues that a client holds."""
+        self._parts.locks.unlock(group, client_id, queues)
+
+    def hold(
+        self,
+        queue: Queue,
+        queue_offset: int,
+        match: MessageFilter,
+        timeout_s: float,
+        connection: Connection | None,
+        wake: Callable[[], None],
+    ) -> bool:
+        """Call *wake* when a message arrives, at once where one is there, or at the timeout."""
+        if self.store.bounds(queue).max_offset > queue_offset:
+            asyncio.get_running_loop().call_soon(wake)
+            return True
+        return self._parts.held.hold(queue, queue_offset, match, timeout_s, connection, wake)
+
+    def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication."""
-        self._arrivals.append(guarded_listener(callback, self._tables.stats))
+        return self._arrivals.tell(callback, queue)
 
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
         """Call *callback* with messages and seconds after each acknowledged batch."""
-        self._rooms.pipeline.on_acknowledged(guarded_listener(callback, self._tables.stats))
+        self._parts.pipeline.on_acknowledged(counted_listener(callback, self._parts.stats))
+
+    def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
+        """Call *callback* with each connection that closed."""
+        self._router.on_connection_lost(self._logged(callback))
+
+    def on_subscriptions_changed(self, callback: Callable[[str], Any]) -> None:
+        """Call *callback* with a consumer group whose members or topics changed."""
+        told = self._logged(callback)
+
+        def changed(group: ConsumerGroup) -> None:
+            told(group.name)
+
+        self._parts.clients.on_change(changed)
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
-        return take_figures(self._tables, self._rooms)
+        return take_figures(self._parts, self._router.connections)
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""
-        folder = self._root / "plugins" / plugin
+        folder = self._parts.state.root / "plugins" / plugin
         make_durable_dirs(self.world.files, folder)
         return folder
 
-    def _published(self, entries: Sequence[DispatchEntry]) -> None:
-        if self._arrivals:
-            newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + entry.messages for entry in entries}
-            if self._light:
-                newest |= {Queue(name, LIGHT_QUEUE_ID): at + 1 for entry in entries for name, at in entry.light_places}
-            for callback in self._arrivals:
-                try:
-                    for queue, max_offset in newest.items():
-                        callback(queue, max_offset)
-                except Exception:
-                    log.exception("a plugin's listener failed on %d new messages", len(entries))
+    def _logged(self, callback: Callable[[Any], Any]) -> Callable[[Any], None]:
+        """*callback*, of which nothing is raised on."""
+        counted = counted_listener(callback, self._parts.stats)
+
+        def tell(what: Any) -> None:
+            try:
+                counted(what)
+            except Exception:
+                log.exception("a plugin's listener failed")
+
+        return tell
+
+
+def _online(members: Iterable[Member]) -> list[OnlineClient]:
+    return [OnlineClient(member.connection, member.client_id, member.version) for member in members]

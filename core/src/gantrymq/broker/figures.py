@@ -1,41 +1,44 @@
-"""The broker's figures, taken from its rooms in one go (`gantrymq.interfaces.Figures`)."""
+"""The broker's figures, taken from its parts in one go (`gantrymq.interfaces.Figures`)."""
 
 from __future__ import annotations
 
-from gantrymq.broker.offsets import AT
-from gantrymq.broker.rooms import Rooms, Tables
-from gantrymq.broker.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.tables.offsets import AT
 from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup
 
 
-def take_figures(tables: Tables, rooms: Rooms) -> Figures:
-    """Read every table once; about 2 us a topic or group that something was counted for."""
-    stats, clients, identity = tables.stats, tables.clients, rooms.identity
+def take_figures(parts: Parts, connections: int) -> Figures:
+    """Read every table once; about 2 us a topic or group that something was counted for.
+
+    *connections*: how many there are.
+    """
+    stats, clients, identity = parts.stats, parts.clients, parts.identity
     return Figures(
         cluster=identity.cluster,
         broker=identity.broker_name,
         address=identity.address,
         puts=flows(stats.puts),
         gets={pair(key): flow for key, flow in flows(stats.gets).items()},
-        put=flow_of(stats.totals, "put", (stats.put.total, stats.put_bytes)),
-        got=flow_of(stats.totals, "get", (stats.got.total, stats.got_bytes)),
+        put=flow_of(stats.totals, "put", stats.totals.total("put")),
+        got=flow_of(stats.totals, "get", stats.totals.total("get")),
         put_mornings=Mornings(stats.put.today_morning, stats.put.yesterday_morning),
         got_mornings=Mornings(stats.got.today_morning, stats.got.yesterday_morning),
         put_failed=stats.put_failed,
         pulls_found=stats.found.total,
         pulls_missed=stats.missed.total,
-        pulls_held=rooms.held.count,
-        connections=rooms.dispatch.connections,
-        groups=len(tables.groups.view),
+        pulls_held=parts.held.count,
+        connections=connections,
+        groups=len(parts.groups.view),
         producers={group: len(members) for group, members in clients.producer_groups().items()},
         consumers={
             group.name: OnlineGroup(len(group.members), group.message_model) for group in clients.consumer_groups()
         },
-        committed={pair(key): dict(queues) for key, queues in tables.offsets.table.items() if AT in key},
-        unwritten=dict(rooms.state.failing),
-        parked=dict(rooms.followers.parked),
-        plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in rooms.followers.parked}},
-        name_servers=rooms.name_servers(),
+        committed={pair(key): dict(queues) for key, queues in parts.offsets.table.items() if AT in key},
+        unwritten=dict(parts.state.failing),
+        parked=dict(parts.followers.parked),
+        plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.followers.parked}},
+        name_servers=parts.registration.states(),
     )
 
 

@@ -12,34 +12,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gantrymq.broker.committing import Committing
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.counting.stats import SAMPLE_S, local_day
 from gantrymq.broker.facade import BrokerFacade
-from gantrymq.broker.followers import FLUSH_S, Followers
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.placing import serves_light_queues
+from gantrymq.broker.parts import Opened, Parts
 from gantrymq.broker.ports import Ports
-from gantrymq.broker.registration import Registration
-from gantrymq.broker.reserve import Reserve
-from gantrymq.broker.rooms import Rooms, Tables
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import SAMPLE_S, local_day
-from gantrymq.broker.wire.dispatch import Dispatch
+from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.sending.followers import FLUSH_S, Followers
+from gantrymq.broker.sending.transactions import chosen_transactions
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables.reserve import Reserve
+from gantrymq.broker.tables.state_files import StateFiles
+from gantrymq.broker.wire.families import serve
+from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, PluginError, StoreError
+from gantrymq.errors import ConfigError, StoreError
 from gantrymq.formats.config import RESERVE
 from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
+from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.client import RemotingClient
-from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
 from gantrymq.world import Timer, World, is_full
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
@@ -129,37 +132,27 @@ class BrokerServer:
         followers = Followers(self.store, dispatchers, world.workers)
         await followers.catch_up()
         self._closing.append(followers.close)
-        dispatch = Dispatch()
-        gate = gate_of(settings, world.clock.now_ms)
+        router = RequestRouter()
+        admission = admission_of(settings, world.clock.now_ms)
         remoting = RemotingServer(
-            world, dispatch, limits=limits_of(settings, world.descriptors()), name="broker", gate=gate
+            world, router, limits=limits_of(settings, world.descriptors()), name="broker", admission=admission
         )
         self._closing.append(remoting.stop)
         bound = await Ports(remoting, settings).listen()
         identity = self._identity = identified(world, settings, bound)
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
-        rooms = Rooms(
-            world,
-            settings,
-            self._plugins,
-            identity,
-            dispatch,
-            tables,
-            self.store,
-            state,
-            committing,
-            followers,
-            self._transactions,
+        client = RemotingClient(world, tls=client_of(settings))
+        opened = Opened(
+            world, settings, self._plugins, self.store, tables, state, committing, followers, self._transactions
         )
-        self._closing.append(rooms.close)
-        facade = BrokerFacade(world, settings, self.root, tables, rooms, self.store, rooms.interceptors)
-        services: list[Service | TransactionService] = [*self._plugins.services]
-        if self._transactions is not None:
-            services.insert(0, self._transactions)
-        for service in services:
-            await service.start(facade)
-            self._closing.append(service.stop)
+        parts = Parts(opened, identity, client)
+        serve(router, parts)
+        self._closing.append(partial(self._turn_away, router, parts))
+        await self._start_services(BrokerFacade(parts, router))
+        if parts.ending is not None:
+            parts.ending.start()
+            self._closing.append(parts.ending.close)
         self._sample()
         self._every(SAMPLE_S, self._sample)
         self._every(SILENT_SCAN_S, self._close_silent)
@@ -167,8 +160,27 @@ class BrokerServer:
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
         remoting.release()
         serving()
-        await self._register(identity, rooms)
+        self._closing.append(client.close)
+        parts.registration.start()
+        self._closing.append(parts.registration.stop)
+        tables.topics.on_change(lambda topic: parts.registration.topic_changed(topic.name))
+        await parts.registration.registered()
         return report
+
+    async def _start_services(self, facade: BrokerFacade) -> None:
+        services: list[Service | TransactionService] = [*self._plugins.services]
+        if self._transactions is not None:
+            services.insert(0, self._transactions)
+        for service in services:
+            await service.start(facade)
+            self._closing.append(service.stop)
+
+    async def _turn_away(self, router: RequestRouter, parts: Parts) -> None:
+        """Turn clients away and answer everything that waits."""
+        router.turn_away()
+        await parts.answer_waiting()
+        await router.close()
+        parts.close()
 
     async def _open_store(self, reserve: Reserve) -> RecoveryReport:
         """Open it, on a disk without room with what is reserved there: readers need no more.
@@ -197,35 +209,11 @@ class BrokerServer:
 
     async def _cut_offsets_back(self, committing: Committing) -> None:
         """Let no group stand behind the end of a queue; the loop has its turns in between."""
-        turns = Turns(self.world.clock, CUT_BACK_STEP)
+        slices = TimeSlices(self.world.clock, CUT_BACK_STEP)
         for said in self.tables.offsets.cut_back(committing.end):
             for sentence in said:
                 log.warning(sentence)
-            await turns.item_done()
-
-    async def _register(self, identity: Identity, rooms: Rooms) -> None:
-        name_servers = [each.strip() for each in self.settings.text("namesrvAddr").split(";") if each.strip()]
-        if not name_servers:
-            return
-        client = RemotingClient(self.world, tls=client_of(self.settings))
-        self._closing.append(client.close)
-        rooms.cluster_queues.ask(client, name_servers)
-
-        registration = Registration(
-            client,
-            self.world,
-            name_servers,
-            identity,
-            self.tables.topics,
-            period_s=self.settings.number("registerNameServerPeriod") / 1000,
-            timeout_s=self.settings.number("registerBrokerTimeoutMills") / 1000,
-        )
-        rooms.name_servers = registration.states
-        registration.start()
-        self._closing.append(registration.stop)
-        self.tables.topics.on_change(lambda topic: registration.topic_changed(topic.name))
-        rooms.register_again, rooms.topic_deleted = registration.changed, registration.topic_deleted
-        await registration.registered()
+            await slices.item_done()
 
     def _every(self, period_s: float, action: Callable[[], None]) -> None:
         """Run *action* again and again until the broker stops."""
@@ -262,24 +250,6 @@ def store_root(world: World, settings: Settings) -> Path:
     """storePathRootDir, or ``store`` in the user's home."""
     given = settings.text("storePathRootDir")
     return Path(given) if given else Path(world.environ.get("HOME", ".")) / "store"
-
-
-def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:
-    """The transaction service that the settings name, or the only one there is.
-
-    Raises:
-        PluginError: the one named is not installed, or several are and none is named.
-    """
-    named = settings.text("transaction")
-    if named:
-        if named not in plugins.transactions:
-            raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")
-        return plugins.transactions[named]()
-    if len(plugins.transactions) > 1:
-        raise PluginError(
-            f"several plugins offer transactions ({', '.join(plugins.transactions)}); set transaction= to one of them"
-        )
-    return next((build() for build in plugins.transactions.values()), None)
 
 
 def limits_of(settings: Settings, descriptors: int) -> Limits:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gantrymq.config import Setting, Value
-from gantrymq.remoting.gate import GATE_SETTINGS
+from gantrymq.remoting.admission import ADMISSION_SETTINGS
 
 
 def _off(sentence: str) -> Callable[[Value], str | None]:
@@ -145,7 +145,8 @@ SCHEMA: tuple[Setting, ...] = (
     _text("storePathRootDir", "", "Folder of the store; empty means store in the user's home."),
     _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
     _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
+    _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),
     _text("transaction", "", "Which transaction plugin serves half messages; empty means the only one there is."),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
-    *GATE_SETTINGS,
+    *ADMISSION_SETTINGS,
 )

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import click
 
-from gantrymq.cli.output import output_option, print_json, print_table, warn
 from gantrymq.cli.servers import settings_options
+from gantrymq.commands.output import output_option, print_json, print_table, warn
 from gantrymq.config import Setting, Settings, Value
 from gantrymq.errors import ConfigError
 from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_BUILT, is_rocketmq_key

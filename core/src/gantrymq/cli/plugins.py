@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.cli.output import output_option, print_json, print_table, say
+from gantrymq.commands.output import output_option, print_json, print_table, say
 from gantrymq.plugins import PluginInfo, PluginState, load_plugins
 
 

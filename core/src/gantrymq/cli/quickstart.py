@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.cli.output import output_option, print_json
-from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_logs
+from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
+from gantrymq.commands.output import output_option, print_json
+from gantrymq.commands.run import run
 
 if TYPE_CHECKING:
     from gantrymq.cli.serving import Servers
@@ -38,8 +39,8 @@ CONSUME_S = 10.0
 @output_option
 def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:
     """Start on free loopback ports, show what a broker does, and serve on until Ctrl-C."""
-    from gantrymq.cli.output import warn
     from gantrymq.cli.serving import serve_while
+    from gantrymq.commands.output import warn
 
     set_up_logs(log_level, log_file)
     tell: Callable[[str], object] = click.echo if output == "text" else lambda sentence: None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import attrs
 
-from gantrymq.config import Setting, Settings, of_a_port
+from gantrymq.config import Setting, Settings
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
 from gantrymq.settings_file import read_settings_file
@@ -113,7 +113,7 @@ def options(**given: tuple[str, object]) -> dict[str, Given]:
 
 def tls_options(of_broker: Settings) -> dict[str, Given]:
     """The broker's settings of TLS and proxies where they were given, for the name server of the same process."""
-    given = {key: of_broker.source(key) for key in of_broker.schema if of_a_port(key)}
+    given = {key: of_broker.source(key) for key, setting in of_broker.schema.items() if setting.local}
     values = of_broker.as_dict(secrets=True)
     return {key: Given(str(values[key]).strip(), source) for key, source in given.items() if source != "default"}
 

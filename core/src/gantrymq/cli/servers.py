@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gantrymq.cli.output import output_option
-from gantrymq.cli.run import log_options, raise_descriptor_limit, run, set_up_logs
+from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
+from gantrymq.commands.output import output_option
+from gantrymq.commands.run import run
 
 if TYPE_CHECKING:
     from gantrymq.cli.serving import Servers
@@ -168,8 +169,8 @@ def broker(
 
 def _serve(servers: Servers, output: str) -> None:
     """Run *servers* until a signal; says on stderr what the settings made worth saying."""
-    from gantrymq.cli.output import warn
     from gantrymq.cli.serving import announce_json, serve
+    from gantrymq.commands.output import warn
 
     for note in servers.notes:
         warn(note)

@@ -17,9 +17,10 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.exposure import exposure_notes, is_loopback
-from gantrymq.cli.output import print_json, warn
-from gantrymq.cli.run import collect_less_often, collect_only_young, give_way_sooner, stop_requested
+from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
+from gantrymq.commands.output import print_json, warn
+from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import RecoveryReport

@@ -12,9 +12,9 @@ from typing import Any
 
 import attrs
 
-from gantrymq.client.calls import Calls, refused
-from gantrymq.client.joined import Joined
+from gantrymq.client.base import BaseClient
 from gantrymq.client.routes import ClusterInfo, TopicRoute, parse_clusters, parse_route
+from gantrymq.client.rpc import RpcClient, refused
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, NoRoute
 from gantrymq.loose_json import loads, object_key
 from gantrymq.model import names
@@ -49,7 +49,7 @@ class QueueStats:
     updated_ms: int  # store time of the last message, 0 without one
 
 
-class Admin(Joined):
+class Admin(BaseClient):
     """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
 
     def __init__(
@@ -151,7 +151,7 @@ class Admin(Joined):
             attributes=",".join(f"{k}={v}" if k.startswith("+") else k for k, v in config.attributes.items()),
             force=False,
         )
-        await self._calls().ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout_s=self._timeout_s)
+        await self._rpc().ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header, timeout_s=self._timeout_s)
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
         """What one broker knows of a topic.
@@ -225,10 +225,10 @@ class Admin(Joined):
             BrokerRefused: the answer has another code.
             ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
         """
-        return await self._calls().ask(address, code, header, body, timeout_s=self._timeout_s)
+        return await self._rpc().ask(address, code, header, body, timeout_s=self._timeout_s)
 
     async def _ask(self, address: str, code: RequestCode, header: Header | None) -> Command:
-        return await self._calls().ask(address, code, header, timeout_s=self._timeout_s)
+        return await self._rpc().ask(address, code, header, timeout_s=self._timeout_s)
 
     async def _ask_name_server(self, code: RequestCode, header: Header | None, server: str | None = None) -> Command:
         if server is not None:
@@ -240,8 +240,8 @@ class Admin(Joined):
             raise refused(reply, server)
         return reply
 
-    def _calls(self) -> Calls:
-        return self._started().calls
+    def _rpc(self) -> RpcClient:
+        return self._started().rpc
 
 
 def _members(reply: Command, what: str) -> dict[Any, Any]:

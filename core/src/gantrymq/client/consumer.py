@@ -12,15 +12,16 @@ client/.../impl/MQAdminImpl.java (offsets), client/.../consumer/store/RemoteBrok
 
 from __future__ import annotations
 
-from gantrymq.client.calls import OFFSET_CALL_TIMEOUT_S, reply_header
+from gantrymq.client.base import BaseClient
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.joined import Joined
 from gantrymq.client.pull_result import PullResult, read_pull_reply
+from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.errors import BrokerRefused
 from gantrymq.model import names
+from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -33,7 +34,7 @@ from gantrymq.remoting.headers.offsets import (
     SearchOffsetByTimestampRequest,
     UpdateConsumerOffsetRequest,
 )
-from gantrymq.remoting.headers.pull import PULL_SUBSCRIPTION, PULL_SUSPEND, PullMessageRequest
+from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
@@ -43,7 +44,7 @@ PULL_TIMEOUT_S = 10.0  # beyond the time that the broker may hold a pull
 _MAX_BYTES = 0x7FFFFFFF
 
 
-class PullConsumer(Joined):
+class PullConsumer(BaseClient):
     """Reads queues for one consumer group; used as ``async with``, or between `start` and `close`."""
 
     def __init__(
@@ -148,7 +149,7 @@ class PullConsumer(Joined):
             bname=queue.broker_name,
         )
         timeout_s = PULL_TIMEOUT_S + suspend_ms / 1000
-        reply = await instance.calls.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s)
+        reply = await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s)
         result = read_pull_reply(reply, address, queue.broker_name, tags)
         self._suggested[queue] = result.suggested_broker_id
         return result
@@ -204,12 +205,12 @@ class PullConsumer(Joined):
             bname=queue.broker_name,
         )
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, 0)
-        await instance.calls.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        await instance.rpc.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
 
     async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
         instance = self._started()
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, 0)
-        reply = await instance.calls.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        reply = await instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
         return reply_header(OffsetResponse, reply, address).offset
 
     def _subscribe(self, topic: str) -> None:

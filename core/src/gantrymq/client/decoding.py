@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gantrymq.client.compression import readable
 from gantrymq.errors import ClientError
+from gantrymq.formats.compression import readable
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.model import ids
 from gantrymq.model.hosts import host_text

@@ -19,11 +19,11 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any
 
-from gantrymq.client.calls import CALL_TIMEOUT_S, Calls
 from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.identity import DEFAULT_INSTANCE, client_id, instance_name, local_address, unique_ids
 from gantrymq.client.nameservers import NameServerList, resolve_namesrv
 from gantrymq.client.route_book import RouteBook
+from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
@@ -107,9 +107,9 @@ class ClientInstance:
         self.ids = unique_ids(world, address)
         self.servers = NameServerList(servers, world.random)
         self._remoting = RemotingClient(world, tls=tls)
-        self.calls = Calls(self._remoting, world.clock)
+        self.rpc = RpcClient(self._remoting, world.clock)
         self._due = asyncio.Event()  # a heartbeat is due now
-        self.routes = RouteBook(self.calls, self.servers, world.clock, changed=self._due.set)
+        self.routes = RouteBook(self.rpc, self.servers, world.clock, changed=self._due.set)
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
         self._jobs: list[asyncio.Task[None]] = []
@@ -198,7 +198,7 @@ class ClientInstance:
 
         async def tell(address: str) -> None:
             try:
-                await self.calls.ask(address, code, header, body, CALL_TIMEOUT_S)
+                await self.rpc.ask(address, code, header, body, CALL_TIMEOUT_S)
             except GantryError as problem:
                 logger.warning("%s to %s failed: %s", code.name, address, problem)
 

@@ -3,9 +3,9 @@
     async with Producer("orders", "127.0.0.1:9876") as producer:
         result = await producer.send(Message("TopicTest", b"hello", tags="TagA"))
 
-Any number of sends may be begun together: at each broker so many are under way, the others wait in a line for room
-(`room`), and the time of a send begins when its request is written. What happens to an attempt that fails, and what may
-be stored twice because of it, is said in `retries`.
+Any number of sends may be begun together: at each broker so many are under way, the others wait in a line
+(`send_window`), and the time of a send begins when its request is written. What happens to an attempt that fails, and
+what may be stored twice because of it, is said in `retries`.
 
 Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendDefaultImpl, sendKernelImpl),
 client/.../producer/DefaultMQProducer.java.
@@ -17,14 +17,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from gantrymq.client import checks
+from gantrymq.client.base import BaseClient
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.joined import Joined
 from gantrymq.client.outgoing import Outgoing, SendIdentity, prepare, prepare_batch
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
-from gantrymq.client.room import MOST_BYTES, MOST_SENDS
-from gantrymq.client.sending import SEND_TIMEOUT_S, Parcel, Sending, SendingOptions
+from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
+from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
 from gantrymq.model import names
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
@@ -39,7 +39,7 @@ _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
-class Producer(Joined):
+class Producer(BaseClient):
     """Sends messages of one producer group; used as ``async with``, or between `start` and `close`.
 
     Attributes:
@@ -160,8 +160,8 @@ class Producer(Joined):
         """
         sending = self._open()
         checks.check_message(message, self._max_bytes)
-        parcel = Parcel(message.topic, len(message.body), lambda: self._prepare(message))
-        return await sending.send(parcel, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
+        submission = Submission(message.topic, len(message.body), lambda: self._prepare(message))
+        return await sending.send(submission, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
 
     def send_async(
         self,
@@ -191,8 +191,8 @@ class Producer(Joined):
         sending = self._open()
         checks.check_message(message, self._max_bytes)
         outgoing = self._prepare(message)
-        parcel = Parcel(message.topic, len(message.body), lambda: outgoing)
-        work = sending.send(parcel, queue, timeout_s, self._async_policy if queue is None else _ONE_QUEUE)
+        submission = Submission(message.topic, len(message.body), lambda: outgoing)
+        work = sending.send(submission, queue, timeout_s, self._async_policy if queue is None else _ONE_QUEUE)
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
@@ -223,7 +223,9 @@ class Producer(Joined):
         """
         sending = self._open()
         checks.check_message(message, self._max_bytes)
-        await sending.oneway(Parcel(message.topic, len(message.body), lambda: self._prepare(message)), queue, timeout_s)
+        await sending.oneway(
+            Submission(message.topic, len(message.body), lambda: self._prepare(message)), queue, timeout_s
+        )
 
     async def send_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
@@ -242,8 +244,8 @@ class Producer(Joined):
             checks.check_message(message, self._max_bytes)
         sending = self._open()
         outgoing = prepare_batch(messages, self._started().ids.next, self._max_bytes)
-        parcel = Parcel(outgoing.topic, len(outgoing.body), lambda: outgoing)
-        return await sending.send(parcel, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
+        submission = Submission(outgoing.topic, len(outgoing.body), lambda: outgoing)
+        return await sending.send(submission, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
 
     def _prepare(self, message: Message) -> Outgoing:
         return prepare(message, self._started().ids.next, *self._compression)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from gantrymq.client.calls import refused, reply_header
+from gantrymq.client.rpc import refused, reply_header
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectFailed, ConnectionLost
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command

@@ -15,9 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from gantrymq.client.calls import CALL_TIMEOUT_S, Calls, refused
 from gantrymq.client.nameservers import NameServerList
 from gantrymq.client.routes import BrokerAddresses, TopicRoute, parse_route
+from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.errors import CallTimeout, ClientError, ConnectFailed, ConnectionLost, GantryError, NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -41,9 +41,9 @@ _UNREACHABLE = (ConnectFailed, ConnectionLost, CallTimeout)
 class RouteBook:
     """Topic to route, broker name to addresses."""
 
-    def __init__(self, calls: Calls, servers: NameServerList, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(self, rpc: RpcClient, servers: NameServerList, clock: Clock, changed: Callable[[], None]) -> None:
         """*changed* is called after an update that brought an address nobody knew before."""
-        self._calls = calls
+        self._rpc = rpc
         self._clock = clock
         self._servers = servers
         self._changed = changed
@@ -210,7 +210,7 @@ class RouteBook:
     async def _ask_one(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
         server = self._servers.choose()
         try:
-            return await self._calls.exchange(server, code, header, timeout_s=timeout_s), server
+            return await self._rpc.exchange(server, code, header, timeout_s=timeout_s), server
         except _UNREACHABLE:
             self._servers.failed(server)
             raise

@@ -17,14 +17,14 @@ from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import Outgoing, SendIdentity, send_request
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, Policy, Retries
-from gantrymq.client.room import Room
 from gantrymq.client.selection import QueueTurns
+from gantrymq.client.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["SEND_TIMEOUT_S", "Parcel", "Sending", "SendingOptions"]
+__all__ = ["SEND_TIMEOUT_S", "Sending", "SendingOptions", "Submission"]
 
 SEND_TIMEOUT_S: Final = 3.0
 RENEW_TIMEOUT_S: Final = 1.0  # what a name server may take of the time of a send that failed
@@ -32,7 +32,7 @@ ONEWAYS_TOGETHER: Final = 64  # between two turns that others get
 
 
 @attrs.frozen
-class Parcel:
+class Submission:
     """A message or batch on its way; what it is made of when its turn comes."""
 
     topic: str
@@ -61,8 +61,8 @@ class Sending:
         self._options = options
         self._dropped = dropped
         self._turns = QueueTurns(instance.world.random)
-        self._rooms: dict[str, Room] = {}  # by name of a broker
-        self._pace = Turns(self._clock, ONEWAYS_TOGETHER)
+        self._windows: dict[str, SendWindow] = {}  # by name of a broker
+        self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
         self._ended = False
 
     def end(self) -> None:
@@ -76,71 +76,75 @@ class Sending:
             topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
         )
 
-    async def send(self, parcel: Parcel, queue: MessageQueue | None, timeout_s: float, policy: Policy) -> SendResult:
+    async def send(
+        self, submission: Submission, queue: MessageQueue | None, timeout_s: float, policy: Policy
+    ) -> SendResult:
         """Send and wait until it is stored. Errors as `Producer.send`."""
         if queue is None:
-            await self.queues(parcel.topic, timeout_s)  # that there is no route is no failed attempt
-        elif queue.topic != parcel.topic:
-            raise _wrong_queue(queue, parcel.topic)
-        retries, journey = Retries(policy), _Journey(parcel, self._clock, timeout_s)
+            await self.queues(submission.topic, timeout_s)  # that there is no route is no failed attempt
+        elif queue.topic != submission.topic:
+            raise _wrong_queue(queue, submission.topic)
+        retries, state = Retries(policy), _SendState(submission, self._clock, timeout_s)
         result: SendResult | None = None
         try:
             again = True
             while again:
                 broker_name = ""
                 try:
-                    chosen = queue or self._turns.choose(parcel.topic, await self.queues(parcel.topic), retries.avoid)
+                    chosen = queue or self._turns.choose(
+                        submission.topic, await self.queues(submission.topic), retries.avoid
+                    )
                     broker_name = chosen.broker_name
                     retries.brokers += (broker_name,)
                     limit_s = None if retries.last_attempt else self._options.attempt_timeout_s
-                    left_s = await journey.enter(self._room(broker_name), limit_s, finished=retries.answered)
+                    left_s = await state.enter(self._window(broker_name), limit_s, finished=retries.answered)
                     self._check_open()
-                    result = await self._attempt(journey.outgoing(), chosen, left_s)
+                    result = await self._attempt(state.outgoing(), chosen, left_s)
                     if result.ok or not self._options.retry_not_stored:
                         return result
                     again = retries.less_safe(broker_name)
                 except FAILURES as error:
                     again = retries.failed(broker_name, error)
-                again = again and await self._pause(parcel.topic, queue, journey, retries)
+                again = again and await self._pause(submission.topic, queue, state, retries)
             if result is not None:
                 return result
             if retries.last is not None and (retries.decided or queue is not None):
                 raise retries.last
-            raise SendFailed(parcel.topic, retries.brokers, retries.last, timeout_s) from retries.last
+            raise SendFailed(submission.topic, retries.brokers, retries.last, timeout_s) from retries.last
         finally:
-            journey.leave(finished=result is not None or retries.answered)
+            state.leave(finished=result is not None or retries.answered)
 
-    async def oneway(self, parcel: Parcel, queue: MessageQueue | None, timeout_s: float) -> None:
+    async def oneway(self, submission: Submission, queue: MessageQueue | None, timeout_s: float) -> None:
         """Hand to a connection. Errors as `Producer.send_oneway`."""
-        topic, instance = parcel.topic, self._instance
+        topic, instance = submission.topic, self._instance
         if queue is None:
             queue = self._turns.choose(topic, await self.queues(topic, timeout_s))
         elif queue.topic != topic:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
-        connection = await instance.calls.writable(address, timeout_s)
+        connection = await instance.rpc.writable(address, timeout_s)
         identity, now_ms = self._options.identity, self._clock.now_ms()
-        connection.oneway(send_request(parcel.make(), queue, identity, now_ms, oneway=True), self._dropped)
+        connection.oneway(send_request(submission.make(), queue, identity, now_ms, oneway=True), self._dropped)
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
         address = await self._address(queue)
         request = send_request(outgoing, queue, self._options.identity, self._clock.now_ms())
-        reply = await self._instance.calls.send(address, request, timeout_s)
+        reply = await self._instance.rpc.send(address, request, timeout_s)
         return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_id)
 
-    async def _pause(self, topic: str, queue: MessageQueue | None, journey: _Journey, retries: Retries) -> bool:
+    async def _pause(self, topic: str, queue: MessageQueue | None, state: _SendState, retries: Retries) -> bool:
         """Wait where another attempt would come too soon; False when no time is left for one."""
         self._check_open()
         routes = self._instance.routes
-        left_s = journey.left_s()
+        left_s = state.left_s()
         queues = routes.queues_known(topic) if queue is None else (queue,)
         pause_s = retries.pause_s({each.broker_name for each in queues}, left_s, self._instance.world.random)
         if pause_s > 0 and left_s > LEAST_LEFT_S:
             await self._clock.sleep(pause_s)
             self._check_open()
             await routes.renew(topic, min(left_s, RENEW_TIMEOUT_S))
-        return journey.left_s() > LEAST_LEFT_S
+        return state.left_s() > LEAST_LEFT_S
 
     async def _address(self, queue: MessageQueue) -> str:
         routes = self._instance.routes
@@ -150,25 +154,27 @@ class Sending:
         if self._ended:
             raise ClientError("this Producer was closed before the message was sent")
 
-    def _room(self, broker_name: str) -> Room:
-        room = self._rooms.get(broker_name)
-        if room is None:
+    def _window(self, broker_name: str) -> SendWindow:
+        window = self._windows.get(broker_name)
+        if window is None:
             options = self._options
-            room = self._rooms[broker_name] = Room(self._clock, broker_name, options.most_sends, options.most_bytes)
-        return room
+            window = self._windows[broker_name] = SendWindow(
+                self._clock, broker_name, options.most_sends, options.most_bytes
+            )
+        return window
 
 
-class _Journey:
-    """What one send holds: its room, its time, and what it is made of."""
+class _SendState:
+    """What one send holds: its place in a window, its time, and what it is made of."""
 
-    __slots__ = ("_clock", "_deadline", "_outgoing", "_parcel", "_room", "_timeout_s")
+    __slots__ = ("_clock", "_deadline", "_outgoing", "_submission", "_timeout_s", "_window")
 
-    def __init__(self, parcel: Parcel, clock: Clock, timeout_s: float) -> None:
-        self._parcel = parcel
+    def __init__(self, submission: Submission, clock: Clock, timeout_s: float) -> None:
+        self._submission = submission
         self._clock = clock
         self._timeout_s = timeout_s
         self._deadline: float | None = None  # from when its first turn has come
-        self._room: Room | None = None
+        self._window: SendWindow | None = None
         self._outgoing: Outgoing | None = None
 
     def left_s(self) -> float:
@@ -178,10 +184,10 @@ class _Journey:
     def outgoing(self) -> Outgoing:
         """The message as every attempt sends it."""
         if self._outgoing is None:
-            self._outgoing = self._parcel.make()
+            self._outgoing = self._submission.make()
         return self._outgoing
 
-    async def enter(self, room: Room, limit_s: float | None, *, finished: bool) -> float:
+    async def enter(self, window: SendWindow, limit_s: float | None, *, finished: bool) -> float:
         """Have room at a broker, and return the seconds of the attempt; *finished* as in `leave`.
 
         Raises:
@@ -190,28 +196,28 @@ class _Journey:
         left_s = self.left_s()
         if limit_s is not None:
             left_s = min(left_s, limit_s)
-        if room is not self._room:
+        if window is not self._window:
             self.leave(finished=finished)
-            if not room.take(self._parcel.size):
+            if not window.take(self._submission.size):
                 joined = self._clock.monotonic()
                 try:
-                    await room.wait(self._parcel.size, left_s)
+                    await window.wait(self._submission.size, left_s)
                 except CallTimeout:
                     if limit_s is None:
                         self._deadline = joined
                     raise
                 if self._deadline is not None:
                     self._deadline += self._clock.monotonic() - joined
-            self._room = room
+            self._window = window
         if self._deadline is None:
             self._deadline = self._clock.monotonic() + self._timeout_s
         return left_s
 
     def leave(self, *, finished: bool) -> None:
-        """Give up the room, if there is one; *finished* says that the broker has decided on the send."""
-        room, self._room = self._room, None
-        if room is not None:
-            room.leave(self._parcel.size, finished=finished)
+        """Give up the place, if there is one; *finished* says that the broker has decided on the send."""
+        window, self._window = self._window, None
+        if window is not None:
+            window.leave(self._submission.size, finished=finished)
 
 
 def _wrong_queue(queue: MessageQueue, topic: str) -> InvalidParameter:

@@ -31,7 +31,7 @@ class BatchEntry(NamedTuple):
 
 
 def decode_batch(body: bytes | bytearray | memoryview) -> list[BatchEntry]:
-    """Read the entries of a batch in order. Budget: 1 us an entry.
+    """Read the entries of a batch in order.
 
     Raises:
         FormatError: cut short, or lengths that do not add up; says which entry and where.

@@ -169,10 +169,10 @@ class RecordView:
 
 
 def read_record(buf: Buffer, position: int = 0) -> RecordView:
-    """Read the record that starts at *position*. Budget: 3 us.
+    """Read the record that starts at *position*.
 
     Every length is checked against the record and the buffer; CRC and the sense of the values are not
-    (see `formats.check`).
+    (gantrymq-store-files does that).
 
     Args:
         buf: bytes that hold the whole record; a memoryview is sliced, anything else is wrapped in one.

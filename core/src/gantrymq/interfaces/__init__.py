@@ -4,10 +4,13 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once, at start
 """
 
 from gantrymq.interfaces.allocation import AllocationStrategy
-from gantrymq.interfaces.broker import Broker, Connection, Gate, Handler, Interceptor, Service
+from gantrymq.interfaces.broker import Broker, OnlineClient
+from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
+from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
+from gantrymq.interfaces.pulling import PullAnswer, PullRequest
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
     CommandRegistry,
@@ -15,6 +18,7 @@ from gantrymq.interfaces.registries import (
     DispatcherRegistry,
     FilterRegistry,
     GateRegistry,
+    GuardRegistry,
     HandlerRegistry,
     InterceptorRegistry,
     ServiceRegistry,
@@ -22,6 +26,7 @@ from gantrymq.interfaces.registries import (
     StoreRegistry,
     TransactionRegistry,
 )
+from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import (
     Bounds,
     Cleaning,
@@ -66,6 +71,8 @@ __all__ = [
     "GetLimit",
     "GetResult",
     "GetStatus",
+    "Guard",
+    "GuardRegistry",
     "Handler",
     "HandlerRegistry",
     "Interceptor",
@@ -73,13 +80,18 @@ __all__ = [
     "MessageFilter",
     "MessageStore",
     "Mornings",
+    "OnlineClient",
     "OnlineGroup",
     "Outcome",
     "Placing",
+    "PullAnswer",
+    "PullRequest",
     "PutResult",
     "PutStatus",
     "QueryResult",
     "RecoveryReport",
+    "SendAnswer",
+    "SendRequest",
     "Service",
     "ServiceRegistry",
     "StoreContext",

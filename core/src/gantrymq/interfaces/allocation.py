@@ -11,7 +11,7 @@ from gantrymq.model.queue import MessageQueue
 class AllocationStrategy(Protocol):
     """Every member computes its own share, so all of them must come to the same plan from the same inputs.
 
-    `gantrymq.testing.AllocationContract` checks what is promised here.
+    `gantrymq_testing.AllocationContract` checks what is promised here.
     """
 
     name: str  # as it is registered

@@ -1,98 +1,38 @@
-"""All of the broker that a plugin may touch, and the small objects that plugins register with it."""
+"""All of the broker that a plugin may touch."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.figures import Figures
+from gantrymq.interfaces.filtering import MessageFilter
+from gantrymq.interfaces.pulling import PullAnswer, PullRequest
+from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import Bounds, GetLimit, GetResult, MessageStore, PutResult, StoreMessage
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.queue import Queue
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import TopicConfig
-from gantrymq.remoting.command import Command
 from gantrymq.world import World
 
-
-class Connection(Protocol):
-    """A peer, able to be answered and asked; in the broker it is `gantrymq.remoting.connection.Connection`."""
-
-    @property
-    def peer(self) -> tuple[str, int]:
-        """Address of the other side."""
-
-    @property
-    def address(self) -> str:
-        """The same as ``host:port``."""
-
-    @property
-    def peer_packed_host(self) -> bytes:
-        """The same as records hold it."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-
-    def reply(self, asked: Command | int, answer: Command | bytes) -> None:
-        """Answer a request (or the one with that opaque) with a command or an encoded frame."""
-
-    def reply_parts(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
-        """Write an encoded frame that is in several buffers; they must not change until they are written."""
-
-    def flush(self) -> None:
-        """Write what was handed over now, instead of at the end of the loop's turn."""
-
-    def oneway(self, command: Command) -> None:
-        """Send a request that gets no answer."""
-
-    async def call(self, command: Command, timeout_s: float) -> Command:
-        """Send a request and wait. Raises CallTimeout or ConnectionLost."""
-
-    def close(self) -> None:
-        """Close after what was handed over is written."""
+__all__ = ["Broker", "OnlineClient"]
 
 
-Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | None]
-"""Serves one request code: returns the response, an awaitable of it, or None (awaited or not) when the response comes
-later or came already through ``connection.reply`` (or never, for oneway requests). A GantryError that is raised becomes
-the response with its code and text."""
+class OnlineClient(NamedTuple):
+    """A member of a group, as its heartbeats tell."""
 
-
-class Interceptor(Protocol):
-    """Changes a message before it is stored."""
-
-    order: int  # interceptors run by ascending order; two equal numbers conflict
-
-    def __call__(self, message: StoreMessage) -> StoreMessage:
-        """The message to store. Raises RequestError to refuse it."""
-
-
-class Gate(Protocol):
-    """Something an acknowledgement waits for besides the append (AckGate)."""
-
-    name: str
-
-    def passed(self, log_offset: int) -> Awaitable[None]:
-        """Done when everything before *log_offset* may be acknowledged and shown to consumers."""
-
-
-class Service(Protocol):
-    """Work in the background for as long as the broker runs."""
-
-    name: str
-
-    async def start(self, broker: Broker) -> None:
-        """Called once, after the store is open and before requests are served."""
-
-    async def stop(self) -> None:
-        """Called once, before the store closes."""
+    connection: Connection
+    client_id: str
+    version: int  # of its protocol
 
 
 class Broker(Protocol):
-    """What a plugin sees of the broker."""
+    """What a plugin sees of the broker. Everything is called from the event loop's thread."""
 
     @property
     def world(self) -> World:
@@ -106,11 +46,48 @@ class Broker(Protocol):
     def store(self) -> MessageStore:
         """The open store."""
 
+    @property
+    def store_host(self) -> bytes:
+        """The broker's address as records hold it, see model.hosts."""
+
+    # --- messages
+
+    async def send(self, request: SendRequest) -> SendAnswer:
+        """Send as a client does: with its checks, interceptors, placing, gates and counters.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check that fails, or the store refuses the message.
+            StoreError: a gate failed.
+        """
+
     async def put(self, message: StoreMessage) -> PutResult:
-        """Store one message through interceptors and gates; returns once it is acknowledged and visible."""
+        """Store one message through interceptors and gates; returns once it is acknowledged and visible.
+
+        Raises:
+            RequestError: an interceptor or the store refuses it.
+            StoreError: a gate failed or took too long.
+        """
+
+    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store several messages as one append; a result for each, in order.
+
+        Raises:
+            RequestError: an interceptor refuses one, and none is stored; or the store refuses one.
+            StoreError: a gate failed or took too long.
+        """
+
+    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
+        """Pull as a client does: checks, filter, and as long a wait as the request allows.
+
+        Args:
+            connection: whose pull it is; one that waits ends when it closes, and counts for it.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check that fails.
+        """
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
-        """Read messages without a filter."""
+        """Read messages without a filter, a subscription or any check."""
 
     def read(self, log_offset: int) -> RecordView | None:
         """The record at *log_offset*."""
@@ -118,15 +95,7 @@ class Broker(Protocol):
     def bounds(self, queue: Queue) -> Bounds:
         """Offsets of a queue."""
 
-    def committed(self, group: str, queue: Queue) -> int | None:
-        """Committed queue offset of a group, None when it has none."""
-
-    def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Set the committed queue offset of a group.
-
-        Raises:
-            InvalidParameter: it is below 0, or behind the end of the queue.
-        """
+    # --- topics, groups, progress
 
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""
@@ -140,11 +109,71 @@ class Broker(Protocol):
     def group(self, name: str) -> GroupConfig | None:
         """A group's configuration."""
 
-    def connections(self, group: str) -> Sequence[Connection]:
-        """Connections of a producer or consumer group, to call its clients back."""
+    def committed(self, group: str, queue: Queue) -> int | None:
+        """Committed queue offset of a group, None when it has none."""
 
-    def on_arrival(self, callback: Callable[[Queue, int], Any]) -> None:
-        """Call *callback* with queue and new maximum offset after each publication. What it raises is logged."""
+    def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Set the committed queue offset of a group.
+
+        Raises:
+            InvalidParameter: it is below 0, or behind the end of the queue.
+            ServiceNotAvailable: the file of the offsets could not be written for too long.
+        """
+
+    # --- who is there
+
+    def producers(self, group: str) -> Sequence[OnlineClient]:
+        """The producers of a group that are connected, in the order in which they came."""
+
+    def consumers(self, group: str) -> Sequence[OnlineClient]:
+        """The consumers of a group that are connected, in the order in which they came."""
+
+    def subscription(self, group: str, topic: str) -> Subscription | None:
+        """What a group that is online subscribes to of a topic."""
+
+    def filter_of(self, subscription: Subscription) -> MessageFilter:
+        """A subscription compiled; the same one again costs nothing.
+
+        Raises:
+            SubscriptionParseFailed: the expression does not compile, or failed while running.
+            RefusedWith: no plugin serves its type (code 1).
+        """
+
+    def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
+        """Lock queues for a client of a group, or renew its locks for 60 s; returns those that it holds now."""
+
+    def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give up queues that a client holds; those of others are left alone."""
+
+    # --- waiting and hearing
+
+    def hold(
+        self,
+        queue: Queue,
+        queue_offset: int,
+        match: MessageFilter,
+        timeout_s: float,
+        connection: Connection | None,
+        wake: Callable[[], None],
+    ) -> bool:
+        """Call *wake* once: when a matching message with *queue_offset* or later arrives, or at the timeout.
+
+        Where the queue has one already it is called soon. It is also called when the topic changes and when the broker
+        stops, and never after *connection* closed.
+
+        Returns:
+            False, and *wake* will not be called, when the connection or the broker holds as many as it may.
+        """
+
+    def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
+        """Call *callback* with queue and new maximum offset after each publication. What it raises is logged.
+
+        Args:
+            queue: the only one that is asked for; None for every queue.
+
+        Returns:
+            What ends it.
+        """
 
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
         """Call *callback* after each batch of messages that passed its gates and is visible.
@@ -152,6 +181,14 @@ class Broker(Protocol):
         It gets how many messages the batch had, and the seconds from their append to their acknowledgement. What it
         raises is logged.
         """
+
+    def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
+        """Call *callback* with each connection that asked something and closed. What it raises is logged."""
+
+    def on_subscriptions_changed(self, callback: Callable[[str], Any]) -> None:
+        """Call *callback* with a consumer group whose members or topics changed. What it raises is logged."""
+
+    # --- itself
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now; for monitoring, not for every message."""

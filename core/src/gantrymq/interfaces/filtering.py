@@ -26,11 +26,7 @@ class MessageFilter(Protocol):
 
 
 class FilterType(Protocol):
-    """One kind of expression, named as clients name it (``TAG``, ``SQL92``, yours).
-
-    Optional, found with getattr: ``annotate(record, subscriptions) -> bytes | None`` computes bits before the queue
-    entry is written; ``to_column(expression)`` gives a pyspark Column.
-    """
+    """One kind of expression, named as clients name it (``TAG``, ``SQL92``, yours)."""
 
     name: str
 

@@ -33,7 +33,7 @@ class OffsetIds:
         self._head = packed_host.hex().upper()
 
     def of(self, log_offset: int) -> str:
-        """The id of the message at *log_offset* (0 or more). Budget: 0.2 us."""
+        """The id of the message at *log_offset* (0 or more)."""
         return f"{self._head}{log_offset:016X}"
 
 

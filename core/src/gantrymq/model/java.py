@@ -19,7 +19,7 @@ def string_hash(text: str) -> int:
 
 
 def hash_units(units: Iterable[int], before: int = 0) -> int:
-    """The hash of *units*, as 32 bits without a sign. Budget: 1.5 us for 32.
+    """The hash of *units*, as 32 bits without a sign.
 
     Args:
         units: UTF-16 units; the bytes of a text in ASCII are its units.

@@ -26,7 +26,7 @@ MOST_REMEMBERED = 64  # names of one map; the topics of a group may be thousands
 
 
 def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
-    """Return *names* as a Java HashMap iterates them. Budget: 0.5 us for names that were asked for lately.
+    """Return *names* as a Java HashMap iterates them.
 
     Args:
         names: in the order they are put; of equal names the first counts.

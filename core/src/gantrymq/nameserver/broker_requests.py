@@ -16,7 +16,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import RequestError
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
-from gantrymq.nameserver.handlers import Answer, Handlers, read_object
+from gantrymq.nameserver.handlers import Answer, read_object
 from gantrymq.nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
 from gantrymq.nameserver.membership import Membership
 from gantrymq.nameserver.registration import Registration, RegistrationBody
@@ -35,6 +35,7 @@ from gantrymq.remoting.headers.nameserver import (
     RegisterBrokerResponse,
     UnregisterBrokerRequest,
 )
+from gantrymq.remoting.serving import serves
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
 
@@ -58,16 +59,7 @@ class BrokerRequests:
         self._workers = world.workers
         self._reading: dict[BrokerAddress, asyncio.Future[None]] = {}  # done when the last one in line is
 
-    def handlers(self) -> Handlers:
-        """Request code to handler."""
-        return {
-            RequestCode.REGISTER_BROKER: self._register,
-            RequestCode.UNREGISTER_BROKER: self._unregister,
-            RequestCode.QUERY_DATA_VERSION: self._query_data_version,
-            RequestCode.GET_BROKER_MEMBER_GROUP: self._member_group,
-            RequestCode.BROKER_HEARTBEAT: self._heartbeat,
-        }
-
+    @serves(RequestCode.REGISTER_BROKER)
     def _register(self, request: Command, connection: object) -> Answer:
         header = RegisterBrokerRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
@@ -121,6 +113,7 @@ class BrokerRequests:
         table = self._kv.namespace(ORDER_TOPIC_CONFIG)
         return None if table is None else dumps({"table": table})
 
+    @serves(RequestCode.UNREGISTER_BROKER)
     def _unregister(self, request: Command, connection: object) -> Answer:
         header = UnregisterBrokerRequest.from_ext(request.ext)
         reading = self._reading.get(BrokerAddress(header.cluster_name, header.broker_addr))
@@ -140,6 +133,7 @@ class BrokerRequests:
         )
         return response_to(request)
 
+    @serves(RequestCode.QUERY_DATA_VERSION)
     def _query_data_version(self, request: Command, connection: object) -> Command:
         header = QueryDataVersionRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
@@ -150,10 +144,12 @@ class BrokerRequests:
         body = None if live is None else dumps(live.version.to_json())
         return response_to(request, ext=QueryDataVersionResponse(changed=changed).to_ext(), body=body)
 
+    @serves(RequestCode.GET_BROKER_MEMBER_GROUP)
     def _member_group(self, request: Command, connection: object) -> Command:
         header = GetBrokerMemberGroupRequest.from_ext(request.ext)
         return response_to(request, body=dumps(member_group(self._tables, header.cluster_name, header.broker_name)))
 
+    @serves(RequestCode.BROKER_HEARTBEAT)
     def _heartbeat(self, request: Command, connection: object) -> Command:
         header = BrokerHeartbeatRequest.from_ext(request.ext)
         self._tables.refresh(BrokerAddress(header.cluster_name, header.broker_addr), monotonic_ms(self._clock))

@@ -5,7 +5,7 @@ Source: apache/rocketmq namesrv/.../processor/ClientRequestProcessor.java (which
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gantrymq.errors import FormatError, RequestError
@@ -16,8 +16,6 @@ from gantrymq.remoting.command import Command
 Answer = Command | Awaitable[Command]
 Handler = Callable[[Command, object], Answer]
 """Takes a request and the connection it came on. Raises GantryError, whose code and text become the answer."""
-
-Handlers = Mapping[int, Handler]  # by request code
 
 
 def wants_standard_json(request: Command, accepts_only_standard: bool | None) -> bool:

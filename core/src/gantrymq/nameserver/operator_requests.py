@@ -10,7 +10,6 @@ from gantrymq.config import Settings
 from gantrymq.errors import QueryNotFound, RequestError
 from gantrymq.loose_json import dumps
 from gantrymq.nameserver import runtime_config
-from gantrymq.nameserver.handlers import Handlers
 from gantrymq.nameserver.kv import KvConfig
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
@@ -20,6 +19,7 @@ from gantrymq.remoting.headers.nameserver import (
     KvConfigRequest,
     PutKvConfigRequest,
 )
+from gantrymq.remoting.serving import serves
 from gantrymq.settings_file import parse_properties, properties_text
 from gantrymq.world import World
 
@@ -32,22 +32,13 @@ class OperatorRequests:
         self._kv = kv
         self._settings = settings
 
-    def handlers(self) -> Handlers:
-        """Request code to handler."""
-        return {
-            RequestCode.PUT_KV_CONFIG: self._put,
-            RequestCode.GET_KV_CONFIG: self._get,
-            RequestCode.DELETE_KV_CONFIG: self._delete,
-            RequestCode.GET_KVLIST_BY_NAMESPACE: self._namespace,
-            RequestCode.UPDATE_NAMESRV_CONFIG: self._update_settings,
-            RequestCode.GET_NAMESRV_CONFIG: self._show_settings,
-        }
-
+    @serves(RequestCode.PUT_KV_CONFIG)
     async def _put(self, request: Command, connection: object) -> Command:
         header = PutKvConfigRequest.from_ext(request.ext)
         await self._kv.put(header.namespace, header.key, header.value)
         return response_to(request)
 
+    @serves(RequestCode.GET_KV_CONFIG)
     def _get(self, request: Command, connection: object) -> Command:
         header = KvConfigRequest.from_ext(request.ext, request.code)
         value = self._kv.get(header.namespace, header.key)
@@ -55,11 +46,13 @@ class OperatorRequests:
             raise QueryNotFound(f"No config item, Namespace: {header.namespace} Key: {header.key}")
         return response_to(request, ext=GetKvConfigResponse(value=value).to_ext())
 
+    @serves(RequestCode.DELETE_KV_CONFIG)
     async def _delete(self, request: Command, connection: object) -> Command:
         header = KvConfigRequest.from_ext(request.ext, request.code)
         await self._kv.delete(header.namespace, header.key)
         return response_to(request)
 
+    @serves(RequestCode.GET_KVLIST_BY_NAMESPACE)
     def _namespace(self, request: Command, connection: object) -> Command:
         header = GetKvlistByNamespaceRequest.from_ext(request.ext)
         table = self._kv.namespace(header.namespace)
@@ -67,6 +60,7 @@ class OperatorRequests:
             raise QueryNotFound(f"No config item, Namespace: {header.namespace}")
         return response_to(request, body=dumps({"table": table}))
 
+    @serves(RequestCode.UPDATE_NAMESRV_CONFIG)
     async def _update_settings(self, request: Command, connection: object) -> Command:
         if request.payload:
             try:
@@ -77,5 +71,6 @@ class OperatorRequests:
             await runtime_config.update(self._world, self._settings, properties)
         return response_to(request)
 
+    @serves(RequestCode.GET_NAMESRV_CONFIG)
     def _show_settings(self, request: Command, connection: object) -> Command:
         return response_to(request, body=properties_text(self._settings.shown()).encode())

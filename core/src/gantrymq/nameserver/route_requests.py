@@ -12,7 +12,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import RequestError, TopicNotExist
 from gantrymq.loose_json import dumps, dumps_standard
 from gantrymq.nameserver import topics
-from gantrymq.nameserver.handlers import Handler, Handlers, read_object, wants_standard_json
+from gantrymq.nameserver.handlers import read_object, wants_standard_json
 from gantrymq.nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
 from gantrymq.nameserver.routes import find_route, keep_zone
 from gantrymq.nameserver.tables import QueueData, RouteTables
@@ -27,6 +27,7 @@ from gantrymq.remoting.headers.nameserver import (
     WipeWritePermOfBrokerResponse,
     WritePermOfBrokerRequest,
 )
+from gantrymq.remoting.serving import serves
 from gantrymq.world import Clock
 
 
@@ -40,25 +41,7 @@ class RouteRequests:
         self._clock = clock
         self._started = clock.monotonic()
 
-    def handlers(self) -> Handlers:
-        """Request code to handler."""
-        return {
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
-            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self._wipe_write_perm,
-            RequestCode.ADD_WRITE_PERM_OF_BROKER: self._add_write_perm,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._all_topics,
-            RequestCode.DELETE_TOPIC_IN_NAMESRV: self._delete_topic,
-            RequestCode.REGISTER_TOPIC_IN_NAMESRV: self._add_topic,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self._topics_of_cluster,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self._system_topics,
-            RequestCode.GET_UNIT_TOPIC_LIST: self._topics_where(lambda data: data.is_unit),
-            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topics_where(lambda data: data.has_unit_subscription),
-            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._topics_where(
-                lambda data: data.has_unit_subscription and not data.is_unit
-            ),
-        }
-
+    @serves(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     def _route(self, request: Command, connection: object) -> Command:
         header = GetRouteinfoByTopicRequest.from_ext(request.ext)
         self._check_ready()
@@ -82,24 +65,29 @@ class RouteRequests:
         if self._settings.flag("needWaitForService") and self._clock.monotonic() - self._started < wait_s:
             raise RequestError(f"name server not ready: brokers get {wait_s} s after its start to register")
 
+    @serves(RequestCode.GET_BROKER_CLUSTER_INFO)
     def _cluster_info(self, request: Command, connection: object) -> Command:
         return response_to(request, body=dumps(topics.cluster_info(self._tables)))
 
+    @serves(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
     def _wipe_write_perm(self, request: Command, connection: object) -> Command:
         header = WritePermOfBrokerRequest.from_ext(request.ext, request.code)
         count = topics.wipe_write_perm(self._tables, header.broker_name)
         return response_to(request, ext=WipeWritePermOfBrokerResponse(wipe_topic_count=count).to_ext())
 
+    @serves(RequestCode.ADD_WRITE_PERM_OF_BROKER)
     def _add_write_perm(self, request: Command, connection: object) -> Command:
         header = WritePermOfBrokerRequest.from_ext(request.ext, request.code)
         count = topics.add_write_perm(self._tables, header.broker_name)
         return response_to(request, ext=AddWritePermOfBrokerResponse(add_topic_count=count).to_ext())
 
+    @serves(RequestCode.DELETE_TOPIC_IN_NAMESRV)
     def _delete_topic(self, request: Command, connection: object) -> Command:
         header = DeleteTopicInNamesrvRequest.from_ext(request.ext)
         topics.delete_topic(self._tables, header.topic, header.cluster_name or None)
         return response_to(request)
 
+    @serves(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
     def _add_topic(self, request: Command, connection: object) -> Command:
         """Without a body nothing is asked: ali-ons sends this code in its meaning of 3.x, without a topic."""
         if request.payload:
@@ -109,24 +97,36 @@ class RouteRequests:
 
     # --- topic lists ------------------------------------------------------------------------------------------------
 
+    @serves(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     def _all_topics(self, request: Command, connection: object) -> Command:
         self._check_enabled("enableAllTopicList")
         return _topic_list(request, topics.all_topics(self._tables))
 
+    @serves(RequestCode.GET_TOPICS_BY_CLUSTER)
     def _topics_of_cluster(self, request: Command, connection: object) -> Command:
         self._check_enabled("enableTopicList")
         header = GetTopicsByClusterRequest.from_ext(request.ext)
         return _topic_list(request, topics.topics_of_cluster(self._tables, header.cluster))
 
+    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
     def _system_topics(self, request: Command, connection: object) -> Command:
         return _topic_list(request, *topics.system_topics(self._tables))
 
-    def _topics_where(self, matches: Callable[[QueueData], bool]) -> Handler:
-        def answer(request: Command, connection: object) -> Command:
-            self._check_enabled("enableTopicList")
-            return _topic_list(request, topics.topics_where(self._tables, matches))
+    @serves(RequestCode.GET_UNIT_TOPIC_LIST)
+    def _unit_topics(self, request: Command, connection: object) -> Command:
+        return self._topics_where(request, lambda data: data.is_unit)
 
-        return answer
+    @serves(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST)
+    def _topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
+        return self._topics_where(request, lambda data: data.has_unit_subscription)
+
+    @serves(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
+    def _other_topics_with_unit_subscription(self, request: Command, connection: object) -> Command:
+        return self._topics_where(request, lambda data: data.has_unit_subscription and not data.is_unit)
+
+    def _topics_where(self, request: Command, matches: Callable[[QueueData], bool]) -> Command:
+        self._check_enabled("enableTopicList")
+        return _topic_list(request, topics.topics_where(self._tables, matches))
 
     def _check_enabled(self, key: str) -> None:
         if not self._settings.flag(key):

@@ -10,7 +10,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from gantrymq.config import Settings, Value, of_a_port
+from gantrymq.config import Settings, Value
 from gantrymq.errors import NoPermission, RequestError
 from gantrymq.settings_file import properties_text
 from gantrymq.world import World
@@ -19,12 +19,13 @@ from gantrymq.world.folders import make_durable_dirs
 log = logging.getLogger(__name__)
 
 ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
+TLS_PREFIX: Final = "tls."  # black-listed as well, those that nobody declared too
 
 
 def _kept(settings: Settings) -> dict[str, Value]:
     """As `Settings.shown`, with what its port trusts where an operator set it, passwords included."""
     given = {key: value for key, value in settings.as_dict(secrets=True).items() if settings.source(key) != "default"}
-    return settings.shown() | {key: value for key, value in given.items() if of_a_port(key)}
+    return settings.shown() | {key: value for key, value in given.items() if settings.schema[key].local}
 
 
 async def update(world: World, settings: Settings, properties: dict[str, str]) -> None:
@@ -39,7 +40,8 @@ async def update(world: World, settings: Settings, properties: dict[str, str]) -
         RequestError: the file cannot be written; nothing has changed.
     """
     black = ALWAYS_BLACK_LISTED.union(settings.text("configBlackList").split(";"))
-    refused = sorted(key for key in properties if key in black or of_a_port(key))
+    black |= {key for key, setting in settings.schema.items() if setting.local}
+    refused = sorted(key for key in properties if key in black or key.startswith(TLS_PREFIX))
     if refused:
         raise NoPermission(f"Can not update config in black list: {', '.join(refused)}")
     where = "request 318"

@@ -13,10 +13,10 @@ from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, LocalProtocolError
 from gantrymq.nameserver.notifier import Notifier
 from gantrymq.nameserver.service import NameService
+from gantrymq.remoting.admission import admission_of
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.gate import gate_of
 from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
@@ -43,7 +43,7 @@ class NameServer:
         """
         self._world = world
         self._settings = settings
-        gate = gate_of(settings, world.clock.now_ms)
+        admission = admission_of(settings, world.clock.now_ms)
         self._notifier = Notifier(world, client_of(settings))
         self.service = NameService(world, settings, self._notifier.tell)
         limits = Limits(
@@ -52,7 +52,7 @@ class NameServer:
             ),
             idle_timeout_s=float(settings.number("serverChannelMaxIdleTimeSeconds")),
         )
-        self._server = RemotingServer(world, self, limits=limits, name="name server", gate=gate)
+        self._server = RemotingServer(world, self, limits=limits, name="name server", admission=admission)
         self._scan_timer: Timer | None = None
         self._writing: set[asyncio.Task[None]] = set()
 
@@ -99,8 +99,8 @@ class NameServer:
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
         """Answer all requests of one read, in order; those that need a thread answer when it is done."""
-        if self not in connection.state:
-            connection.state[self] = True
+        if self not in connection.notes:
+            connection.notes[self] = True
             connection.on_close(self.service.membership.connection_closed)
         for command in commands:
             answer = self.service.answer(command, connection)

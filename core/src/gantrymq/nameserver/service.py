@@ -22,6 +22,7 @@ from gantrymq.nameserver.route_requests import RouteRequests
 from gantrymq.nameserver.tables import RouteTables
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.serving import handlers_of
 from gantrymq.remoting.wrong_port import asked_a_name_server
 from gantrymq.world import World
 
@@ -40,11 +41,14 @@ class NameService:
         self.kv = KvConfig(world, Path(settings.text("kvConfigPath")))
         self.membership = Membership(self.tables, settings, world.clock, tell)
         self.stopping = False  # newer clients are sent away
-        self._handlers: dict[int, Handler] = {
-            **BrokerRequests(self.tables, self.membership, self.kv, settings, world).handlers(),
-            **RouteRequests(self.tables, self.kv, settings, world.clock).handlers(),
-            **OperatorRequests(world, self.kv, settings).handlers(),
-        }
+        families = (
+            BrokerRequests(self.tables, self.membership, self.kv, settings, world),
+            RouteRequests(self.tables, self.kv, settings, world.clock),
+            OperatorRequests(world, self.kv, settings),
+        )
+        self._handlers: dict[int, Handler] = {}
+        for family in families:
+            self._handlers |= handlers_of(family)
 
     def answer(self, request: Command, connection: object) -> Answer:
         """Return the answer to *request*, or an awaitable of it where a thread has something to do first.

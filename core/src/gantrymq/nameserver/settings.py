@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.config import Kind, Setting, Value
-from gantrymq.remoting.gate import GATE_SETTINGS
+from gantrymq.remoting.admission import ADMISSION_SETTINGS
 
 __all__ = ["name_server_settings"]
 
@@ -30,7 +30,7 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
         *_lifetime(),
         *_not_built(),
         *_unused(),
-        *GATE_SETTINGS,
+        *ADMISSION_SETTINGS,
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points
+from importlib.metadata import distribution as installed_distribution
 from types import ModuleType
 from typing import Any
 
@@ -54,13 +55,16 @@ class Candidate:
         )
 
 
-def find_candidates() -> tuple[list[Candidate], list[str]]:
+def find_candidates(only_distribution: str = "") -> tuple[list[Candidate], list[str]]:
     """Every installed plugin, sorted by name, and a sentence for each name that two distributions claim.
 
     Of two claimants neither is a candidate. The same distribution seen twice on the path counts once.
+
+    Args:
+        only_distribution: look at this distribution alone, and at no claims of others: 1 ms instead of 5 or more.
     """
     by_name: dict[str, dict[str, Candidate]] = {}
-    for point in entry_points(group=GROUP):
+    for point in _entry_points(only_distribution):
         distribution = point.dist.name if point.dist is not None else point.module
         version = point.dist.version if point.dist is not None else "?"
         by_name.setdefault(point.name, {}).setdefault(distribution, Candidate(point.name, distribution, version, point))
@@ -73,6 +77,15 @@ def find_candidates() -> tuple[list[Candidate], list[str]]:
             listed = " and ".join(sorted(claimants))
             problems.append(f"the plugin name {name} is claimed by {listed}; uninstall all but one of them")
     return found, problems
+
+
+def _entry_points(only_distribution: str) -> Iterable[EntryPoint]:
+    if not only_distribution:
+        return entry_points(group=GROUP)
+    try:
+        return installed_distribution(only_distribution).entry_points.select(group=GROUP)
+    except PackageNotFoundError:
+        return ()
 
 
 def given(plugins: Iterable[tuple[str, Any]]) -> list[Candidate]:

@@ -18,8 +18,9 @@ from gantrymq import hooks
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.plugins.discover import Candidate, find_candidates, given
+from gantrymq.plugins.kinds import KINDS, registries
 from gantrymq.plugins.loaded import PluginInfo, Plugins, PluginState
-from gantrymq.plugins.registries import Registries
+from gantrymq.plugins.registries import Declarations
 
 
 def load_plugins(
@@ -30,6 +31,7 @@ def load_plugins(
     only_hooks: Collection[str] | None = None,
     extra: Iterable[tuple[str, Any]] = (),
     installed: bool = True,
+    only_distribution: str = "",
 ) -> Plugins:
     """Load what is installed and collect what it registers.
 
@@ -39,13 +41,14 @@ def load_plugins(
         reserved: settings that core declares itself, so that no plugin can.
         only_hooks: hooks to call, such as ``gantry_register_commands``; None means all of them.
         extra: plugins that code hands in, as name and module (or object); they count as allowed.
+        only_distribution: load what this distribution brings, and no other plugin of this machine; empty means all.
         installed: False leaves the entry points of this machine alone, for tests and embedding.
 
     Raises:
         PluginError: with *strict*, the first problem and how to fix it.
     """
-    candidates, problems = find_candidates() if installed else ([], [])
-    loader = _Loader(Registries(reserved), only_hooks, problems)
+    candidates, problems = find_candidates(only_distribution) if installed else ([], [])
+    loader = _Loader(reserved, only_hooks, problems)
     loader.block(candidates, allowed)
     for candidate in [*candidates, *given(extra)]:
         loader.load(candidate)
@@ -59,11 +62,13 @@ def load_plugins(
 class _Loader:
     """One pass over the plugins."""
 
-    def __init__(self, registries: Registries, only_hooks: Collection[str] | None, problems: list[str]) -> None:
+    def __init__(self, reserved: Iterable[Setting], only_hooks: Collection[str] | None, problems: list[str]) -> None:
         self.problems = list(problems)
         self.error_type: type[PluginError] = PluginConflict if problems else PluginError
-        self._registries = registries
-        self._shelves = registries.by_hook()
+        self._shelves = registries()
+        for shelf in self._shelves.values():
+            if isinstance(shelf, Declarations):
+                shelf.reserved = frozenset(setting.key for setting in reserved)
         self._hooks = [name for name in self._shelves if only_hooks is None or name in only_hooks]
         self._infos: list[PluginInfo] = []
         self._manager = pluggy.PluginManager(hooks.PROJECT)
@@ -144,22 +149,8 @@ class _Loader:
 
     def result(self) -> Plugins:
         """Everything that was registered."""
-        found = self._registries
-        return Plugins(
-            infos=tuple(self._infos),
-            problems=tuple(self.problems),
-            schema=tuple(found.config.as_dict().values()),
-            stores=found.stores.as_dict(),
-            dispatchers=found.dispatchers.as_dict(),
-            filters=found.filters.as_dict(),
-            allocations=found.allocations.as_dict(),
-            transactions=found.transactions.as_dict(),
-            interceptors=tuple(found.interceptors.as_dict().values()),
-            gates=tuple(found.gates.as_dict().values()),
-            handlers=found.handlers.as_dict(),
-            services=tuple(found.services.as_dict().values()),
-            commands=found.commands.as_dict(),
-        )
+        found: dict[str, Any] = {kind.member: self._shelves[kind.hook].collected() for kind in KINDS}
+        return Plugins(infos=tuple(self._infos), problems=tuple(self.problems), **found)
 
 
 def _misspelt(manager: pluggy.PluginManager, plugin: Any) -> str:

@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginError
-from gantrymq.interfaces import (
-    AllocationStrategy,
-    Dispatcher,
-    FilterType,
-    Gate,
-    Handler,
-    Interceptor,
-    MessageStore,
-    Service,
-    StoreContext,
-    TransactionService,
-)
 
 if TYPE_CHECKING:
     import click
+
+    from gantrymq.interfaces import (
+        AllocationStrategy,
+        Dispatcher,
+        FilterType,
+        Gate,
+        Guard,
+        Handler,
+        Interceptor,
+        MessageStore,
+        Service,
+        StoreContext,
+        TransactionService,
+    )
 
 STORE_TO_INSTALL = "gantrymq-storage-mmap"
 ALLOCATION_TO_INSTALL = "gantrymq-allocate"
@@ -64,9 +67,10 @@ class Plugins:
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
     interceptors: tuple[Interceptor, ...] = ()  # by ascending order
     gates: tuple[Gate, ...] = ()
+    guards: tuple[Guard, ...] = ()  # by ascending order
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
-    commands: Mapping[str, click.Command] = attrs.field(factory=dict)
+    commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)
 
     def store(self, name: str) -> Callable[[StoreContext], MessageStore]:
         """The factory that ``store=NAME`` picks.

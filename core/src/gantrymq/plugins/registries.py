@@ -6,26 +6,15 @@ of `gantrymq.interfaces.registries`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting
 from gantrymq.errors import PluginConflict, PluginError
-from gantrymq.interfaces import (
-    AllocationStrategy,
-    Dispatcher,
-    FilterType,
-    Gate,
-    Handler,
-    Interceptor,
-    MessageStore,
-    Service,
-    StoreContext,
-    TransactionService,
-)
 
 if TYPE_CHECKING:
-    import click
+    from gantrymq.interfaces import Handler
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -64,34 +53,62 @@ class Shelf(Generic[K, V]):
         """Every object by key, sorted by key."""
         return {key: self._items[key][1] for key in sorted(self._items)}
 
+    def collected(self) -> dict[K, V] | tuple[V, ...]:
+        """What `gantrymq.plugins.loaded.Plugins` holds of this kind."""
+        return self.as_dict()
 
-class Factories(Shelf[str, V]):
+
+class Factories(Shelf[str, Any]):
     """Stores, dispatchers, filter types, strategies, transaction services: a factory by name."""
 
-    def add(self, name: str, factory: V) -> None:
+    def add(self, name: str, factory: Any) -> None:
         """Keep *factory* under *name*."""
         if not name or not callable(factory):
             raise PluginError(f"plugin {self.owner} registers a {self.kind} with name {name!r} and factory {factory!r}")
         self.put(name, factory)
 
 
-class Interceptors(Shelf[int, Interceptor]):
-    """Interceptors by their order."""
+class ByOrder(Shelf[int, Any]):
+    """Interceptors and guards by their order."""
 
-    def add(self, interceptor: Interceptor) -> None:
-        """Keep *interceptor* under its order."""
-        self.put(interceptor.order, interceptor)
+    def add(self, each: Any) -> None:
+        """Keep it under its order."""
+        self.put(each.order, each)
 
-
-class Gates(Shelf[str, Gate]):
-    """Gates by name."""
-
-    def add(self, gate: Gate) -> None:
-        """Keep *gate* under its name."""
-        self.put(gate.name, gate)
+    def collected(self) -> tuple[Any, ...]:
+        """By ascending order."""
+        return tuple(self.as_dict().values())
 
 
-class Handlers(Shelf[int, Handler]):
+class ByName(Shelf[str, Any]):
+    """Objects with names: commands, gates, services."""
+
+    def add(self, each: Any) -> None:
+        """Keep it under its name."""
+        if not each.name:
+            raise PluginError(f"plugin {self.owner} registers a {self.kind} without a name")
+        self.put(each.name, each)
+
+
+class Lined(ByName):
+    """Objects with names of which all are used."""
+
+    def collected(self) -> tuple[Any, ...]:
+        """Sorted by name."""
+        return tuple(self.as_dict().values())
+
+
+class Commands(ByName):
+    """Commands by name: themselves, or where they are."""
+
+    def add_imported(self, name: str, where: str, purpose: str) -> None:
+        """Keep under *name* that the command is at *where*."""
+        if not name or ":" not in where:
+            raise PluginError(f"plugin {self.owner} registers a command with name {name!r} and place {where!r}")
+        self.put(name, ImportedCommand(where, purpose))
+
+
+class Handlers(Shelf[int, "Handler"]):
     """Handlers by request code."""
 
     def add(self, code: int, handler: Handler) -> None:
@@ -99,55 +116,17 @@ class Handlers(Shelf[int, Handler]):
         self.put(code, handler)
 
 
-class Services(Shelf[str, Service]):
-    """Background services by name."""
-
-    def add(self, service: Service) -> None:
-        """Keep *service* under its name."""
-        self.put(service.name, service)
-
-
-class Commands(Shelf[str, "click.Command"]):
-    """Commands by name."""
-
-    def add(self, command: click.Command) -> None:
-        """Keep *command* under its name."""
-        if not command.name:
-            raise PluginError(f"plugin {self.owner} registers a command without a name")
-        self.put(command.name, command)
-
-
 class Declarations(Shelf[str, Setting]):
     """Settings by key; core's own keys are taken from the start."""
 
-    def __init__(self, kind: str, reserved: Iterable[Setting] = ()) -> None:
-        super().__init__(kind)
-        self._reserved = frozenset(setting.key for setting in reserved)
+    reserved: Collection[str] = ()
 
     def add(self, setting: Setting) -> None:
         """Keep *setting* under its key."""
-        if setting.key in self._reserved:
+        if setting.key in self.reserved:
             raise PluginConflict(f"plugin {self.owner} declares the setting {setting.key}, which belongs to gantrymq")
         self.put(setting.key, setting)
 
-
-class Registries:
-    """One registry for each hook."""
-
-    def __init__(self, reserved: Iterable[Setting] = ()) -> None:
-        """*reserved*: settings that core declares."""
-        self.config = Declarations("setting", reserved)
-        self.stores: Factories[Callable[[StoreContext], MessageStore]] = Factories("store")
-        self.dispatchers: Factories[Callable[[StoreContext], Dispatcher]] = Factories("dispatcher")
-        self.filters: Factories[Callable[[], FilterType]] = Factories("filter")
-        self.allocations: Factories[Callable[[dict[str, str]], AllocationStrategy]] = Factories("allocation")
-        self.transactions: Factories[Callable[[], TransactionService]] = Factories("transaction service")
-        self.interceptors = Interceptors("interceptor with order")
-        self.gates = Gates("gate")
-        self.handlers = Handlers("handler for request code")
-        self.services = Services("service")
-        self.commands = Commands("command")
-
-    def by_hook(self) -> dict[str, Shelf[str, object] | Shelf[int, object]]:
-        """Hook name to the registry it is handed, in the order in which hooks are called."""
-        return {f"gantry_register_{word}": registry for word, registry in vars(self).items()}
+    def collected(self) -> tuple[Setting, ...]:
+        """Sorted by key."""
+        return tuple(self.as_dict().values())

@@ -13,8 +13,9 @@ from gantrymq.errors import ConnectFailed
 from gantrymq.remoting.addresses import parse_address
 from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.connection import Connection, Requests
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.request_queue import Requests
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
@@ -123,12 +124,6 @@ class RemotingClient:
         """The open connection to *address*, if there is one."""
         connection = self._connections.get(address)
         return None if connection is None or connection.closed else connection
-
-    def disconnect(self, address: str) -> None:
-        """Close the connection to *address*, if there is one; the next call opens another."""
-        connection = self._connections.pop(address, None)
-        if connection is not None:
-            connection.close()
 
     def on_close(self, callback: Callable[[str, Connection], None]) -> None:
         """Call ``callback(address, connection)`` whenever a connection has closed."""

@@ -29,12 +29,7 @@ SERIALIZE_BINARY: Final = 1
 
 # MQVersion.java counts two slots per release, SNAPSHOT then release.
 CURRENT_VERSION: Final = 479  # 5.3.3
-VERSION_3_0_7_SNAPSHOT: Final = 28  # consumers from here on take reset-offset and consumer-status requests
 VERSION_3_0_11: Final = 37  # brokers from here on register with the register body
-VERSION_3_1_8_SNAPSHOT: Final = 62  # consumers from here on take running-info and consume-directly requests
-VERSION_3_4_9: Final = 121  # maxReconsumeTimes of a request is honoured from here on
-VERSION_4_1_0_SNAPSHOT: Final = 232  # Java consumers refuse SQL92 when the broker claims less
-VERSION_4_9_3: Final = 399  # up to here `_UNIQUE_KEY_QUERY` is left out of the signed content
 VERSION_4_9_4: Final = 401  # clients from here on read standard JSON routes
 VERSION_5_0_0: Final = 413  # compressed registrations end with queue mappings from here on
 VERSION_5_3_1: Final = 475  # clients above it understand GO_AWAY

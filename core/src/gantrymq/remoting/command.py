@@ -37,7 +37,6 @@ _I32: Final = struct.Struct(">i")
 _ORDINALS: Final = {language.name: language.value for language in LanguageCode}
 _NAMES: Final = tuple(language.name for language in LanguageCode)
 _OTHER: Final = LanguageCode.OTHER.value
-_SERIALIZE_NAMES: Final = ("JSON", "ROCKETMQ")
 
 
 class Command:
@@ -131,7 +130,7 @@ def response_to(
 
 
 def decode(frame: Frame) -> Command:
-    """Return what *frame* says. Budget: 2.5 us for a JSON send request.
+    """Return what *frame* says.
 
     Raises:
         RemoteProtocolError: the header cannot be read; the connection is of no use any more.

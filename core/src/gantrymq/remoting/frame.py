@@ -30,7 +30,7 @@ class Frame(NamedTuple):
 
 
 def _cut_frames(data: bytes, limit: int) -> tuple[list[Frame], int, int]:
-    """Cut the frames off the front of *data* that are whole. Budget: 0.7 us each.
+    """Cut the frames off the front of *data* that are whole.
 
     Returns:
         The frames; where what is left begins; and how many bytes what is left must have before anything can be cut,

@@ -19,6 +19,7 @@ PROXY_SETTING = Setting(
     "",
     "Proxies whose PROXY protocol headers are believed: addresses or networks (10.0.0.0/8), separated by commas; those "
     "of loopback addresses always are.",
+    local=True,
 )
 
 

@@ -59,7 +59,7 @@ class SendOk:
             self.frames = speedups.compiled.AnswerWriter(Send, texts, FLAG_ONEWAY)
 
     def _frames(self, sends: Sequence[Send], results: Sequence[Stored]) -> bytes:
-        """Return whole frames, their headers in JSON, for those that want an answer. Budget: 0.8 us each.
+        """Return whole frames, their headers in JSON, for those that want an answer.
 
         Args:
             sends: the requests.
@@ -93,7 +93,7 @@ def encode_pull_head(
     topic_sys_flag: int = 0,
     group_sys_flag: int = 0,
 ) -> bytes:
-    """Return length prefix and header of the answer to a pull; *body_length* bytes of records follow. Budget: 1.5 us.
+    """Return length prefix and header of the answer to a pull; *body_length* bytes of records follow.
 
     Args:
         code: 0, 19, 20 or 21; all of them carry the offsets.
@@ -131,8 +131,6 @@ def encode_query_head(
     serialize: int, opaque: int, index_timestamp: int, index_log_offset: int, body_length: int
 ) -> bytes:
     """Return length prefix and header of the answer to a query by key that found *body_length* bytes of records.
-
-    Budget: 0.8 us.
 
     Args:
         index_timestamp: ms, store time of the newest message in the index.

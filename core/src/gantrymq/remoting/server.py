@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.remoting.connection import Connection, Requests
-from gantrymq.remoting.gate import Gate
+from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
+from gantrymq.remoting.request_queue import Requests
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
@@ -29,11 +30,11 @@ class RemotingServer:
         *,
         limits: Limits | None = None,
         name: str = "server",
-        gate: Gate | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        """*gate* decides who gets in by the first bytes; by default everybody who speaks frames, without TLS."""
+        """*admission* decides who gets in by the first bytes; by default everybody who speaks frames, without TLS."""
         self.name = name
-        self._gate = gate or Gate()
+        self._admission = admission or Admission()
         self.limits = limits or Limits()
         self._world = world
         self._handler = handler
@@ -109,7 +110,7 @@ class RemotingServer:
             self._unwritten,
             sniffing=True,
             opened=self._opened,
-            gate=self._gate,
+            admission=self._admission,
             busy_poll=self._busy_poll,
         )
 

@@ -11,6 +11,7 @@ configured is used even in test mode, and keys may be given wherever settings ar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from gantrymq.config import Setting, Settings
@@ -23,53 +24,59 @@ __all__ = ["DEFAULT_FILE", "TLS_SETTINGS", "client_of", "client_settings", "tls_
 
 DEFAULT_FILE = "/etc/rocketmq/tls.properties"
 
+_tls_setting = partial(Setting, local=True)
+
 TLS_SETTINGS: tuple[Setting, ...] = (
-    Setting(
+    _tls_setting(
         "tls.config.file", "text", DEFAULT_FILE, "File with further tls.* settings; the default one may be missing."
     ),
-    Setting(
+    _tls_setting(
         "tls.server.mode",
         "text",
         "permissive",
         "disabled closes clients that want TLS, permissive serves both, enforcing closes those without.",
         choices=("disabled", "permissive", "enforcing"),
     ),
-    Setting(
+    _tls_setting(
         "tls.test.mode.enable",
         "flag",
         True,
         "Make a self-signed certificate where tls.server.certPath is not set (needs gantrymq[tls]).",
     ),
-    Setting("tls.server.certPath", "text", "", "File of the server's certificate chain, PEM."),
-    Setting("tls.server.keyPath", "text", "", "File of its private key, PEM; empty means the key is in certPath."),
-    Setting("tls.server.keyPassword", "text", "", "Password of that key.", secret=True),
-    Setting(
+    _tls_setting("tls.server.certPath", "text", "", "File of the server's certificate chain, PEM."),
+    _tls_setting("tls.server.keyPath", "text", "", "File of its private key, PEM; empty means the key is in certPath."),
+    _tls_setting("tls.server.keyPassword", "text", "", "Password of that key.", secret=True),
+    _tls_setting(
         "tls.server.need.client.auth",
         "text",
         "none",
         "Whether clients are asked for a certificate; counts with tls.server.authClient=true.",
         choices=("none", "optional", "require"),
     ),
-    Setting("tls.server.authClient", "flag", False, "Verify the certificates of clients."),
-    Setting("tls.server.trustCertPath", "text", "", "File of the authorities that sign clients' certificates, PEM."),
-    Setting(
+    _tls_setting("tls.server.authClient", "flag", False, "Verify the certificates of clients."),
+    _tls_setting(
+        "tls.server.trustCertPath", "text", "", "File of the authorities that sign clients' certificates, PEM."
+    ),
+    _tls_setting(
         "tls.enable",
         "text",
         "",
         "As a client of other servers use TLS; empty means as tls.server.mode=enforcing is set or not.",
         choices=("", "true", "false"),
     ),
-    Setting("tls.client.certPath", "text", "", "File of the certificate chain shown to other servers, PEM."),
-    Setting("tls.client.keyPath", "text", "", "File of its private key, PEM; empty means the key is in certPath."),
-    Setting("tls.client.keyPassword", "text", "", "Password of that key.", secret=True),
-    Setting(
+    _tls_setting("tls.client.certPath", "text", "", "File of the certificate chain shown to other servers, PEM."),
+    _tls_setting("tls.client.keyPath", "text", "", "File of its private key, PEM; empty means the key is in certPath."),
+    _tls_setting("tls.client.keyPassword", "text", "", "Password of that key.", secret=True),
+    _tls_setting(
         "tls.client.authServer",
         "flag",
         False,
         "Verify the certificates of other servers; false, RocketMQ's default, believes every one. Host names are never "
         "compared.",
     ),
-    Setting("tls.client.trustCertPath", "text", "", "File of the authorities that sign servers' certificates, PEM."),
+    _tls_setting(
+        "tls.client.trustCertPath", "text", "", "File of the authorities that sign servers' certificates, PEM."
+    ),
 )
 
 

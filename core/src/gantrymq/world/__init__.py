@@ -3,8 +3,8 @@
 Everything above takes a `World` and never reaches around it, so that one seeded run in memory on a virtual clock
 repeats byte for byte, and a test can stop the process at every single call of `Files`.
 
-`gantrymq.world.real` is the operating system; `gantrymq.world.simulated` is memory and seeds;
-`gantrymq.world.recording` wraps either's files and remembers the order of calls.
+`gantrymq.world.real` is the operating system. Tests have others: `gantrymq_testing.simulated` is memory and seeds, and
+`gantrymq_testing.recording` wraps either's files and remembers the order of calls.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class EveryMessage:
 
 
 class AnyOf:
-    """The compiled form of a list of tags. Budget: 0.2 us an entry."""
+    """The compiled form of a list of tags."""
 
     __slots__ = ("_hashes",)
 

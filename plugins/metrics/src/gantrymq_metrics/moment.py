@@ -9,7 +9,6 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsu
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +19,10 @@ from gantrymq.formats.record import read_record
 from gantrymq.interfaces import Broker, Figures, GetLimit, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq.world import DiskUse
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.send_times import Histogram, SendTimes
+
+GROUPS_TOGETHER = 8  # a group and a topic of it, without a pause
 
 
 @attrs.frozen
@@ -49,17 +51,17 @@ class Moment:
 
 
 async def take_moment(broker: Broker, send_times: SendTimes) -> Moment:
-    """Read everything. About 10 us a queue that somebody is behind on, others have their turn between two groups."""
+    """Read everything. About 10 us a queue that somebody is behind on; others have their turn in between."""
     figures = broker.figures()
     ends: dict[str, int] = {}
     for queue in broker.store.queues():
         ends[queue.topic] = ends.get(queue.topic, 0) + broker.bounds(queue).max_offset
-    progress = []
+    progress, slices = list[Progress](), TimeSlices(broker.world.clock, GROUPS_TOGETHER)
     for (topic, group), offsets in figures.committed.items():
         found = await _progress(broker, topic, group, offsets)
         if found is not None:
             progress.append(found)
-        await asyncio.sleep(0)
+        await slices.item_done()
     return Moment(
         figures=figures,
         state=broker.store.state(),

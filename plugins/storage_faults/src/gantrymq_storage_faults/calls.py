@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import attrs
 
-from gantrymq.world.simulated import ProcessKilled
 from gantrymq_storage_faults.plan import Failure, Plan, Slowness
+from gantrymq_testing.simulated import ProcessKilled
 
 __all__ = ["Calls", "Crashed"]
 

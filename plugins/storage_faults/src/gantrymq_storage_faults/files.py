@@ -24,12 +24,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gantrymq.world import Files
-from gantrymq.world.simulated.process_files import ProcessFiles
 from gantrymq_storage_faults.calls import Calls, Crashed
 from gantrymq_storage_faults.layer import Layer
 from gantrymq_storage_faults.machine import Machine, PowerCut
 from gantrymq_storage_faults.plan import Failure, Plan
 from gantrymq_storage_faults.room import Room
+from gantrymq_testing.simulated.process_files import ProcessFiles
 
 __all__ = ["FaultyFiles", "PowerCut", "flip_bit"]
 

@@ -6,55 +6,58 @@ belong to the `Machine`. A write notes the durable bytes first, a sync forgets t
 
 from __future__ import annotations
 
-import builtins
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from gantrymq.world import DiskUse, File, FileStat, Lock, Mapping, Volume
-from gantrymq.world.simulated import BusError
+from gantrymq.world import DiskUse, File, Lock, Mapping, Volume
 from gantrymq_storage_faults.calls import Calls
 from gantrymq_storage_faults.machine import Machine
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 from gantrymq_storage_faults.room import Room
+from gantrymq_testing.forwarding import ENDS, Data, ForwardingFile, ForwardingFiles, ForwardingMapping, ForwardingVolume
+from gantrymq_testing.simulated import BusError
 
 __all__ = ["Layer"]
 
-Data = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+UNCOUNTED = frozenset({"written", "release", "unwatch"})  # which no plan can meet
 
 
-class Layer:
+class Layer(ForwardingFiles):
     """The whole disk."""
 
     def __init__(self, machine: Machine, calls: Calls, room: Room) -> None:
+        super().__init__(machine.inner)
         self.machine = machine
-        self.inner = machine.inner
         self.calls = calls
         self.room = room
         self.names = machine.names
 
-    def stat(self, path: Path) -> FileStat | None:
-        return self.calls.make("stat", path, lambda: self.inner.stat(path))
-
-    def list(self, path: Path) -> builtins.list[str]:
-        return self.calls.make("list", path, lambda: self.inner.list(path))
+    def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
+        if name in UNCOUNTED or (name in ENDS and self.calls.dead):
+            return proceed()
+        return self.calls.make(name, path, proceed, position=position, length=length)
 
     def disk_use(self, path: Path) -> DiskUse:
-        return self.calls.make("disk_use", path, lambda: self.room.use(self.inner.disk_use(path)))
+        return self.calls.make("disk_use", path, lambda: self.room.use(self._inner.disk_use(path)))
 
     def make_dirs(self, path: Path) -> None:
         def do() -> None:
             self.names.make_dirs(path)
-            self.inner.make_dirs(path)
+            self._inner.make_dirs(path)
 
         self.calls.make("make_dirs", path, do)
 
     def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> _File:
         path = Path(path)
-        new = create and self.inner.stat(path) is None
+        new = create and self._inner.stat(path) is None
 
         def do() -> _File:
-            opened = self.inner.open(path, create=create, read_only=read_only)
+            opened = self._inner.open(path, create=create, read_only=read_only)
             if new:
                 self.names.make(path)
             return _File(opened, self.names.node(path), self)
@@ -63,24 +66,24 @@ class Layer:
 
     def read(self, path: Path) -> bytes:
         def do() -> bytes:
-            data = self.inner.read(path)
+            data = self._inner.read(path)
             return wrong(data, rng, self.calls) if (rng := self.calls.flips()) else data
 
         return self.calls.make("read", path, do)
 
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         def do() -> bytes | None:
-            data = self.inner.peek(path, length, position)
+            data = self._inner.peek(path, length, position)
             return wrong(data, rng, self.calls) if data and (rng := self.calls.flips()) else data
 
         return self.calls.make("pread", Path(path), do, position=position, length=length)
 
     def replace(self, path: Path, data: bytes) -> None:
         def do() -> None:
-            there = self.inner.stat(path)
+            there = self._inner.stat(path)
             node = Node(path, 0)
             self.room.take(node, 0, len(data))
-            self.inner.replace(path, data)
+            self._inner.replace(path, data)
             if there is not None:
                 self.room.cut(self.names.node(path), 0)
             else:
@@ -96,10 +99,10 @@ class Layer:
     def _replace_in_part(self, path: Path, data: bytes, rng: random.Random) -> None:
         """The temporary file is there, whole or not; or it was renamed, and its folder not synced."""
         temporary = path.with_name(path.name + ".tmp")
-        if self.inner.stat(temporary) is None:
-            self.inner.open(temporary, create=True).close()
+        if self._inner.stat(temporary) is None:
+            self._inner.open(temporary, create=True).close()
             self.names.make(temporary)
-        file, node = self.inner.open(temporary), self.names.node(temporary)
+        file, node = self._inner.open(temporary), self.names.node(temporary)
         whole = rng.random() < 0.5
         try:
             node.resize(file.size(), 0, file.pread)
@@ -112,12 +115,12 @@ class Layer:
         if whole:
             node.synced(len(written))
             self.names.move(temporary, path)
-            self.inner.rename(temporary, path)
+            self._inner.rename(temporary, path)
 
     def rename(self, old: Path, new: Path) -> None:
         def do() -> None:
             gone = self.names.move(old, new)
-            self.inner.rename(old, new)
+            self._inner.rename(old, new)
             if gone is not None:
                 self.room.cut(gone, 0)
 
@@ -126,7 +129,7 @@ class Layer:
     def remove(self, path: Path) -> None:
         def do() -> None:
             gone = self.names.remove(path)
-            self.inner.remove(path)
+            self._inner.remove(path)
             if gone is not None:
                 self.room.cut(gone, 0)
 
@@ -134,8 +137,8 @@ class Layer:
 
     def remove_dir(self, path: Path) -> None:
         def do() -> None:
-            there = self.inner.stat(path) is not None
-            self.inner.remove_dir(path)
+            there = self._inner.stat(path) is not None
+            self._inner.remove_dir(path)
             if there:
                 self.names.remove_dir(path)
 
@@ -143,36 +146,32 @@ class Layer:
 
     def sync_dir(self, path: Path) -> None:
         def do() -> None:
-            self.inner.sync_dir(path)
+            self._inner.sync_dir(path)
             self.names.synced(path)
 
         self.calls.make("sync_dir", path, do)
 
     def lock(self, path: Path, content: bytes) -> Lock | None:
         def do() -> Lock | None:
-            new = self.inner.stat(path) is None
-            lock = self.inner.lock(path, content)
+            new = self._inner.stat(path) is None
+            lock = self._inner.lock(path, content)
             if new and lock is not None:
                 self.names.make(path)
             return lock
 
         return self.calls.make("lock", path, do)
 
-    def lock_folder(self, path: Path) -> Lock | None:
-        return self.calls.make("lock_folder", path, lambda: self.inner.lock_folder(path))
-
     def watch(self, folder: Path) -> Volume | None:
         def do() -> Volume | None:
-            volume = self.inner.watch(folder)
+            volume = self._inner.watch(folder)
             return None if volume is None else _Volume(volume, folder, self)
 
         return self.calls.make("watch", folder, do)
 
 
-class _Volume:
+class _Volume(ForwardingVolume):
     def __init__(self, inner: Volume, folder: Path, layer: Layer) -> None:
-        self._inner = inner
-        self._folder = folder
+        super().__init__(inner, folder, layer)
         self._layer = layer
         self._machine = layer.machine
         self._since = layer.machine.errors.sample()
@@ -183,23 +182,19 @@ class _Volume:
             self._layer.names.sync_all()
             number, self._since = self._machine.errors.check(self._since)
             if number:
-                raise OSError(number, os.strerror(number), str(self._folder))
+                raise OSError(number, os.strerror(number), str(self.path))
 
         def failed(number: int) -> None:
             self._layer.names.fail_all(number)
             self._machine.errors.set(number)
             _, self._since = self._machine.errors.check(self._since)
 
-        self._layer.calls.make("syncfs", self._folder, do, failed=failed)
-
-    def close(self) -> None:
-        self._inner.close()
+        self._layer.calls.make("syncfs", self.path, do, failed=failed)
 
 
-class _File:
+class _File(ForwardingFile):
     def __init__(self, inner: File, node: Node, layer: Layer) -> None:
-        self.path = inner.path
-        self._inner = inner
+        super().__init__(inner, layer)
         self._node = node
         self._layer = layer
         self._calls = layer.calls
@@ -207,8 +202,10 @@ class _File:
         self._open = True
         node.opened += 1
 
-    def size(self) -> int:
-        return self._calls.make("size", self._node.path, self._inner.size)
+    @property
+    def about(self) -> Path:
+        """A rename is followed."""
+        return self._node.path
 
     def pread(self, length: int, position: int) -> bytes:
         def do() -> bytes:
@@ -216,30 +213,6 @@ class _File:
             return wrong(data, rng, self._calls) if (rng := self._calls.flips()) else data
 
         return self._calls.make("pread", self._node.path, do, position=position, length=length)
-
-    def pread_cached(self, length: int, position: int) -> bytes | None:
-        return self._calls.make(
-            "pread_cached",
-            self._node.path,
-            lambda: self._inner.pread_cached(length, position),
-            position=position,
-            length=length,
-        )
-
-    def prefetch(self, position: int, length: int) -> None:
-        def do() -> None:
-            self._inner.prefetch(position, length)
-
-        self._calls.make("prefetch", self._node.path, do, position=position, length=length)
-
-    def written(self, start: int, end: int) -> list[tuple[int, int]]:
-        return self._inner.written(start, end)
-
-    def drop_cache(self, position: int, length: int) -> None:
-        def do() -> None:
-            self._inner.drop_cache(position, length)
-
-        self._calls.make("drop_cache", self._node.path, do, position=position, length=length)
 
     def pwrite(self, data: Data, position: int) -> None:
         self._calls.make(
@@ -261,10 +234,10 @@ class _File:
             self._node.resize(size, max(size, end), self._inner.pread, by_write=True)
             self._inner.pwrite(data, position)
         except OSError:
-            self._give_back(taken)
+            self._as_before(taken)
             raise
 
-    def _give_back(self, taken: bytes) -> None:
+    def _as_before(self, taken: bytes) -> None:
         """Nothing was written: the room is as it was."""
         room, node = self._layer.room, self._node
         if room.left is not None:
@@ -288,7 +261,7 @@ class _File:
                 self._node.resize(size, max(size, length), self._inner.pread)
                 self._inner.allocate(length)
             except OSError:
-                self._give_back(taken)
+                self._as_before(taken)
                 raise
 
         self._calls.make("allocate", self._node.path, do, length=length)
@@ -299,7 +272,7 @@ class _File:
             if rng := self._calls.flips():
                 position, bit = rng.randrange(mapping.size), rng.randrange(8)
                 # The page in the cache is wrong, for everybody who reads it.
-                file = self._layer.inner.open(self._node.path)
+                file = self._layer.machine.inner.open(self._node.path)
                 try:
                     file.pwrite(bytes([mapping.view[position] ^ 1 << bit]), position)
                 finally:
@@ -328,18 +301,19 @@ class _File:
         if self._open:
             self._open = False
             self._node.opened -= 1
-        if self._calls.dead:
-            self._inner.close()
-        else:
-            self._calls.make("close", self._node.path, self._inner.close)
+        super().close()
 
 
-class _Mapping:
+class _Mapping(ForwardingMapping):
     def __init__(self, inner: Mapping, node: Node, layer: Layer) -> None:
-        self.size = inner.size
-        self._inner = inner
+        super().__init__(inner, node.path, layer)
         self._node = node
         self._layer = layer
+
+    @property
+    def about(self) -> Path:
+        """A rename is followed."""
+        return self._node.path
 
     @property
     def view(self) -> memoryview:
@@ -370,15 +344,6 @@ class _Mapping:
 
     def _read(self, length: int, position: int) -> bytes:
         return bytes(self._inner.view[position : position + length])
-
-    def lock(self) -> None:
-        self._layer.calls.make("mlock", self._node.path, self._inner.lock)
-
-    def close(self) -> None:
-        if self._layer.calls.dead:
-            self._inner.close()
-        else:
-            self._layer.calls.make("unmap", self._node.path, self._inner.close)
 
 
 def wrong(data: bytes, rng: random.Random, calls: Calls) -> bytes:

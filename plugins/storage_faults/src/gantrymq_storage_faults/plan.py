@@ -1,5 +1,8 @@
 """What goes wrong: a plan says it beforehand, and its seed makes every choice that is left open.
 
+Names of calls are those of `gantrymq_testing.forwarding`, but that ``create`` is only the `open` of a file that is not
+there yet, and that a `peek` is a ``pread``. CHANGES are those that change or sync something.
+
 The same plan over the same calls gives the same faults. Calls that come from several threads have no order of their
 own, so a run with real threads repeats only as far as they do.
 """
@@ -8,16 +11,10 @@ from __future__ import annotations
 
 import attrs
 
+from gantrymq_testing.forwarding import CHANGES
+
 __all__ = ["CHANGES", "READS", "UNCALLED", "Failure", "Plan", "Slowness"]
 
-CHANGES = frozenset(
-    {
-        *("make_dirs", "create", "replace", "rename", "remove", "remove_dir", "sync_dir", "lock"),
-        *("pwrite", "truncate", "allocate", "datasync", "syncfs", "write"),
-    }
-)
-"""Names of calls that change or sync something. ``write`` is a write into a mapping, ``create`` is ``open`` of a file
-that is not there yet, ``syncfs`` is ``Volume.sync``."""
 READS = frozenset({"read", "pread", "map"})
 """Names of calls that read contents."""
 UNCALLED = frozenset({"write_back", "mapped_read"})

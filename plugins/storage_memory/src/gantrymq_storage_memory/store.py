@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.index_hash import index_keys
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import (
     Bounds,
@@ -33,6 +32,7 @@ from gantrymq.interfaces import (
 )
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from gantrymq_store_files.index_hash import index_keys
 
 _start_of = attrgetter("log_offset")
 _time_of = attrgetter("store_timestamp")

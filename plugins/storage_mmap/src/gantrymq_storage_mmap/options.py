@@ -7,9 +7,10 @@ from pathlib import Path
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
-from gantrymq.formats.index import IndexLayout
-from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.formats.store_folders import COMMIT_LOG
 from gantrymq.formats.tags_code import parse_delay_levels
+from gantrymq_store_files.index import IndexLayout
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["Options"]
 
@@ -33,7 +34,7 @@ class Options:
             )
         folder = settings.text("storePathCommitLog")
         self.root = root
-        self.log_folder = Path(folder) if folder else root / "commitlog"
+        self.log_folder = Path(folder) if folder else root / COMMIT_LOG
         self.log_file_bytes = number("mappedFileSizeCommitLog")
         self.queue_file_bytes = -(-number("mappedFileSizeConsumeQueue") // ENTRY_BYTES) * ENTRY_BYTES
         self.batch_file_bytes = number("mapperFileSizeBatchConsumeQueue")

@@ -6,7 +6,7 @@ import pytest
 from gantrymq.errors import FormatError
 from gantrymq.formats.config import backup_of, broken_of, load, save
 from gantrymq.world.real import RealFiles
-from gantrymq.world.recording import RecordingFiles
+from gantrymq_testing.recording import RecordingFiles
 
 
 @pytest.fixture

@@ -9,17 +9,19 @@ Source: apache/rocketmq broker/.../processor/QueryAssignmentProcessor.java.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from gantrymq.broker.clients import BROADCASTING, ClientTable
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.tables.clients import BROADCASTING
 from gantrymq.broker.wire.answers import object_body_of, ok, queue_json, with_json
 from gantrymq.errors import InvalidParameter, NoPermission, RefusedWith
-from gantrymq.interfaces import AllocationStrategy, Connection, Handler
+from gantrymq.interfaces import AllocationStrategy, Connection
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.serving import serves
 
 PULL, POP = "PULL", "POP"
 
@@ -29,27 +31,14 @@ QueuesOf = Callable[[str], Awaitable[Sequence[MessageQueue]]]
 class AssignmentRequests:
     """Serves assignments and modes."""
 
-    def __init__(
-        self,
-        clients: ClientTable,
-        allocations: Mapping[str, Callable[[dict[str, str]], AllocationStrategy]],
-        queues_of: QueuesOf,
-    ) -> None:
-        """*queues_of* gives the queues of a topic that consumers may read, on all its brokers."""
-        self._clients = clients
-        self._allocations = allocations
+    def __init__(self, parts: Parts) -> None:
+        self._clients = parts.clients
+        self._allocations = parts.plugins.allocations
         self._strategies: dict[str, AllocationStrategy] = {}  # those that were asked for
-        self._queues_of = queues_of
+        self._queues_of = parts.cluster_queues.readable
         self._modes: dict[str, dict[str, dict[str, Any]]] = {}  # topic -> group -> what was set
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.QUERY_ASSIGNMENT: self.assign,
-            RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
-            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
-        }
-
+    @serves(RequestCode.QUERY_ASSIGNMENT)
     async def assign(self, asked: Command, connection: Connection) -> Command:
         """400: the queues of one member."""
         body = object_body_of(asked)
@@ -64,6 +53,7 @@ class AssignmentRequests:
         found = [{"messageQueue": queue_json(queue), "mode": PULL} for queue in queues]
         return with_json(asked, {"messageQueueAssignments": found})
 
+    @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
     def set_mode(self, asked: Command, connection: Connection) -> Command:
         """401: PULL, the only mode there is."""
         body = object_body_of(asked)
@@ -84,6 +74,7 @@ class AssignmentRequests:
         }
         return ok(asked)
 
+    @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
     def all_modes(self, asked: Command, connection: Connection) -> Command:
         """402: every mode that was set, by topic and group."""
         return with_json(asked, {"messageRequestModeMap": self._modes})

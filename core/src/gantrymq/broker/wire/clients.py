@@ -6,13 +6,11 @@ AdminBrokerProcessor.java (lockBatchMQ, unlockBatchMQ), client/DefaultConsumerId
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from gantrymq.broker.clients import BROADCASTING, ClientTable, ConsumerGroup, Member
-from gantrymq.broker.filters import Filters
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.locks import QueueLocks
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.consuming.members import ConsumerHeartbeat, Heartbeat
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
 from gantrymq.broker.wire.answers import (
     object_body_of,
     objects_in,
@@ -22,10 +20,8 @@ from gantrymq.broker.wire.answers import (
     reading,
     with_json,
 )
-from gantrymq.config import Settings
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Connection, Handler
-from gantrymq.model import names
+from gantrymq.interfaces import Connection
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
@@ -34,10 +30,7 @@ from gantrymq.remoting.headers.clients import (
     NotifyConsumerIdsChangedRequest,
     UnregisterClientRequest,
 )
-from gantrymq.world import Clock
-
-MAX_GROUPS: Final = 1000  # of a connection, of each kind; a client has a few, and RocketMQ has no bound
-MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no bound
+from gantrymq.remoting.serving import serves
 
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
@@ -72,102 +65,55 @@ def _subscriptions(data: dict[str, Any]) -> list[Subscription]:
         return [Subscription.from_json(each, group) for each in wanted]
 
 
+def _consumer(data: dict[str, Any], without_subscriptions: bool) -> ConsumerHeartbeat:
+    """One consumer group of a heartbeat; its subscriptions are read in any case, so that a wrong one is refused."""
+    subscriptions = _subscriptions(data)
+    return ConsumerHeartbeat(
+        str(data.get("groupName") or ""),
+        enum_name(data.get("consumeType"), _CONSUME_TYPES, "CONSUME_PASSIVELY"),
+        enum_name(data.get("messageModel"), _MESSAGE_MODELS, "CLUSTERING"),
+        enum_name(data.get("consumeFromWhere"), _FROM_WHERE, _FROM_WHERE[0]),
+        bool(data.get("unitMode") or False),
+        None if without_subscriptions else subscriptions,
+    )
+
+
 class ClientRequests:
     """Serves what clients say of themselves."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: ClientTable,
-        filters: Filters,
-        locks: QueueLocks,
-    ) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._filters = filters
-        self._locks = locks
-        clients.on_change(self._tell_members)
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._members = parts.members
+        self._groups = parts.groups
+        self._clients = parts.clients
+        self._filters = parts.filters
+        self._locks = parts.locks
+        parts.clients.on_change(self._tell_members)
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.HEART_BEAT: self.heartbeat,
-            RequestCode.UNREGISTER_CLIENT: self.unregister,
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
-            RequestCode.CHECK_CLIENT_CONFIG: self.check_config,
-            RequestCode.LOCK_BATCH_MQ: self.lock,
-            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
-        }
-
+    @serves(RequestCode.HEART_BEAT)
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
         """34: who is there, in which groups, with which subscriptions."""
         body = object_body_of(asked)
         client_id = str(body.get("clientID") or "")
         with reading("heartbeatFingerprint"):
             fingerprint = int(body.get("heartbeatFingerprint") or 0)
-        consumers = [
-            (str(data.get("groupName") or ""), data, _subscriptions(data))
-            for data in objects_in(body, "consumerDataSet")
-        ]
-        producers = [str(data.get("groupName") or "") for data in objects_in(body, "producerDataSet")]
-        self._check_count(connection, producers, [group for group, _, _ in consumers])
         without_subscriptions = bool(body.get("withoutSub") or body.get("isWithoutSub"))
-        member = Member(connection, client_id, language_name(asked.language), asked.version, self._clock.now_ms())
-        changed = fingerprint == 0
-        for group, data, subscriptions in consumers:
-            config = self._groups.find(group)
-            if config is None:
-                continue
-            self._topics.create_retry(
-                names.retry_topic(group), config.retry_queues, unit=bool(data.get("unitMode") or False)
-            )
-            online = self._clients.consumer_group(group)
-            if fingerprint and (online is None or online.fingerprint != fingerprint):
-                changed = True
-            self._clients.register_consumer(
-                group,
-                member,
-                consume_type=enum_name(data.get("consumeType"), _CONSUME_TYPES, "CONSUME_PASSIVELY"),
-                message_model=enum_name(data.get("messageModel"), _MESSAGE_MODELS, "CLUSTERING"),
-                consume_from_where=enum_name(data.get("consumeFromWhere"), _FROM_WHERE, _FROM_WHERE[0]),
-                subscriptions=None if without_subscriptions else subscriptions,
-            )
-            online = self._clients.consumer_group(group)
-            if online is not None and not without_subscriptions:
-                online.fingerprint = fingerprint
-        for group in producers:
-            self._clients.register_producer(group, member)
+        consumers = [_consumer(data, without_subscriptions) for data in objects_in(body, "consumerDataSet")]
+        producers = [str(data.get("groupName") or "") for data in objects_in(body, "producerDataSet")]
+        changed = self._members.beat(
+            Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),
+            connection,
+        )
         return ok(asked, {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true" if changed else "false"})
 
-    def _check_count(self, connection: Connection, producers: list[str], consumers: list[str]) -> None:
-        """Refuse a connection that would be in more groups than any client has.
-
-        Raises:
-            RefusedWith: code 1; it joins none of them.
-        """
-        in_producers, in_consumers = self._clients.groups_of(connection)
-        for what, wanted, known in (("producer", producers, in_producers), ("consumer", consumers, in_consumers)):
-            count = len(known | set(wanted))
-            if count > MAX_GROUPS:
-                raise RefusedWith(1, f"a connection may be in {MAX_GROUPS} {what} groups, this one wants {count}")
-            longest = max(map(len, wanted), default=0)
-            if longest > MAX_GROUP_LENGTH:
-                raise RefusedWith(
-                    1, f"a {what} group's name has {longest} characters, at most {MAX_GROUP_LENGTH} may be"
-                )
-
+    @serves(RequestCode.UNREGISTER_CLIENT)
     def unregister(self, asked: Command, connection: Connection) -> Command:
         """35: a client leaves."""
         header = UnregisterClientRequest.from_ext(asked.ext)
         self._clients.unregister(connection, header.producer_group, header.consumer_group)
         return ok(asked, {})
 
+    @serves(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
     def consumer_list(self, asked: Command, connection: Connection) -> Command:
         """38: the client ids of a group; code 1 when nobody is online."""
         header = GetConsumerListByGroupRequest.from_ext(asked.ext)
@@ -176,6 +122,7 @@ class ClientRequests:
             raise RefusedWith(1, f"no consumer for this group, {header.consumer_group}")
         return with_json(asked, {"consumerIdList": online.client_ids()}, {})
 
+    @serves(RequestCode.CHECK_CLIENT_CONFIG)
     def check_config(self, asked: Command, connection: Connection) -> Command:
         """46: does an expression compile here?"""
         body = object_body_of(asked)
@@ -192,6 +139,7 @@ class ClientRequests:
             self._filters.compiled(subscription)
         return ok(asked)
 
+    @serves(RequestCode.LOCK_BATCH_MQ)
     def lock(self, asked: Command, connection: Connection) -> Command:
         """41: lock queues for an ordered consumer."""
         body = object_body_of(asked)
@@ -202,6 +150,7 @@ class ClientRequests:
         )
         return with_json(asked, {"lockOKMQSet": [queue_json(queue) for queue in granted]})
 
+    @serves(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, asked: Command, connection: Connection) -> Command:
         """42: give queues up."""
         body = object_body_of(asked)

@@ -9,20 +9,19 @@ common/.../Configuration.java.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from gantrymq.broker.identity import Identity
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok
-from gantrymq.config import Settings, Value
+from gantrymq.config import Value
 from gantrymq.errors import ConfigError, NoPermission, RefusedWith
-from gantrymq.interfaces import Connection, Handler
+from gantrymq.interfaces import Connection
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.serving import serves
 from gantrymq.settings_file import parse_properties, properties_text
 from gantrymq.settings_known import is_rocketmq_key, refusal
-from gantrymq.world import Clock
 
 log = logging.getLogger(__name__)
 
@@ -32,20 +31,14 @@ ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "brokerConfigPath", "rocketm
 class ConfigRequests:
     """Serves the settings."""
 
-    def __init__(
-        self, identity: Identity, settings: Settings, clock: Clock, permission_changed: Callable[[], None]
-    ) -> None:
-        """*permission_changed* is called after a change of brokerPermission."""
-        self._identity = identity
-        self._settings = settings
-        self._clock = clock
-        self._permission_changed = permission_changed
-        self._version = DataVersion(timestamp=clock.now_ms())
+    def __init__(self, parts: Parts) -> None:
+        self._identity = parts.identity
+        self._settings = parts.settings
+        self._clock = parts.world.clock
+        self._permission_changed = parts.permission_changed
+        self._version = DataVersion(timestamp=parts.world.clock.now_ms())
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {RequestCode.UPDATE_BROKER_CONFIG: self.update, RequestCode.GET_BROKER_CONFIG: self.show}
-
+    @serves(RequestCode.UPDATE_BROKER_CONFIG)
     def update(self, asked: Command, connection: Connection) -> Command:
         """25: change settings that may change while the broker runs; all are checked before the first is set.
 
@@ -72,6 +65,7 @@ class ConfigRequests:
             self._permission_changed()
         return ok(asked)
 
+    @serves(RequestCode.GET_BROKER_CONFIG)
     def show(self, asked: Command, connection: Connection) -> Command:
         """26: the settings of this broker but those of TLS, by name, as properties; what was empty as it came out."""
         identity = self._identity

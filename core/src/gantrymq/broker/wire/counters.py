@@ -11,35 +11,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.tally import BYTES, DAY, HOUR, MESSAGES, MINUTE, Tally
+from gantrymq.broker.counting.tally import BYTES, DAY, HOUR, MESSAGES, MINUTE, Tally
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Connection, Handler
+from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.admin import ViewBrokerStatsDataRequest
+from gantrymq.remoting.serving import serves
 
 
 class CounterRequests:
     """Serves counters."""
 
-    def __init__(self, identity: Identity, stats: Stats) -> None:
-        self._cluster = identity.cluster
-        self._totals = stats.totals
+    def __init__(self, parts: Parts) -> None:
+        self._cluster = parts.identity.cluster
+        self._totals = parts.stats.totals
         self._by_name = {
-            "TOPIC_PUT_NUMS": (stats.puts, MESSAGES),
-            "TOPIC_PUT_SIZE": (stats.puts, BYTES),
-            "GROUP_GET_NUMS": (stats.gets, MESSAGES),
-            "GROUP_GET_SIZE": (stats.gets, BYTES),
+            "TOPIC_PUT_NUMS": (parts.stats.puts, MESSAGES),
+            "TOPIC_PUT_SIZE": (parts.stats.puts, BYTES),
+            "GROUP_GET_NUMS": (parts.stats.gets, MESSAGES),
+            "GROUP_GET_SIZE": (parts.stats.gets, BYTES),
         }
         self._of_broker = {"BROKER_PUT_NUMS": "put", "BROKER_GET_NUMS": "get"}
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
-
+    @serves(RequestCode.VIEW_BROKER_STATS_DATA)
     def view(self, asked: Command, connection: Connection) -> Command:
         """315: sum, rate and average of one counter over the last minute, hour and day."""
         header = ViewBrokerStatsDataRequest.from_ext(asked.ext)

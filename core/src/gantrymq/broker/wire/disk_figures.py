@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gantrymq.formats.store_folders import COMMIT_LOG, QUEUES
 from gantrymq.world import Files
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -20,7 +21,7 @@ def disk_figures(files: Files, root: Path) -> dict[str, str]:
         files: of this broker's world.
         root: the store's folder.
     """
-    log = root / "commitlog"
+    log = root / COMMIT_LOG
     if files.stat(log) is None:
         return {}
     of_log = _used(files, log)
@@ -29,7 +30,7 @@ def disk_figures(files: Files, root: Path) -> dict[str, str]:
         "commitLogDirCapacity": f"Total : {readable(use.total)}, Free : {readable(use.free)}.",
         "commitLogDiskRatio": of_log,
         f"commitLogDiskRatio_{log}": of_log,
-        "consumeQueueDiskRatio": _used(files, root / "consumequeue"),
+        "consumeQueueDiskRatio": _used(files, root / QUEUES),
     }
 
 

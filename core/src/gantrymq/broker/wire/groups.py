@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq.broker.clients import ClientTable, Member
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.state_files import StateFiles
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.tables.clients import Member
 from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, with_json
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith
-from gantrymq.interfaces import Connection, Handler
+from gantrymq.interfaces import Connection
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
@@ -30,46 +28,26 @@ from gantrymq.remoting.headers.groups import (
     UpdateGroupForbiddenRequest,
 )
 from gantrymq.remoting.headers.topics import QueryTopicConsumeByWhoRequest, QueryTopicsByConsumerRequest
+from gantrymq.remoting.serving import serves
 
 
 class GroupRequests:
     """Serves the group table and the lists of who is online."""
 
-    def __init__(
-        self,
-        groups: GroupTable,
-        clients: ClientTable,
-        offsets: ConsumerOffsets,
-        state: StateFiles,
-    ) -> None:
-        self._groups = groups
-        self._clients = clients
-        self._offsets = offsets
-        self._state = state
+    def __init__(self, parts: Parts) -> None:
+        self._groups = parts.groups
+        self._clients = parts.clients
+        self._offsets = parts.offsets
+        self._state = parts.state
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.create_many,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_configs,
-            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.config,
-            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
-            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
-            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbid,
-            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self.subscription,
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,
-            RequestCode.QUERY_TOPICS_BY_CONSUMER: self.topics_of_group,
-        }
-
+    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     async def create(self, asked: Command, connection: Connection) -> Command:
         """200: create or change one group."""
         self._groups.put(_group(object_body_of(asked)))
         await self._state.saved()
         return ok(asked)
 
+    @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """225: create or change several; all names are checked before the first is applied."""
         groups = [_group(each) for each in objects_in(object_body_of(asked), "groupConfigList")]
@@ -80,6 +58,7 @@ class GroupRequests:
         await self._state.saved()
         return ok(asked)
 
+    @serves(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     def all_configs(self, asked: Command, connection: Connection) -> Command:
         """201: every group, or a page of them."""
         header = GetAllSubscriptionGroupConfigRequest.from_ext(asked.ext)
@@ -97,6 +76,7 @@ class GroupRequests:
         }
         return with_json(asked, body, ext)
 
+    @serves(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
     def config(self, asked: Command, connection: Connection) -> Command:
         """352: one group."""
         name = GetSubscriptionGroupConfigRequest.from_ext(asked.ext).group
@@ -105,6 +85,7 @@ class GroupRequests:
             raise GroupNotExist(f"No group in this broker: {name}")
         return with_json(asked, group.to_json())
 
+    @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP)
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """207: forget a group, with its offsets when asked."""
         header = DeleteSubscriptionGroupRequest.from_ext(asked.ext)
@@ -115,6 +96,7 @@ class GroupRequests:
         await self._state.saved(offsets=header.clean_offset)
         return ok(asked)
 
+    @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST)
     def consumer_connections(self, asked: Command, connection: Connection) -> Command:
         """203: members and subscriptions of a consumer group."""
         name = GetConsumerConnectionListRequest.from_ext(asked.ext).consumer_group
@@ -130,6 +112,7 @@ class GroupRequests:
         }
         return with_json(asked, body)
 
+    @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST)
     def producer_connections(self, asked: Command, connection: Connection) -> Command:
         """204: members of a producer group."""
         name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
@@ -138,6 +121,7 @@ class GroupRequests:
             raise RefusedWith(1, f"the producer group[{name}] not exist")
         return with_json(asked, {"connectionSet": [_connection(member) for member in members]})
 
+    @serves(RequestCode.GET_ALL_PRODUCER_INFO)
     def all_producers(self, asked: Command, connection: Connection) -> Command:
         """328: members of every producer group."""
         groups = self._clients.producer_groups()
@@ -145,6 +129,7 @@ class GroupRequests:
             asked, {"data": {group: [_producer(each) for each in members] for group, members in groups.items()}}
         )
 
+    @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
     async def forbid(self, asked: Command, connection: Connection) -> Command:
         """353: let a group read a topic, or not, when asked; answers whether it may."""
         header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
@@ -154,6 +139,7 @@ class GroupRequests:
         readable = self._groups.may_read(header.group, header.topic)
         return with_json(asked, {"group": header.group, "readable": readable, "topic": header.topic})
 
+    @serves(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
     def subscription(self, asked: Command, connection: Connection) -> Command:
         """345: what a group that is online wants of a topic; no subscriptionData when it does not."""
         header = QuerySubscriptionByConsumerRequest.from_ext(asked.ext)
@@ -164,12 +150,14 @@ class GroupRequests:
             body["subscriptionData"] = found.to_json()
         return with_json(asked, body)
 
+    @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
     def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
         """300: groups that are subscribed to a topic or committed offsets for it."""
         topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
         online = [group.name for group in self._clients.consumer_groups() if topic in group.subscriptions]
         return with_json(asked, {"groupList": list(dict.fromkeys([*online, *self._offsets.groups_of(topic)]))})
 
+    @serves(RequestCode.QUERY_TOPICS_BY_CONSUMER)
     def topics_of_group(self, asked: Command, connection: Connection) -> Command:
         """343: topics that a group is subscribed to or committed offsets for."""
         name = QueryTopicsByConsumerRequest.from_ext(asked.ext).group

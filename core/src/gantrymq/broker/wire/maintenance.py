@@ -16,21 +16,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Cleaning, Connection, Handler, MessageStore
+from gantrymq.interfaces import Cleaning, Connection
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.admin import CleanRequest, ResetMasterFlushOffsetRequest
+from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
-DROPS_STEP = 16  # topics that are looked at in one step of the loop
+DROPS_TOGETHER = 16  # topics that are looked at together
+LOOKS_TOGETHER = 4  # so often without a pause
 
 _COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # thresholds of RocketMQ's defaults; nothing is measured against them
 _COLD_BYTES_OF_ALL = 100 * 1024 * 1024
@@ -39,44 +42,38 @@ _COLD_BYTES_OF_ALL = 100 * 1024 * 1024
 class MaintenanceRequests:
     """Serves operators who clean up or look after a cluster."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable) -> None:
-        self._store = store
-        self._topics = topics
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.world.clock
+        self._store = parts.store
+        self._topics = parts.topics
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
-            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
-            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_log,
-            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
-            RequestCode.GET_TIMER_CHECK_POINT: self.no_timers,
-            RequestCode.GET_TIMER_METRICS: self.no_timers,
-            RequestCode.GET_BROKER_HA_STATUS: self.replication,
-            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self.cold_reads,
-            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
-        }
-
+    @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
     async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
         """306: remove the queues whose messages have all left the log; the broker's own topics keep theirs."""
         report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
         return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
+    @serves(RequestCode.CLEAN_UNUSED_TOPIC)
     async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
         """316: forget the queues of topics that do not exist; the broker's own stay."""
-        dropped: list[Awaitable[None]] = []
-        count = 0
-        for number, topic in enumerate(dict.fromkeys(queue.topic for queue in self._store.queues()), start=1):
-            if self._topics.get(topic) is None and not names.is_system_topic(topic):
-                dropped.append(self._store.drop(topic))
-                count += 1
-            if number % DROPS_STEP == 0:
-                await asyncio.gather(*dropped)  # none is dropped while a thread syncs, as with `Deletions`
-                dropped.clear()
-                await asyncio.sleep(0)
-        await asyncio.gather(*dropped)
+        count, slices = 0, TimeSlices(self._clock, LOOKS_TOGETHER)
+        topics = list(dict.fromkeys(queue.topic for queue in self._store.queues()))
+        for start in range(0, len(topics), DROPS_TOGETHER):
+            dropped = self._drop_unused(topics[start : start + DROPS_TOGETHER])
+            await asyncio.gather(*dropped)  # none is dropped while a thread syncs, as with `Deletions`
+            count += len(dropped)
+            await slices.item_done()
         return self._cleaned(asked, connection, f"removed the queues of {count} topics that do not exist")
 
+    def _drop_unused(self, topics: Sequence[str]) -> list[Awaitable[None]]:
+        """Forget those of *topics* that do not exist and are not the broker's own; see `MessageStore.drop`."""
+        return [
+            self._store.drop(topic)
+            for topic in topics
+            if self._topics.get(topic) is None and not names.is_system_topic(topic)
+        ]
+
+    @serves(RequestCode.DELETE_EXPIRED_COMMITLOG)
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
         """329: delete log files by age now; the answer comes before they are gone, as Java's does."""
         report = await self._store.clean(Cleaning.EXPIRED_LOG)
@@ -88,14 +85,17 @@ class MaintenanceRequests:
         log.warning("%s of %s: %s", request_name(asked.code), connection.address, what)
         return response_to(asked, 0, what if CleanRequest.from_ext(asked.ext).report else None)
 
+    @serves(RequestCode.GET_ALL_DELAY_OFFSET)
     def delay_offsets(self, asked: Command, connection: Connection) -> Command:
         """45: no delay level has delivered anything."""
         return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})
 
+    @serves(RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS)
     def no_timers(self, asked: Command, connection: Connection) -> Command:
         """60, 61: there is no timer store."""
         raise RefusedWith(1, f"{request_name(asked.code)}: timer messages are not built in this version")
 
+    @serves(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
     def cold_reads(self, asked: Command, connection: Connection) -> Command:
         """2003: no group reads old messages too fast, as none is watched; changing that (2001, 2002) is refused."""
         body = {
@@ -107,6 +107,7 @@ class MaintenanceRequests:
         }
         return with_json(asked, body)
 
+    @serves(RequestCode.GET_BROKER_HA_STATUS)
     def replication(self, asked: Command, connection: Connection) -> Command:
         """907: a master without slaves, and how long its log is."""
         client = {
@@ -125,6 +126,7 @@ class MaintenanceRequests:
         }
         return with_json(asked, body)
 
+    @serves(RequestCode.RESET_MASTER_FLUSH_OFFSET)
     def reset_master_flush_offset(self, asked: Command, connection: Connection) -> Command:
         """908: only a slave has such an offset; a master agrees and does nothing."""
         ResetMasterFlushOffsetRequest.from_ext(asked.ext)

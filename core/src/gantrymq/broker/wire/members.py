@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq import loose_json
-from gantrymq.broker.clients import ClientTable, Member
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.tables.clients import Member
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import CallTimeout, ConnectionLost, FormatError, InvalidParameter, RefusedWith
-from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.interfaces import Connection
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request, response_to
@@ -24,6 +22,7 @@ from gantrymq.remoting.headers.clients import (
     GetConsumerRunningInfoRequest,
     GetConsumerStatusRequest,
 )
+from gantrymq.remoting.serving import serves
 
 ANSWER_S = 10.0
 STATUS_S = 5.0
@@ -33,28 +32,20 @@ CONSUME_MSG_TIMEOUT = 207
 class MemberRequests:
     """Passes questions on."""
 
-    def __init__(
-        self, identity: Identity, store: MessageStore, topics: TopicTable, groups: GroupTable, clients: ClientTable
-    ) -> None:
-        self._identity = identity
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
+    def __init__(self, parts: Parts) -> None:
+        self._identity = parts.identity
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._clients = parts.clients
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume,
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.status,
-        }
-
+    @serves(RequestCode.GET_CONSUMER_RUNNING_INFO)
     async def running_info(self, asked: Command, connection: Connection) -> Command:
         """307: what one member is doing, in its own words."""
         header = GetConsumerRunningInfoRequest.from_ext(asked.ext)
         return await self._pass_on(asked, header.consumer_group, header.client_id, asked.ext or {}, asked.body)
 
+    @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY)
     async def consume(self, asked: Command, connection: Connection) -> Command:
         """309: one member consumes a stored message now, and says how that went."""
         header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
@@ -77,6 +68,7 @@ class MemberRequests:
             body = bytes(record.raw)
         return await self._pass_on(asked, header.consumer_group, header.client_id or "", ext, body)
 
+    @serves(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
     async def status(self, asked: Command, connection: Connection) -> Command:
         """223: the offsets that members have in memory; one member when clientAddr names it."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)

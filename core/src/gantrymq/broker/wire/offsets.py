@@ -5,15 +5,12 @@ Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, Admin
 
 from __future__ import annotations
 
-from gantrymq.broker.committing import Committing
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.placing import told_minimum
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.queue_kinds import told_minimum
 from gantrymq.broker.wire.answers import ok
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, TopicNotExist
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import Connection, Edge, GetLimit, Handler, MessageStore
+from gantrymq.interfaces import Connection, Edge, GetLimit, MessageStore
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -25,36 +22,20 @@ from gantrymq.remoting.headers.offsets import (
     SearchOffsetByTimestampRequest,
     UpdateConsumerOffsetRequest,
 )
+from gantrymq.remoting.serving import serves
 
 
 class OffsetRequests:
     """Serves look-ups and commits of offsets."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        offsets: ConsumerOffsets,
-        committing: Committing,
-    ) -> None:
-        self._committing = committing
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+    def __init__(self, parts: Parts) -> None:
+        self._committing = parts.committing
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
-            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
-            RequestCode.GET_MAX_OFFSET: self.max_offset,
-            RequestCode.GET_MIN_OFFSET: self.min_offset,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest,
-        }
-
+    @serves(RequestCode.QUERY_CONSUMER_OFFSET)
     def query(self, asked: Command, connection: Connection) -> Command:
         """14: the committed offset; 0 for a group that is new on a queue that still has its first message.
 
@@ -75,6 +56,7 @@ class OffsetRequests:
             committed = 0
         return ok(asked, {"offset": str(committed)})
 
+    @serves(RequestCode.UPDATE_CONSUMER_OFFSET)
     def update(self, asked: Command, connection: Connection) -> Command:
         """15: commit an offset, usually oneway."""
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
@@ -88,6 +70,7 @@ class OffsetRequests:
             self._committing.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
         return ok(asked, {})
 
+    @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     async def search(self, asked: Command, connection: Connection) -> Command:
         """29: the queue offset that belongs to a store time."""
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
@@ -97,17 +80,20 @@ class OffsetRequests:
         found = await self._store.offset_at(Queue(header.topic, header.queue_id), header.timestamp, Edge[boundary])
         return ok(asked, {"offset": str(found)})
 
+    @serves(RequestCode.GET_MAX_OFFSET)
     def max_offset(self, asked: Command, connection: Connection) -> Command:
         """30: the next offset to be written."""
         header = GetMaxOffsetRequest.from_ext(asked.ext)
         return ok(asked, {"offset": str(self._store.bounds(Queue(header.topic, header.queue_id)).max_offset)})
 
+    @serves(RequestCode.GET_MIN_OFFSET)
     def min_offset(self, asked: Command, connection: Connection) -> Command:
         """31: the first offset that is still there."""
         header = GetMinOffsetRequest.from_ext(asked.ext)
         bounds = self._store.bounds(Queue(header.topic, header.queue_id))
         return ok(asked, {"offset": str(told_minimum(self._topics.get(header.topic), bounds))})
 
+    @serves(RequestCode.GET_EARLIEST_MSG_STORETIME)
     async def earliest(self, asked: Command, connection: Connection) -> Command:
         """32: store time of the oldest message, -1 where there is none."""
         header = GetEarliestMsgStoretimeRequest.from_ext(asked.ext)

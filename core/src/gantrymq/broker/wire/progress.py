@@ -6,19 +6,13 @@ queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offse
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.stats import Stats
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, queue_json, queue_key, with_json
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.errors import TopicNotExist
-from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.interfaces import Connection
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
@@ -30,44 +24,27 @@ from gantrymq.remoting.headers.groups import (
     QueryConsumeTimeSpanRequest,
     QueryCorrectionOffsetRequest,
 )
-from gantrymq.world import Clock
+from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
 
+ITEMS_TOGETHER = 16  # topics and groups that are counted without a pause
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind every other
 
 
 class ProgressRequests:
     """Serves what the offsets of groups tell."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        clock: Clock,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: ClientTable,
-        offsets: ConsumerOffsets,
-        stats: Stats,
-    ) -> None:
-        self._identity = identity
-        self._clock = clock
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._offsets = offsets
-        self._stats = stats
+    def __init__(self, parts: Parts) -> None:
+        self._identity = parts.identity
+        self._clock = parts.world.clock
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._clients = parts.clients
+        self._offsets = parts.offsets
+        self._stats = parts.stats
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.GET_CONSUME_STATS: self.of_group,
-            RequestCode.GET_BROKER_CONSUME_STATS: self.of_all,
-            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
-            RequestCode.QUERY_CORRECTION_OFFSET: self.correction,
-            RequestCode.CLONE_GROUP_OFFSET: self.clone,
-        }
-
+    @serves(RequestCode.GET_CONSUME_STATS)
     async def of_group(self, asked: Command, connection: Connection) -> Command:
         """208: one group, on the topics named or on all it committed offsets for."""
         header = GetConsumeStatsRequest.from_ext(asked.ext)
@@ -82,6 +59,7 @@ class ProgressRequests:
                 tps += self._stats.group_get_tps(name, group)
         return with_json(asked, {"consumeTps": tps, "offsetTable": table})
 
+    @serves(RequestCode.GET_BROKER_CONSUME_STATS)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
         """317: every group, topic by topic; isOrder leaves out topics that are not ordered.
 
@@ -90,6 +68,7 @@ class ProgressRequests:
         only_ordered = GetBrokerConsumeStatsRequest.from_ext(asked.ext).is_order
         groups: list[dict[str, Any]] = []
         behind = in_flight = 0
+        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
         for group in list(self._groups.view):
             found = []
             for name in self._offsets.topics_of(group):
@@ -100,8 +79,9 @@ class ProgressRequests:
                 found.append({"consumeTps": self._stats.group_get_tps(name, group), "offsetTable": table})
                 behind += sum(each["brokerOffset"] - each["consumerOffset"] for each in table.values())
                 in_flight += sum(each["pullOffset"] - each["consumerOffset"] for each in table.values())
+                await slices.item_done()
             groups.append({group: found})
-            await asyncio.sleep(0)  # others have their turn between two groups
+            await slices.item_done()
         body = {
             "brokerAddr": self._identity.address,
             "consumeStatsList": groups,
@@ -110,6 +90,7 @@ class ProgressRequests:
         }
         return with_json(asked, body)
 
+    @serves(RequestCode.QUERY_CONSUME_TIME_SPAN)
     async def time_span(self, asked: Command, connection: Connection) -> Command:
         """303: when the oldest, the newest and the next message of each queue were stored, and how late that is."""
         header = QueryConsumeTimeSpanRequest.from_ext(asked.ext)
@@ -139,6 +120,7 @@ class ProgressRequests:
             )
         return with_json(asked, {"consumeTimeSpanSet": spans})
 
+    @serves(RequestCode.QUERY_CORRECTION_OFFSET)
     def correction(self, asked: Command, connection: Connection) -> Command:
         """308: the lowest offsets of all groups but those filtered; the largest number where compareGroup is behind.
 
@@ -157,6 +139,7 @@ class ProgressRequests:
                 lowest[queue_id] = _NO_LONGER_THERE
         return with_json(asked, {"correctionOffsets": lowest})
 
+    @serves(RequestCode.CLONE_GROUP_OFFSET)
     def clone(self, asked: Command, connection: Connection) -> Command:
         """314: another group starts where one is, on one topic or on all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)

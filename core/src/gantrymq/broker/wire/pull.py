@@ -5,31 +5,26 @@ Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java.
 
 from __future__ import annotations
 
-from gantrymq.broker.pull import PullAnswer, Puller, PullForbidden, PullRequest
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.consuming.pull import PullForbidden
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.errors import GantryError
-from gantrymq.interfaces import Connection, Handler
+from gantrymq.interfaces import Connection, PullAnswer, PullRequest
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.replies import encode_pull_head
+from gantrymq.remoting.serving import serves
 
 
 class PullRequests:
     """Serves pulls."""
 
-    def __init__(self, puller: Puller, stats: Stats) -> None:
-        self._puller = puller
-        self._stats = stats
+    def __init__(self, parts: Parts) -> None:
+        self._pulls = parts.pulls
+        self._stats = parts.stats
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.PULL_MESSAGE: self.pull,
-            RequestCode.LITE_PULL_MESSAGE: self.pull,
-        }
-
+    @serves(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     def pull(self, asked: Command, connection: Connection) -> Command | None:
         """Hand a pull on; the answer leaves when there is something to say."""
         header = PullMessageRequest.from_ext(asked.ext, asked.code)
@@ -57,7 +52,7 @@ class PullRequests:
                 self._send(asked, connection, answer, request)
 
         try:
-            self._puller.serve(request, connection, respond)
+            self._pulls.serve(request, connection, respond)
         except GantryError as error:
             return _refused(asked, error)
         return None

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from gantrymq.broker.query import view_message
+from gantrymq.broker.consuming.query import view_message
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import refusal
-from gantrymq.config import Settings
 from gantrymq.errors import QueryNotFound
-from gantrymq.interfaces import Connection, Handler, MessageStore, QueryResult
+from gantrymq.interfaces import Connection, QueryResult
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
 from gantrymq.remoting.replies import encode_query_head
+from gantrymq.remoting.serving import serves
 
 
 class QueryRequests:
     """Serves look-ups."""
 
-    def __init__(self, settings: Settings, store: MessageStore) -> None:
-        self._settings = settings
-        self._store = store
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._store = parts.store
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
-
+    @serves(RequestCode.QUERY_MESSAGE)
     def query(self, asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         """12: by key; a unique key is marked in the request, and then the broker says how many at most."""
         header = QueryMessageRequest.from_ext(asked.ext)
@@ -39,6 +37,7 @@ class QueryRequests:
             return _answer(asked, connection, found)
         return _answer_later(asked, connection, found)
 
+    @serves(RequestCode.VIEW_MESSAGE_BY_ID)
     async def view(self, asked: Command, connection: Connection) -> None:
         """33: the record at a log offset; the topic does not matter."""
         header = ViewMessageByIdRequest.from_ext(asked.ext)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import InvalidParameter, RefusedWith
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
-from gantrymq.interfaces import Connection, GetLimit, GetResult, Handler, MessageStore
+from gantrymq.interfaces import Connection, GetLimit, GetResult
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
+from gantrymq.remoting.serving import serves
 
 _LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound
@@ -27,15 +27,12 @@ MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound
 class QueueEntryRequests:
     """Serves queue entries."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, clients: ClientTable) -> None:
-        self._store = store
-        self._topics = topics
-        self._clients = clients
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clients = parts.clients
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {RequestCode.QUERY_CONSUME_QUEUE: self.entries}
-
+    @serves(RequestCode.QUERY_CONSUME_QUEUE)
     async def entries(self, asked: Command, connection: Connection) -> Command:
         """321: up to *count* entries from *index* on, with the group's subscription where one is named.
 

@@ -9,48 +9,32 @@ broker/.../client/net/Broker2Client.java (resetOffset).
 
 from __future__ import annotations
 
-from gantrymq.broker.clients import ClientTable
-from gantrymq.broker.groups import GroupTable
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import queue_json, queue_key, with_json
-from gantrymq.config import Settings
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
-from gantrymq.interfaces import Connection, Edge, Handler, MessageStore
+from gantrymq.interfaces import Connection, Edge
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
+from gantrymq.remoting.serving import serves
 
 
 class ResetRequests:
     """Serves resets."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        settings: Settings,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        clients: ClientTable,
-        offsets: ConsumerOffsets,
-    ) -> None:
-        self._identity = identity
-        self._settings = settings
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._offsets = offsets
+    def __init__(self, parts: Parts) -> None:
+        self._identity = parts.identity
+        self._settings = parts.settings
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._clients = parts.clients
+        self._offsets = parts.offsets
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
-
+    @serves(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
     async def reset(self, asked: Command, connection: Connection) -> Command:
         """222: by time (-1: the end), or one queue to an offset; answers the new offsets."""
         header = ResetOffsetRequest.from_ext(asked.ext, asked.code)

@@ -7,19 +7,15 @@ store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 from __future__ import annotations
 
 from gantrymq import __version__
-from gantrymq.broker.longpoll import HeldPulls
-from gantrymq.broker.offsets import ConsumerOffsets
-from gantrymq.broker.placing import serves_light_queues
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.broker.wire.disk_figures import disk_figures
-from gantrymq.config import Settings
 from gantrymq.formats.config import ConsumerOffsetsFile
-from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.world import World
+from gantrymq.remoting.serving import serves
 
 _POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities
 
@@ -35,39 +31,24 @@ _NO_TIMERS = {  # as of a Java broker with timerWheelEnable=false
 class RuntimeRequests:
     """Serves figures."""
 
-    def __init__(
-        self,
-        world: World,
-        state: StateFiles,
-        store: MessageStore,
-        stats: Stats,
-        held: HeldPulls,
-        offsets: ConsumerOffsets,
-        settings: Settings,
-        started_ms: int,
-    ) -> None:
-        self._clock = world.clock
-        self._files = world.files
-        self._state = state
-        self._store = store
-        self._stats = stats
-        self._held = held
-        self._offsets = offsets
-        self._settings = settings
-        self._light = serves_light_queues(settings)
-        self._started_ms = started_ms
+    def __init__(self, parts: Parts) -> None:
+        self._clock = parts.world.clock
+        self._files = parts.world.files
+        self._state = parts.state
+        self._store = parts.store
+        self._stats = parts.stats
+        self._held = parts.held
+        self._offsets = parts.offsets
+        self._settings = parts.settings
+        self._light = serves_light_queues(parts.settings)
+        self._started_ms = parts.started_ms
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.GET_BROKER_RUNTIME_INFO: self.figures,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_offsets,
-        }
-
+    @serves(RequestCode.GET_BROKER_RUNTIME_INFO)
     def figures(self, asked: Command, connection: Connection) -> Command:
         """28: a table of texts, under RocketMQ's names."""
         return with_json(asked, {"table": self.table()})
 
+    @serves(RequestCode.GET_ALL_CONSUMER_OFFSET)
     def all_offsets(self, asked: Command, connection: Connection) -> Command:
         """43: every committed offset, as consumerOffset.json holds them."""
         file = ConsumerOffsetsFile(self._offsets.table, self._offsets.version, light=self._light)
@@ -87,8 +68,8 @@ class RuntimeRequests:
             "bootTimestamp": str(self._started_ms),
             "runtime": run_time(now - self._started_ms),
             "putMessageTimesTotal": str(stats.put.total or 1),  # so does Java
-            "putMessageSizeTotal": str(stats.put_bytes),
-            "putMessageAverageSize": repr(round(stats.put_bytes / stats.put.total, 3) if stats.put.total else 0.0),
+            "putMessageSizeTotal": str(stats.put.bytes),
+            "putMessageAverageSize": repr(round(stats.put.bytes / stats.put.total, 3) if stats.put.total else 0.0),
             "putMessageEntireTimeMax": str(stats.put_times.max_ms),
             "putMessageDistributeTime": stats.put_times.spread(),
             "putLatency99": f"{stats.put_times.percentile(0.99):.2f}",

@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.pipeline import Done, FlushTimeout, Pipeline
-from gantrymq.broker.send import Prepared, Sender, SendRequest
-from gantrymq.broker.state_files import StateFiles
-from gantrymq.broker.stats import Stats
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import refusal
-from gantrymq.config import Settings
-from gantrymq.errors import GantryError, RefusedWith, StoreError
-from gantrymq.interfaces import Connection, Handler, PutResult, PutStatus, StoreMessage
+from gantrymq.broker.wire.sends_alike import SendsAlike
+from gantrymq.errors import GantryError
+from gantrymq.interfaces import Connection, PutResult, PutStatus, SendAnswer, SendRequest
 from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.sends import Send
+from gantrymq.remoting.serving import serves
 
 _OK = PutStatus.OK
 
@@ -30,24 +27,15 @@ _OK = PutStatus.OK
 class SendRequests:
     """Serves sends. The answers of a batch leave together, a write for each connection."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        settings: Settings,
-        sender: Sender,
-        pipeline: Pipeline,
-        state: StateFiles,
-        stats: Stats,
-    ) -> None:
-        self._settings = settings
-        self._sender = sender
-        self._pipeline = pipeline
-        self._state = state
-        self._stats = stats
-        self._packed_host = identity.packed_host
-        self._offset_id = OffsetIds(identity.packed_host).of
+    def __init__(self, parts: Parts) -> None:
+        self._settings = parts.settings
+        self._sends = parts.sends
+        self._preparing = parts.preparing
+        self._alike = SendsAlike(parts.settings, parts.topics, parts.interceptors, parts.identity.packed_host)
+        self._packed_host = parts.identity.packed_host
+        self._offset_id = OffsetIds(parts.identity.packed_host).of
         self._answered: dict[Connection, list[bytes]] = {}  # frames that are not handed to their connections yet
-        pipeline.on_answered(self._flush)
+        parts.pipeline.on_answered(self._flush)
         self._read_settings()
 
     def _read_settings(self) -> None:
@@ -56,30 +44,26 @@ class SendRequests:
         self._region, self._trace_on = self._settings.text("regionId"), self._settings.flag("traceOn")
         self._ok = SendOk(self._packed_host, self._region, self._trace_on)
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.SEND_MESSAGE: self.send,
-            RequestCode.SEND_MESSAGE_V2: self.send,
-            RequestCode.SEND_BATCH_MESSAGE: self.send,
-        }
-
+    @serves(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     def send(self, asked: Command, connection: Connection) -> Command | None:
-        """Check a send and hand it on; the answer leaves when it is acknowledged. Budget: 12 us."""
+        """Check a send and hand it on; the answer leaves when it is acknowledged."""
         if self._settings.revision != self._revision:
             self._read_settings()
-        try:
-            prepared = self._prepare(asked, connection)
-        except GantryError as error:
-            self._stats.put_failed += 1
-            return refusal(asked, error, self._region_ext())
 
-        def done(results: Sequence[PutResult], error: GantryError | None) -> None:
+        def answered(answer: SendAnswer | GantryError) -> None:
             if not asked.is_oneway:
                 self._answered.setdefault(connection, [])  # it is flushed with the others
-                connection.reply(asked, self._other_answer(asked, prepared, results, error))
+                connection.reply(asked, self._answer(asked, answer))
 
-        self._submit(prepared.messages, done)
+        try:
+            request = read_send(asked, connection)
+            self._sends.submit(request, answered)
+        except GantryError as error:
+            return refusal(asked, error, self._region_ext())
+        if type(asked) is Send:
+            passed = self._preparing.passed(request)
+            if passed is not None:
+                self._alike.remember(asked, passed)
         return None
 
     def send_alike(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
@@ -90,7 +74,7 @@ class SendRequests:
         """
         if self._settings.revision != self._revision:
             self._read_settings()
-        messages = self._sender.alike.together(asked, start, connection.peer_packed_host)
+        messages = self._alike.together(asked, start, connection.peer_packed_host)
         taken = len(messages)
         sends = cast(Sequence[Send], asked[start : start + taken])
 
@@ -100,62 +84,15 @@ class SendRequests:
                 if written := self._ok.frames(sends, results):
                     frames.append(written)
                 return
-            for send, message, result in zip(sends, messages, results or (None,) * taken, strict=True):
+            for send, result in zip(sends, results or (None,) * taken, strict=True):
                 if not send.is_oneway:
-                    prepared = Prepared((message,), send.queue_id, send.unique_id.decode())
                     own = () if result is None else (result,)
-                    connection.reply(send, self._other_answer(send, prepared, own, error))
+                    answer = self._sends.answer(send.queue_id, send.unique_id.decode(), None, own, error)
+                    connection.reply(send, self._answer(send, answer))
 
         if taken:
-            self._submit(messages, done)
+            self._sends.store(messages, done)
         return taken
-
-    def _submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
-        """Store *messages*, once their topics are on disk: before that none is acknowledged."""
-        if all(map(self._state.is_saved, {message.topic for message in messages})):
-            self._pipeline.submit(messages, done)
-        else:
-            self._submit_when_saved(messages, done)
-
-    def _prepare(self, asked: Command, connection: Connection) -> Prepared:
-        header = read_send_header(asked)
-        request = SendRequest(
-            header.producer_group,
-            header.topic,
-            header.default_topic,
-            header.default_topic_queue_nums,
-            header.queue_id,
-            header.sys_flag,
-            header.born_timestamp,
-            header.flag,
-            header.properties or "",
-            header.reconsume_times,
-            header.unit_mode,
-            header.max_reconsume_times,
-            header.batch or asked.code == RequestCode.SEND_BATCH_MESSAGE,
-            asked.body,
-            connection.peer_packed_host,
-            connection.peer,
-            asked.version,
-        )
-        prepared = self._sender.prepare(request)
-        if type(asked) is Send:
-            self._sender.remember(asked, request)
-        return prepared
-
-    def _submit_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
-        """A topic is new: no message is acknowledged before the topic is on disk."""
-
-        def saved(problem: StoreError | None) -> None:
-            if problem is not None:
-                done((), problem)
-                return
-            try:
-                self._pipeline.submit(messages, done)
-            except GantryError as error:
-                done((), error)
-
-        self._state.when_saved(saved)
 
     def _flush(self) -> None:
         """Let answers leave before the loop looks for new requests: their senders get on with the next."""
@@ -165,26 +102,48 @@ class SendRequests:
                 connection.reply_parts(frames)
             connection.flush()
 
-    def _other_answer(
-        self, asked: Command, prepared: Prepared, results: Sequence[PutResult], error: GantryError | None
-    ) -> Command:
-        bad = next((result for result in results if result.status is not PutStatus.OK), None)
-        if bad is not None or (error is not None and not isinstance(error, FlushTimeout)):
-            self._stats.put_failed += 1
-            problem = error if bad is None else RefusedWith(bad.status.value, bad.problem or bad.status.name)
-            assert problem is not None
-            return refusal(asked, problem, self._region_ext())
-        first = results[0]
+    def _answer(self, asked: Command, answer: SendAnswer | GantryError) -> Command:
+        if isinstance(answer, GantryError):
+            return refusal(asked, answer, self._region_ext())
         ext = {
-            "queueId": str(prepared.queue_id),
-            **({} if prepared.unique_id is None else {"transactionId": prepared.unique_id}),
-            **({} if prepared.batch_id is None else {"batchUniqId": prepared.batch_id}),
-            "msgId": ",".join(self._offset_id(result.log_offset) for result in results),
+            "queueId": str(answer.queue_id),
+            **({} if answer.unique_id is None else {"transactionId": answer.unique_id}),
+            **({} if answer.batch_id is None else {"batchUniqId": answer.batch_id}),
+            "msgId": ",".join(self._offset_id(result.log_offset) for result in answer.results),
             **self._region_ext(),
-            "queueOffset": str(first.queue_offset),
+            "queueOffset": str(answer.results[0].queue_offset),
         }
-        code, remark = (0, None) if error is None else (error.response_code, str(error))
+        late = answer.unconfirmed
+        code, remark = (0, None) if late is None else (late.response_code, str(late))
         return response_to(asked, code, remark, ext)
 
     def _region_ext(self) -> dict[str, str]:
         return {"TRACE_ON": "true" if self._trace_on else "false", "MSG_REGION": self._region}
+
+
+def read_send(asked: Command, connection: Connection) -> SendRequest:
+    """A send as *asked* over *connection*.
+
+    Raises:
+        RequestError: the header lacks a field, or one is no number.
+    """
+    header = read_send_header(asked)
+    return SendRequest(
+        header.producer_group,
+        header.topic,
+        asked.body,
+        header.properties or "",
+        header.queue_id,
+        header.flag,
+        header.sys_flag,
+        header.born_timestamp,
+        connection.peer_packed_host,
+        connection.peer,
+        header.default_topic,
+        header.default_topic_queue_nums,
+        header.reconsume_times,
+        header.max_reconsume_times,
+        header.unit_mode,
+        header.batch or asked.code == RequestCode.SEND_BATCH_MESSAGE,
+        asked.version,
+    )

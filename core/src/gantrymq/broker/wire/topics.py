@@ -6,16 +6,14 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gantrymq.broker.identity import Identity
-from gantrymq.broker.topics import TopicTable
+from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, queue_key, reading, with_json
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import InvalidParameter, TopicNotExist
-from gantrymq.interfaces import Connection, Handler, MessageStore
+from gantrymq.interfaces import Connection
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.queue import MessageQueue, Queue
@@ -29,6 +27,7 @@ from gantrymq.remoting.headers.topics import (
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
+from gantrymq.remoting.serving import serves
 
 log = logging.getLogger(__name__)
 
@@ -53,36 +52,15 @@ def attribute_changes(text: str | None) -> dict[str, str]:
 class TopicRequests:
     """Serves the topic table."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        store: MessageStore,
-        topics: TopicTable,
-        delete_topic: Callable[[str], Awaitable[None]],
-        put_tps: Callable[[str], float],
-        saved: Callable[[], Awaitable[None]],
-    ) -> None:
-        """*delete_topic* forgets a topic everywhere and durably, *put_tps* gives messages a second into a topic,
-        *saved* waits until changes are on disk."""
-        self._identity = identity
-        self._store = store
-        self._topics = topics
-        self._delete_topic = delete_topic
-        self._put_tps = put_tps
-        self._saved = saved
+    def __init__(self, parts: Parts) -> None:
+        self._identity = parts.identity
+        self._store = parts.store
+        self._topics = parts.topics
+        self._delete_topic = parts.delete_topic
+        self._put_tps = parts.stats.topic_put_tps
+        self._saved = parts.state.saved
 
-    def handlers(self) -> dict[int, Handler]:
-        """Request code to handler."""
-        return {
-            RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
-            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
-            RequestCode.GET_TOPIC_CONFIG: self.config,
-            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
-            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
-        }
-
+    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC)
     async def create(self, asked: Command, connection: Connection) -> Command:
         """17: create or change one topic."""
         header = CreateTopicRequest.from_ext(asked.ext)
@@ -101,6 +79,7 @@ class TopicRequests:
         await self._saved()
         return ok(asked)
 
+    @serves(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """18: create or change several; all names are checked before the first is applied."""
         with reading("topicConfigList"):
@@ -114,6 +93,7 @@ class TopicRequests:
         await self._saved()
         return ok(asked)
 
+    @serves(RequestCode.GET_ALL_TOPIC_CONFIG)
     def all_configs(self, asked: Command, connection: Connection) -> Command:
         """21: every topic, or a page of them."""
         header = GetAllTopicConfigRequest.from_ext(asked.ext)
@@ -133,11 +113,13 @@ class TopicRequests:
         }
         return with_json(asked, body, ext)
 
+    @serves(RequestCode.GET_TOPIC_CONFIG)
     def config(self, asked: Command, connection: Connection) -> Command:
         """351: one topic."""
         header = GetTopicConfigRequest.from_ext(asked.ext)
         return with_json(asked, self._required(header.topic).to_json())
 
+    @serves(RequestCode.GET_TOPIC_STATS_INFO)
     async def stats(self, asked: Command, connection: Connection) -> Command:
         """202: offsets of a topic's queues and when each last got a message."""
         topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
@@ -156,11 +138,13 @@ class TopicRequests:
             }
         return with_json(asked, {"offsetTable": table, "topicPutTps": self._put_tps(topic.name)})
 
+    @serves(RequestCode.DELETE_TOPIC_IN_BROKER)
     async def delete(self, asked: Command, connection: Connection) -> Command:
         """215: forget a topic, its queues and what groups committed for it."""
         await self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
         return ok(asked)
 
+    @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, asked: Command, connection: Connection) -> Command:
         """305: topics that belong to the broker itself, those reserved for parts that are switched off included."""
         own = [name for name in self._topics.view if self._is_own(name)]

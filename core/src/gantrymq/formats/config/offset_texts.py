@@ -41,10 +41,7 @@ class OffsetTexts:
         self._by_group: Laid | None = None  # groupTopicMap, None when it has to be made again
 
     def change(self, gone: Iterable[str], changed: Mapping[str, Mapping[int, int]]) -> None:
-        """Take over changes: first what went, then offsets by queue id of what came or changed, in their order.
-
-        Budget: 4 us for a change with 8 queues.
-        """
+        """Take over changes: first what went, then offsets by queue id of what came or changed, in their order."""
         for key in gone:
             self._remove(key)
         for key, queues in changed.items():
@@ -54,7 +51,7 @@ class OffsetTexts:
                 self._put(key, _member(key, queues), self._texts, self._light_texts)
 
     def text(self, version: DataVersion) -> str:
-        """The whole file. Budget: 0.1 us a member, and 5 more for each when one came or went."""
+        """The whole file."""
         if self._by_group is None:
             self._by_group = laid(topics_by_group(self._texts), level=1)
         known: dict[str, Any] = {

@@ -35,8 +35,6 @@ class Laid(str):
 def pretty(value: Any, *, integer_lines: bool = False) -> str:
     """Return *value* as config text; members come in the order they have, those that are None are left out.
 
-    Budget: 1 us a member; 10,000 topics take 80 ms.
-
     Args:
         value: as for `loose_json.dumps`.
         integer_lines: give entries with integer keys a line each, as 5.5.0 does.

@@ -7,6 +7,7 @@
 | `offsets` | queue offsets and consumer progress |
 | `clients` | heartbeats, leaving, members, what a broker asks of a client |
 | `topics`, `groups` | what tools ask about topics, and about groups and consumption |
+| `transactions` | how a transaction ends |
 | `nameserver` | requests to and from the name server |
 | `admin` | counters and maintenance of a broker |
 

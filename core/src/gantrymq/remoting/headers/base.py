@@ -62,7 +62,7 @@ class Header:
 
     @classmethod
     def from_ext(cls, ext: Mapping[str, str] | None, code: int | None = None) -> Self:
-        """Return the header that *ext* spells. Budget: 4 us for a pull.
+        """Return the header that *ext* spells.
 
         Args:
             ext: extFields; None counts as empty.

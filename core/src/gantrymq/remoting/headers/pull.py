@@ -12,24 +12,12 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of, named
 
 __all__ = [
-    "PULL_CLASS_FILTER",
-    "PULL_COMMIT_OFFSET",
-    "PULL_LITE",
-    "PULL_SUBSCRIPTION",
-    "PULL_SUSPEND",
     "PullMessageRequest",
     "PullMessageResponse",
     "QueryMessageRequest",
     "QueryMessageResponse",
     "ViewMessageByIdRequest",
 ]
-
-# Bits of a pull's sysFlag (common/.../sysflag/PullSysFlag.java).
-PULL_COMMIT_OFFSET = 0x1  # store commit_offset
-PULL_SUSPEND = 0x2  # may be held
-PULL_SUBSCRIPTION = 0x4  # use the subscription of this request
-PULL_CLASS_FILTER = 0x8
-PULL_LITE = 0x10
 
 
 @header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
@@ -41,7 +29,7 @@ class PullMessageRequest(Header):
     queue_id: Int32
     queue_offset: Int64
     max_msg_nums: Int32
-    sys_flag: Int32  # PULL_ bits
+    sys_flag: Int32  # bits of `model.pull_flag`
     commit_offset: Int64
     suspend_timeout_millis: Int64
     subscription: str | None = None

@@ -74,7 +74,7 @@ def send_fields(code: int) -> tuple[Field, ...]:
 
 
 def read_send_header(command: Command) -> SendMessageRequest:
-    """Return the header of a send request of any code, read by the spelling that belongs to the code. Budget: 3 us.
+    """Return the header of a send request of any code, read by the spelling that belongs to the code.
 
     Raises:
         RefusedWith: as `Header.from_ext`.

@@ -15,7 +15,7 @@ class RealClock:
     """Wall time, monotonic time and timers. Timers need a running event loop, the rest does not."""
 
     def now_ms(self) -> int:
-        """Wall time, milliseconds since 1970-01-01 UTC. Budget: 0.1 us."""
+        """Wall time, milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000
 
     def utc_offset_ms(self, at_ms: int) -> int:

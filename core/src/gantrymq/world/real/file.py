@@ -41,7 +41,7 @@ class RealMapping:
         self.view = memoryview(memory).toreadonly()
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Copy *data* to *position*. Budget: 0.2 us and the copy.
+        """Copy *data* to *position*.
 
         A length that does not fit, or a closed mapping, is refused by mmap itself; only a negative position, which
         mmap would count from the end, needs a look.

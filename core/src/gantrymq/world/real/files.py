@@ -65,7 +65,7 @@ class RealFiles:
         return path.read_bytes() if held is None else held.content()
 
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
-        """Up to *length* bytes of a file from *position*; None where there is no file. Budget: 8 us.
+        """Up to *length* bytes of a file from *position*; None where there is no file.
 
         Of a long range only what was written is read: most of a queue's file is a hole.
         """

@@ -123,7 +123,7 @@ def held(path: Path) -> RealLock | None:
 
 
 def held_of(status: os.stat_result) -> RealLock | None:
-    """The same, by what ``os.fstat`` says of an open file. Budget: 0.2 us."""
+    """The same, by what ``os.fstat`` says of an open file."""
     return _held.get((status.st_dev, status.st_ino))
 
 

@@ -53,7 +53,7 @@ class RealWorkers:
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
-        """Run ``work(*args)`` in a thread, then ``done(result, error)`` on the calling loop. Budget: 1 us."""
+        """Run ``work(*args)`` in a thread, then ``done(result, error)`` on the calling loop."""
         if self._ended is not None:
             raise RuntimeError("the workers are closed")
         self._jobs.put(_Job(asyncio.get_running_loop(), work, args, done))

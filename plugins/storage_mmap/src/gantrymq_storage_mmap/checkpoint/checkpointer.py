@@ -26,14 +26,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import GantryError, StoreError
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
-from gantrymq.formats.checkpoint import Checkpoint, encode_checkpoint
-from gantrymq.formats.queue_entry import ENTRY_BYTES
+from gantrymq.formats.store_folders import INDEX
 from gantrymq.world import File, Files, Timer, Volume, World
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, SavedQueues, write_point
+from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.mark import IndexMark
-from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.flush import LogFlusher
 from gantrymq_storage_mmap.options import Options
@@ -41,6 +39,9 @@ from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import MOST_KEPT_BYTES
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.checkpoint import Checkpoint, encode_checkpoint
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["Checkpointer"]
 
@@ -73,7 +74,7 @@ class Checkpointer:
         queues: QueueTable,
         publisher: Publisher,
         flusher: LogFlusher,
-        index: IndexWriter,
+        index: IndexBuilder,
         tell: Callable[[str], object],
     ) -> None:
         """Nothing runs before `start`. *tell* gets one sentence for a checkpoint that failed."""
@@ -101,7 +102,7 @@ class Checkpointer:
     def watch(self) -> None:
         """Begin to watch the file systems of the store's folders, each may be mounted by itself. Raises OSError."""
         root = self._options.root
-        for folder in (root, *(table.folder for table in self._queues.file_tables), root / "index"):
+        for folder in (root, *(table.folder for table in self._queues.file_tables), root / INDEX):
             if self._files.stat(folder) is not None and (volume := self._files.watch(folder)) is not None:
                 self._volumes.append(volume)
 
@@ -229,10 +230,10 @@ class Checkpointer:
         await self._workers.run(self._save, point, checkpoint)
         self.durable_offset, self.checkpoint = offset, checkpoint
         self._newest, self._index_note, self._log_min = newest, index.note, point.log_min
-        turns = Turns(self._clock, TURN_ENDS)
+        slices = TimeSlices(self._clock, TURN_ENDS)
         for row, end in marks.items():
             tails.synced(row, end)
-            await turns.item_done()
+            await slices.item_done()
 
     def _changed(self, offset: int) -> bool:
         """Whether there is anything else: records in no queue, files of a killed process, a log that begins later."""
@@ -240,11 +241,11 @@ class Checkpointer:
         return many or offset != self.durable_offset or self._log.min_offset != self._log_min
 
     async def _write(self, rows: Collection[FileRow]) -> None:
-        failed, turns = False, Turns(self._clock, TURN_ROWS)
+        failed, slices = False, TimeSlices(self._clock, TURN_ROWS)
         for row in rows:
             if row.unwritten and not row.dropped:
                 failed = not self._queues.tails.write(row) or failed
-            await turns.item_done()
+            await slices.item_done()
         if failed:
             raise StoreError(self._queues.tails.refusal or "a queue cannot be written")
 
@@ -336,14 +337,14 @@ class Checkpointer:
         queues: SavedQueues = {}
         batch_queues: SavedQueues = {}
         ext: SavedQueues = {}
-        turns = Turns(self._clock, TURN_ENDS)
+        slices = TimeSlices(self._clock, TURN_ENDS)
         for queue in list(self._queues.by_name.values()):
             if not queue.dropped and (end := end_of(queue)):
                 ids = queues.setdefault(queue.topic, {})
                 ids[str(queue.queue_id)] = (min(queue.min_offset, end // ENTRY_BYTES), end // ENTRY_BYTES)
                 if queue.ext is not None:
                     ext.setdefault(queue.topic, {})[str(queue.queue_id)] = end_of(queue.ext)
-            await turns.item_done()
+            await slices.item_done()
         for batch in self._queues.batch.values():
             if end := end_of(batch):
                 batch_queues.setdefault(batch.topic, {})[str(batch.queue_id)] = (batch.first, end // BATCH_ENTRY_BYTES)

@@ -28,8 +28,8 @@ from zlib import crc32
 
 import attrs
 
-from gantrymq.formats.checkpoint import Checkpoint
 from gantrymq.world import Files
+from gantrymq_store_files.checkpoint import Checkpoint
 
 __all__ = ["FILE_NAME", "SavedPoint", "SavedQueues", "read_point", "write_point"]
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gantrymq.formats.index import (
+from gantrymq.world import File, Files
+from gantrymq_store_files.index import (
     ENTRY,
     ENTRY_BYTES,
     HEADER_BYTES,
@@ -27,8 +28,7 @@ from gantrymq.formats.index import (
     read_header,
     write_header,
 )
-from gantrymq.formats.index_table import PAGE_SLOTS, IndexTable, Put
-from gantrymq.world import File, Files
+from gantrymq_store_files.index_table import PAGE_SLOTS, IndexTable, Put
 
 __all__ = ["IndexFile", "IndexPlace", "Read"]
 

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import attrs
 
-from gantrymq.formats.index import IndexHeader, IndexLayout, index_file_name
-from gantrymq.formats.index_hash import hash_entries
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Files, Workers
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
 from gantrymq_storage_mmap.index.folder import LoadedIndex
 from gantrymq_storage_mmap.index.mark import FileMark, IndexMark, make_note
+from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name
+from gantrymq_store_files.index_hash import hash_entries
 
 __all__ = ["IndexFiles", "Keys"]
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.formats.index import IndexHeader, IndexLayout, is_index_file_name
 from gantrymq.world import Files
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
 from gantrymq_storage_mmap.index.mark import IndexNote, read_note
 from gantrymq_storage_mmap.reading.cold_record import FromDisk
+from gantrymq_store_files.index import IndexHeader, IndexLayout, is_index_file_name
 
 __all__ = ["IndexLoader", "LoadedIndex"]
 

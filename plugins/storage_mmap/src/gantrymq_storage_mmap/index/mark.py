@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from gantrymq.formats.index import IndexHeader, is_index_file_name
-from gantrymq.formats.index_table import SlotRun
 from gantrymq.world import File
 from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
+from gantrymq_store_files.index import IndexHeader, is_index_file_name
+from gantrymq_store_files.index_table import SlotRun
 
 __all__ = ["FileMark", "IndexMark", "IndexNote", "make_note", "read_note"]
 

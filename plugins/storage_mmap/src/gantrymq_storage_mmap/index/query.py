@@ -17,14 +17,14 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.index import IndexHeader, overlaps, walk
-from gantrymq.formats.index_hash import index_hash, index_keys
 from gantrymq.interfaces import QueryResult
+from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.file import IndexFile
-from gantrymq_storage_mmap.index.writer import IndexWriter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
+from gantrymq_store_files.index import IndexHeader, overlaps, walk
+from gantrymq_store_files.index_hash import index_hash, index_keys
 
 __all__ = ["IndexReader"]
 
@@ -60,11 +60,11 @@ class _Found(NamedTuple):
 
 @attrs.frozen(eq=False)
 class IndexReader:
-    """Answers queries from the files of a writer."""
+    """Answers queries from the files of an `IndexBuilder`."""
 
     _log: CommitLog
     _workers: BoundedWorkers
-    _writer: IndexWriter
+    _builder: IndexBuilder
     _most: int  # messages of one answer (``maxMsgsNumBatch``)
 
     def query(
@@ -76,12 +76,12 @@ class IndexReader:
             StoreError: the disk cannot be read.
         """
         asked = _Asked(topic, key, index_hash(topic, key), (begin_ms, end_ms), min(limit, self._most))
-        if self._writer.up_to_date:
+        if self._builder.up_to_date:
             return self._look_up(asked, complete=True)
         return self._catch_up(asked)
 
     async def _catch_up(self, asked: _Asked) -> QueryResult:
-        complete = await self._writer.catch_up()
+        complete = await self._builder.catch_up()
         found = self._look_up(asked, complete=complete)
         return found if isinstance(found, QueryResult) else await found
 
@@ -89,7 +89,7 @@ class IndexReader:
         """At once where all is in memory."""
         begin_ms, end_ms = asked.window_ms
         searched: list[_Searched] = []
-        for file in reversed(self._writer.held.all):
+        for file in reversed(self._builder.held.all):
             header = file.header
             if overlaps(header, begin_ms, end_ms) and header.index_count > 1:
                 searched.append(_Searched(file, header, file.newest(asked.key_hash)))
@@ -106,17 +106,17 @@ class IndexReader:
         return self._result(asked, searched, found, complete=complete)
 
     async def _from_disk(self, searched: list[_Searched], asked: _Asked, *, complete: bool) -> QueryResult:
-        self._writer.held.reading(1)
+        self._builder.held.reading(1)
         try:
             found = await self._workers.run(self._search, FromDisk(), searched, asked)
         except OSError as error:
             raise _unreadable(error) from error
         finally:
-            self._writer.held.reading(-1)
+            self._builder.held.reading(-1)
         return self._result(asked, searched, found, complete=complete)
 
     def _result(self, asked: _Asked, searched: list[_Searched], found: _Found, *, complete: bool) -> QueryResult:
-        files = self._writer.held.all
+        files = self._builder.held.all
         last = files[-1].header if files else IndexHeader()
         problem = "" if found.records else self._why(asked.topic, asked.key, searched, found, complete)
         return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem)
@@ -148,19 +148,19 @@ class IndexReader:
 
     def _why(self, topic: str, key: str, searched: list[_Searched], found: _Found, complete: bool) -> str:
         """Why nothing was found."""
-        writer = self._writer
-        files = writer.held.all
+        builder = self._builder
+        files = builder.held.all
         about = f"no message of topic {topic} with key {key} was found"
         if found.others:
             return f"{about}: {found.others} with the same hash have another key"
         if found.gone:
             return f"{about}: {found.gone} that the index knows are no longer in the log"
-        if not writer.enabled:
+        if not builder.enabled:
             return f"{about}: messages are not indexed, messageIndexEnable is false"
-        if writer.failure:
-            return f"{about}: {writer.failure}; it ends at log offset {writer.held.place.log_offset}"
+        if builder.failure:
+            return f"{about}: {builder.failure}; it ends at log offset {builder.held.place.log_offset}"
         if not complete:
-            return f"{about}, but the index lags {writer.lag} bytes behind the log and is being caught up; ask again"
+            return f"{about}, but the index lags {builder.lag} bytes behind the log and is being caught up; ask again"
         if not files:
             return f"{about}: no message with a key was stored yet"
         if not searched:

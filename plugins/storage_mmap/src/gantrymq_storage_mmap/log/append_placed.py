@@ -20,10 +20,6 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.batch_entry import pack_batch_entry
-from gantrymq.formats.blank import BLANK_BYTES
-from gantrymq.formats.check import properties_problem
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq.formats.record import MAX_PROPERTIES_BYTES, encode_record
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
@@ -38,6 +34,10 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import Target
+from gantrymq_store_files.batch_entry import pack_batch_entry
+from gantrymq_store_files.blank import BLANK_BYTES
+from gantrymq_store_files.check import properties_problem
+from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["NO_INNER_BATCH", "PlacedAppender", "refused"]
 
@@ -99,7 +99,7 @@ class PlacedAppender:
     _options: Options
 
     def append_placed(self, group: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store a message and those joined to it, which lie in one file; one result each. Budget: 40 us a message."""
+        """Store a message and those joined to it, which lie in one file; one result each."""
         now = max(self._now_ms(), self._log.last_timestamp)
         places: list[_Placed | PutResult] = []
         placed: list[_Placed] = []

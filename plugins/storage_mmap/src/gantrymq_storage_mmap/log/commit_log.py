@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from gantrymq.errors import StoreError
-from gantrymq.formats.blank import encode_blank
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.preallocation import Preallocation
+from gantrymq_store_files.blank import encode_blank
 
 __all__ = ["CommitLog"]
 
@@ -120,7 +120,7 @@ class CommitLog:
         return old
 
     def read_hot(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
-        """The bytes of each of *runs*, ascending and within the hot part. Budget: 1.2 us a run.
+        """The bytes of each of *runs*, ascending and within the hot part.
 
         Runs that lie close together are read at once.
 

@@ -19,8 +19,8 @@ from threading import Lock
 from typing import TypeVar
 
 from gantrymq.errors import StoreDamaged, StoreLayoutError
-from gantrymq.formats.file_names import file_name, file_start
 from gantrymq.world import File, Files, Mapping
+from gantrymq_store_files.file_names import file_name, file_start
 
 __all__ = ["LogFile", "create_log_file", "load_log_files"]
 

@@ -74,7 +74,7 @@ class LogFlusher:
         self._arm()
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
-        """Done when everything before *log_offset* is durable. Budget: 0.1 us when it is, 2 us and the sync else.
+        """Done when everything before *log_offset* is durable.
 
         Raises (when awaited):
             StoreError: the sync failed.

@@ -29,10 +29,10 @@ from typing import Final
 
 import attrs
 
-from gantrymq.formats.file_names import file_name
 from gantrymq.world import Files, Workers, is_full
 from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile, create_log_file
+from gantrymq_store_files.file_names import file_name
 
 __all__ = ["Preallocation", "Warming"]
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq.formats.record import topic_part
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
 __all__ = ["BatchQueue", "Read"]
 
@@ -88,8 +88,7 @@ class BatchQueue(FileRow):
     def find(self, queue_offset: int, read: Read | None = None) -> int:
         """Number of the entry that covers *queue_offset*, which lies within the queue's bounds.
 
-        Of one whose record was lost to damage: number of the entry behind. Budget: 1 us where a reader goes on, else
-        3 us for each halving of the queue.
+        Of one whose record was lost to damage: number of the entry behind.
         """
         place = self._places.pop(queue_offset, None) if read is None else None
         if place is not None:

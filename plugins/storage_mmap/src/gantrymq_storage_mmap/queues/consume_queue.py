@@ -5,7 +5,7 @@
     next_offset     what the next appended message gets; ahead of max_offset by what is appended but not published
 
 The file at byte p holds the entries from p / 20 on. A queue that starts above 0 is filled up to there with pre-blank
-entries (see `gantrymq.formats.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
+entries (see `gantrymq_store_files.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
 
 Source: apache/rocketmq store/.../ConsumeQueue.java.
 """
@@ -15,14 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import ExtUnit
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 from gantrymq.formats.record import topic_part
+from gantrymq.formats.store_folders import can_be_folder
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.names import DLQ_PREFIX, MAX_RETRY_TOPIC_CHARS, MAX_TOPIC_CHARS, RETRY_PREFIX
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.ext_unit import ExtUnit
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 
 __all__ = ["ConsumeQueue", "entry_of", "first_in_log", "topic_problem"]
 
@@ -155,7 +156,7 @@ def topic_problem(topic: str, queue_id: int) -> str | None:
     limit = MAX_RETRY_TOPIC_CHARS if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_CHARS
     if not 1 <= length <= limit:
         return f"the topic has {length} bytes, 1 to {limit} are allowed"
-    if "/" in topic or "\\" in topic or "\0" in topic or topic in (".", ".."):
+    if not can_be_folder(topic):
         return f"the topic {topic!r} is not usable as a folder's name"
     if not 0 <= queue_id <= 0x7FFFFFFF:
         return f"the queue id {queue_id} is outside 0 to 2147483647"

@@ -1,7 +1,7 @@
 """Which records belong to topics that were deleted: they stay in the log, and recovery must not queue them again.
 
-They are noted in ``<store>/droppedTopics.json``, see `gantrymq.formats.dropped_topics`. RocketMQ keeps no such note (it
-ignores the file) and brings queues of deleted topics back after a crash.
+They are noted in ``<store>/droppedTopics.json``, see `gantrymq_store_files.dropped_topics`. RocketMQ keeps no such note
+(it ignores the file) and brings queues of deleted topics back after a crash.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.errors import FormatError, StoreDamaged
-from gantrymq.formats.dropped_topics import DROPPED_TOPICS, pack_dropped_topics, read_dropped_topics
 from gantrymq.world import Files
+from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, pack_dropped_topics, read_dropped_topics
 
 __all__ = ["DroppedTopics"]
 

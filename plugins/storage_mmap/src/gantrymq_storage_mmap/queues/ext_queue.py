@@ -1,7 +1,8 @@
 """The ext files of one queue: a unit for each of its messages, named by address in the queue's entry.
 
-Files of one size lie in ``consumequeue_ext/<topic>/<queue id>``; see `gantrymq.formats.ext_unit`. Units follow their
-entries: where a unit is missing or cannot be read the entry still finds its message, only its tags code is unknown.
+Files of one size lie in ``consumequeue_ext/<topic>/<queue id>``; see `gantrymq_store_files.ext_unit`. Units follow
+their entries: where a unit is missing or cannot be read the entry still finds its message, only its tags code is not
+known.
 
 Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 """
@@ -9,7 +10,9 @@ Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 from __future__ import annotations
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.ext_unit import (
+from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.ext_unit import (
     END_OF_UNITS,
     MAX_UNIT_BYTES,
     MIN_UNIT_BYTES,
@@ -21,9 +24,7 @@ from gantrymq.formats.ext_unit import (
     pack_ext_unit,
     read_ext_unit,
 )
-from gantrymq.formats.queue_entry import ENTRY, is_ext_address
-from gantrymq_storage_mmap.queues.file_row import FileRow
-from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.queue_entry import ENTRY, is_ext_address
 
 __all__ = ["ExtQueue"]
 

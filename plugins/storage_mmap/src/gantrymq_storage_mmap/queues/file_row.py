@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.formats.file_names import file_name, file_start
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_store_files.file_names import file_name, file_start, pieces
 
 __all__ = ["FileRow", "first_not"]
 
@@ -43,7 +43,7 @@ class FileRow:
         return self.files.folder / self.topic / str(self.queue_id)
 
     def path(self, start: int) -> Path:
-        """The file at byte *start*. Budget: 4 us."""
+        """The file at byte *start*."""
         return Path(self.path_text(start))
 
     def path_text(self, start: int) -> str:
@@ -78,7 +78,7 @@ class FileRow:
         self.end += len(data)
 
     def write_tail(self) -> None:
-        """Write what is in no file yet. Budget: 3 us, and 30 where the file has to be opened.
+        """Write what is in no file yet.
 
         Raises:
             OSError: no room, or the file system is broken; the bytes stay, and writing them again does no harm.
@@ -115,20 +115,14 @@ class FileRow:
             self.files.write(self, start, data, position - start)
             return
         rest = memoryview(data)
-        while rest:
-            start = position - position % file_bytes
-            piece = rest[: start + file_bytes - position]
-            self.files.write(self, start, piece, position - start)
-            position += len(piece)
-            rest = rest[len(piece) :]
+        for start, at, length in pieces(position, len(data), file_bytes):
+            self.files.write(self, start, rest[:length], at)
+            rest = rest[length:]
 
     # --- read -------------------------------------------------------------------------------------------------------
 
     def split(self, position: int, length: int) -> tuple[int, bytes]:
-        """How many of the bytes ``[position, position + length)`` come from files, and the bytes of the rest.
-
-        Budget: 0.2 us.
-        """
+        """How many of the bytes ``[position, position + length)`` come from files, and the bytes of the rest."""
         tail = self.tail
         if not tail:
             return length, b""
@@ -163,7 +157,7 @@ class FileRow:
     def look(self, position: int, length: int, tail: bytes = b"") -> bytes:
         """As `read`, for any thread: *length* and *tail* are from `split`; without a tail, what the files hold.
 
-        The file is opened for this one look. Budget: 12 us for bytes in the page cache.
+        The file is opened for this one look.
         """
         if not length:
             return tail

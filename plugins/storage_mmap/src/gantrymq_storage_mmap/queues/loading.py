@@ -12,10 +12,7 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq.formats.config import look_at_topics
-from gantrymq.formats.queue_entry import ENTRY_BYTES
-from gantrymq.formats.zeros import without_zeros
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
@@ -23,6 +20,9 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.file_row import first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
+from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueLoader"]
 

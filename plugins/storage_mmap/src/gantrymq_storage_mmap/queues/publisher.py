@@ -38,7 +38,7 @@ class Publisher:
         self._packed += packed
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
-        """Make every record visible that ends at or before *up_to*. Budget: 0.3 us a record."""
+        """Make every record visible that ends at or before *up_to*."""
         entries = self._entries
         if entries and _end(entries[-1]) <= up_to:
             self._tails.add(entries, self._targets, self._packed)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.file_names import file_start
 from gantrymq.formats.record import topic_part
+from gantrymq.formats.store_folders import BATCH_QUEUES, EXT_QUEUES, QUEUES
 from gantrymq.model.light_queues import is_light
 from gantrymq.model.queue import Queue
 from gantrymq.world import Files
@@ -21,6 +21,7 @@ from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_storage_mmap.queues.tails import QueueTails
+from gantrymq_store_files.file_names import file_start
 
 __all__ = ["QueueTable"]
 
@@ -38,9 +39,9 @@ class QueueTable:
         self.by_topic: dict[str, list[ConsumeQueue | BatchQueue]] = {}
         root, most_open = options.root, options.max_open_queue_files
         few = max(1, most_open // 4)
-        self.queue_files = QueueFiles(files, root / "consumequeue", options.queue_file_bytes, most_open)
-        self.batch_files = QueueFiles(files, root / "batchconsumequeue", options.batch_file_bytes, few)
-        self.ext_files = QueueFiles(files, root / "consumequeue_ext", options.ext_file_bytes, few)
+        self.queue_files = QueueFiles(files, root / QUEUES, options.queue_file_bytes, most_open)
+        self.batch_files = QueueFiles(files, root / BATCH_QUEUES, options.batch_file_bytes, few)
+        self.ext_files = QueueFiles(files, root / EXT_QUEUES, options.ext_file_bytes, few)
         self.ext_topics: set[str] = set()  # topics with ext files when the store was opened
         self._ext_units = options.ext_units
         self._files = files

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import is_full
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["MOST_KEPT_BYTES", "QueueTails", "Target"]
 
@@ -55,7 +55,7 @@ class QueueTails:
         return any(map(is_full, self._failed.values()))
 
     def add(self, entries: Sequence[DispatchEntry], targets: Sequence[Target], packed: Sequence[bytes]) -> None:
-        """Append each entry to its queue and make it visible. Budget: 0.25 us an entry."""
+        """Append each entry to its queue and make it visible."""
         added = 0
         for entry, queue, item in zip(entries, targets, packed, strict=True):
             if queue is None or queue.dropped:

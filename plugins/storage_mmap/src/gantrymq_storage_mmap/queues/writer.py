@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from gantrymq.world import Clock, Timer
-from gantrymq.world.turns import LONGEST_S
+from gantrymq.world.time_slices import LONGEST_S
 from gantrymq_storage_mmap.queues.tails import QueueTails
 
 __all__ = ["AGE_TICKS", "TailWriter"]

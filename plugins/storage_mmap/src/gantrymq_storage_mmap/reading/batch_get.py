@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Iterator
 
 import attrs
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
@@ -24,6 +23,7 @@ from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.read_check import Damaged, read_each
 from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
 __all__ = ["BatchReader"]
 

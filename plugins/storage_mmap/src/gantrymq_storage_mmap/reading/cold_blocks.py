@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from gantrymq.formats.check import certain_queue_offset
-from gantrymq.formats.queue_entry import ENTRY
 from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_store_files.check import certain_queue_offset
+from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["ColdBlocks"]
 
@@ -46,8 +46,6 @@ class ColdBlocks:
 
     def take(self, entries: bytes, queue_offset: int, topic: bytes, size: int) -> bytes | None:
         """The records of *entries*, one behind the other; None unless all are in memory and plainly sound.
-
-        Budget: 1.2 us a record and the CRC of its body.
 
         Args:
             entries: packed, each with a record of its own, in the order of the log.

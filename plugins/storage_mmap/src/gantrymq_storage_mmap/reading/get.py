@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Mapping
 
 import attrs
 
-from gantrymq.formats.ext_unit import ExtUnit
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
@@ -26,6 +24,8 @@ from gantrymq_storage_mmap.reading.cold_record import NotInMemory
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import Damaged, read_each, read_runs, wanted_records
 from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_store_files.ext_unit import ExtUnit
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 
 __all__ = ["Reader"]
 
@@ -47,7 +47,10 @@ class Reader:
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
-        """Read *queue* from *queue_offset*. Budget: 5 us and 0.4 us a message when it is hot and nothing filters."""
+        """Read *queue* from *queue_offset*.
+
+        Budget: 5 us and 0.4 us a message when it is hot and nothing filters (`bench_store.py`).
+        """
         if queue is None:
             return outside(queue_offset, 0, 0)
         low, high = queue.min_offset, queue.max_offset

@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = ["ReadAhead"]
 
@@ -72,7 +72,7 @@ class ReadAhead:
     _streams: OrderedDict[tuple[ConsumeQueue, int], Stream] = attrs.field(factory=OrderedDict, init=False)
 
     def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, *, cached: bool) -> None:
-        """A cold get looked at the entries ``[queue_offset, next_offset)``. Budget: 2 us.
+        """A cold get looked at the entries ``[queue_offset, next_offset)``.
 
         The entries are the consumer's way, also where a filter kept their messages from it. *cached* says that nothing
         had to be waited for.
@@ -128,7 +128,7 @@ class ReadAhead:
         )
 
     def _in_memory(self, queue: ConsumeQueue, start: int) -> Window | None:
-        """The queue's next part, if both ends of it are in the cache. Budget: 6 us."""
+        """The queue's next part, if both ends of it are in the cache."""
         end = min(start + PROBED_ENTRIES, queue.max_offset)
         ends: list[tuple[int, int]] = []
         for queue_offset in (start, end - 1):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gantrymq.formats.check import Found, certain_queue_offset, check_place
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
+from gantrymq_store_files.check import Found, certain_queue_offset, check_place
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = ["Damaged", "Wanted", "read_each", "read_runs", "wanted_records"]
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from copy import copy
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.queue_entry import ENTRY, is_pre_blank
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
+from gantrymq_store_files.queue_entry import ENTRY, is_pre_blank
 
 __all__ = ["Selection", "outside"]
 
@@ -104,7 +104,7 @@ class Selection:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def take_all(self, data: bytes) -> None:
-        """Take every record of packed entries *data* until full. Budget: 0.3 us an entry.
+        """Take every record of packed entries *data* until full.
 
         The same as `full`, `present` and `add` for each, in one loop.
         """

@@ -9,13 +9,13 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from gantrymq.formats.queue_entry import ENTRY_BYTES, QueueEntry
 from gantrymq.interfaces import Edge
 from gantrymq.model.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.file_row import first_not
+from gantrymq_store_files.queue_entry import ENTRY_BYTES, QueueEntry
 
 __all__ = ["search", "store_time"]
 

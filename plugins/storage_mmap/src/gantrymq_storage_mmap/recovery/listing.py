@@ -14,15 +14,15 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from typing import Generic, TypeVar
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, pack_batch_entry, read_batch_entry
-from gantrymq.formats.log_walk import LogDamage
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
-from gantrymq.formats.zeros import without_zeros
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.file_row import first_not
 from gantrymq_storage_mmap.queues.tails import QueueTails
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, pack_batch_entry, read_batch_entry
+from gantrymq_store_files.log_walk import LogDamage
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
+from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["BatchListing", "EntriesMissing", "Holes", "Listing", "QueueListing"]
 

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from gantrymq.formats.blank import encode_blank
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.filler import fillers
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.world import Files
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.recovery.set_aside import SetAside, nonzero_end
+from gantrymq_store_files.blank import encode_blank
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.filler import fillers
+from gantrymq_store_files.log_walk import LogDamage
 
 __all__ = ["LogMend"]
 

@@ -14,10 +14,6 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES
-from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
-from gantrymq.formats.queue_entry import ENTRY_BYTES, is_pre_blank
-from gantrymq.formats.zeros import without_zeros
 from gantrymq.model.light_queues import is_light
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
@@ -29,6 +25,10 @@ from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.recovery.listing import BatchListing, Holes, Listing
 from gantrymq_storage_mmap.recovery.replay import Replay
 from gantrymq_storage_mmap.recovery.set_aside import SetAside
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.ext_unit import MIN_UNIT_BYTES
+from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_pre_blank
+from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueEnds"]
 

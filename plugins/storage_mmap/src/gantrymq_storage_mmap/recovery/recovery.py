@@ -29,11 +29,6 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreDamaged
-from gantrymq.formats.check import HEAD_BYTES, Found, head_is_sound
-from gantrymq.formats.checkpoint import Checkpoint
-from gantrymq.formats.log_entries import LogEntries
-from gantrymq.formats.log_source import look_at
-from gantrymq.formats.log_walk import LogDamage
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import Clock, Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
@@ -48,6 +43,11 @@ from gantrymq_storage_mmap.recovery.log_mend import MAX_NOTES, LogMend
 from gantrymq_storage_mmap.recovery.queue_ends import QueueEnds
 from gantrymq_storage_mmap.recovery.replay import BatchTopic, Replay
 from gantrymq_storage_mmap.recovery.set_aside import SetAside
+from gantrymq_store_files.check import HEAD_BYTES, Found, head_is_sound
+from gantrymq_store_files.checkpoint import Checkpoint
+from gantrymq_store_files.log_entries import LogEntries
+from gantrymq_store_files.log_source import look_at
+from gantrymq_store_files.log_walk import LogDamage
 
 __all__ = ["Recovery"]
 

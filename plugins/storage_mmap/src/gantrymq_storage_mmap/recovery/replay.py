@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from gantrymq.formats.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq.formats.record import MIN_RECORD_BYTES
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
@@ -28,6 +27,7 @@ from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.queues.tails import MOST_KEPT_BYTES
 from gantrymq_storage_mmap.recovery.listing import BatchListing, Holes, Listing
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = ["BatchTopic", "Replay"]
 
@@ -59,7 +59,7 @@ class Replay:
     _plain: dict[tuple[str, int], ConsumeQueue] = attrs.field(factory=dict, init=False)
 
     def see(self, entries: Sequence[DispatchEntry]) -> None:
-        """Take the next records of the log. Budget: 0.6 us a record.
+        """Take the next records of the log.
 
         Raises:
             EntriesMissing: a queue lacks entries from before the start.

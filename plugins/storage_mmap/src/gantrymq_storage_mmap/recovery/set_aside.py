@@ -12,9 +12,9 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.formats.file_names import file_name
-from gantrymq.formats.zeros import last_nonzero
 from gantrymq.world import File, Files
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.zeros import last_nonzero
 
 __all__ = ["SetAside", "nonzero_end"]
 

@@ -16,14 +16,14 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
-from gantrymq.formats.queue_entry import ENTRY_BYTES
 from gantrymq.world import Timer, World, is_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writes import LogWrites
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.retention.rules import Refusal, RetentionRules, Room, is_near, refusal_for
+from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionRules, is_near, refusal_for
 from gantrymq_storage_mmap.retention.settings import read_rules
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["DiskWatch"]
 
@@ -47,7 +47,7 @@ class DiskWatch:
     _writes: LogWrites  # is asked whether a write found no room
     _index_bytes: Callable[[], int]  # what the index takes
     _tell: Callable[[str], object]  # gets one sentence when writes are refused and when they are taken again
-    room: Room | None = attrs.field(default=None, init=False)  # what the newest look saw
+    disks: DiskState | None = attrs.field(default=None, init=False)  # what the newest look saw
     _rules: RetentionRules = attrs.field(init=False)  # as of a revision of the settings
     _revision: int = attrs.field(default=-1, init=False)
     _timer: Timer | None = attrs.field(default=None, init=False)
@@ -73,7 +73,7 @@ class DiskWatch:
         return self._looking or self._mending
 
     def refusal(self) -> Refusal | None:
-        """Why there is no room for writes, None while there is. Budget: 0.3 us."""
+        """Why there is no room for writes, None while there is."""
         if self._full is not None:
             return self._full
         if self._log.ahead.refusal is not None:
@@ -84,11 +84,11 @@ class DiskWatch:
             return Refusal("no_room", self._queues.tails.refusal)
         return None
 
-    def look(self) -> Room:
+    def look(self) -> DiskState:
         """Look now and return what is seen. Blocks; may run in a thread while nothing else uses the store."""
         return self._take(self._look(*self._to_count()))
 
-    async def fresh(self) -> Room:
+    async def fresh(self) -> DiskState:
         """Look now, in a thread. Raises OSError."""
         return self._take(await self._world.workers.run(self._look, *self._to_count()))
 
@@ -106,7 +106,7 @@ class DiskWatch:
             self._timer = None
 
     def hurry(self) -> None:
-        """A write was refused: look soon. Budget: 0.5 us."""
+        """A write was refused: look soon."""
         if not self._halted and self._due - self._world.clock.monotonic() > REFUSED_S:
             self._arm()
 
@@ -128,10 +128,10 @@ class DiskWatch:
         log_bytes = len(self._log.files) * self._log.file_bytes
         return log_bytes + self._index_bytes(), list(self._queues.by_name.values())
 
-    def _look(self, other_bytes: int, queues: Sequence[ConsumeQueue]) -> Room:
+    def _look(self, other_bytes: int, queues: Sequence[ConsumeQueue]) -> DiskState:
         """Runs in a thread."""
         store_bytes = other_bytes + sum(queue.max_offset - queue.min_offset for queue in queues) * ENTRY_BYTES
-        return Room(
+        return DiskState(
             self._log_folder,
             self._root,
             self._world.files.disk_use(self._log_folder),
@@ -139,23 +139,23 @@ class DiskWatch:
             store_bytes,
         )
 
-    def _looked(self, room: Room | None, error: BaseException | None) -> None:
+    def _looked(self, disks: DiskState | None, error: BaseException | None) -> None:
         self._looking = False
-        if room is None:
+        if disks is None:
             if self._problem != str(error):
                 self._problem = str(error)
                 self._tell(f"the disk of {self._root} cannot be looked at, what was known of it stays: {error}")
             return
         self._problem = ""
-        self._take(room)
+        self._take(disks)
         if not self._halted:
             if self._due - self._world.clock.monotonic() > self._pause_s():
                 self._arm()
             self._seen()
 
-    def _take(self, room: Room) -> Room:
-        self.room = room
-        self._full = refusal_for(self.rules, room)
+    def _take(self, disks: DiskState) -> DiskState:
+        self.disks = disks
+        self._full = refusal_for(self.rules, disks)
         refusal = self.refusal()
         cause = "" if refusal is None else refusal.cause
         if refusal is not None and cause != self._told:
@@ -163,7 +163,7 @@ class DiskWatch:
         elif self._told and not cause:
             self._tell("there is room again, writes are taken")
         self._told = cause
-        return room
+        return disks
 
     # --- again ------------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class DiskWatch:
         if self.refusal() is not None:
             return REFUSED_S
         usual = self._settings.number("cleanResourceInterval") / 1000
-        near = self.room is not None and is_near(self.rules, self.room)
+        near = self.disks is not None and is_near(self.rules, self.disks)
         return min(NEAR_S, usual) if near else usual
 
     def _arm(self) -> None:

@@ -17,12 +17,9 @@ from functools import partial
 
 import attrs
 
-from gantrymq.formats.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
-from gantrymq.formats.ext_unit import ext_position
-from gantrymq.formats.queue_entry import ENTRY_BYTES, is_ext_address
 from gantrymq.model import names
 from gantrymq.world import Workers, World
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
@@ -30,6 +27,9 @@ from gantrymq_storage_mmap.queues.dropping import Dropping
 from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.reading.time_search import store_time
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
+from gantrymq_store_files.ext_unit import ext_position
+from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_ext_address
 
 __all__ = ["QueueCleaner", "begin_batches_later"]
 
@@ -58,7 +58,7 @@ class QueueCleaner:
             OSError: the disk failed; nothing moved.
         """
         clock, workers = self._world.clock, self._world.workers
-        now, turns = clock.now_ms(), Turns(clock, TURN_QUEUES)
+        now, slices = clock.now_ms(), TimeSlices(clock, TURN_QUEUES)
         due: list[tuple[ConsumeQueue, Callable[[], int]]] = []
         batches: list[tuple[BatchQueue, Gone]] = []
         for topic, queues in list(self._queues.by_topic.items()):
@@ -69,7 +69,7 @@ class QueueCleaner:
                     else:
                         low, high, read = queue.min_offset, queue.written_offset, queue.detached()
                         due.append((queue, partial(_first_since, now - kept, self._log, low, high, read)))
-            await turns.item_done()
+            await slices.item_done()
         moved = await begin_batches_later(workers, batches)
         if not due:
             return moved
@@ -87,9 +87,9 @@ class QueueCleaner:
             OSError: one cannot be deleted; the next call tries it again.
         """
         file_bytes = self._queues.queue_files.file_bytes
-        rows, trimmed, turns = list[tuple[FileRow, int]](), {}, Turns(self._world.clock, TURN_QUEUES)
+        rows, trimmed, slices = list[tuple[FileRow, int]](), {}, TimeSlices(self._world.clock, TURN_QUEUES)
         for queue in list(self._queues.by_name.values()):
-            await turns.item_done()
+            await slices.item_done()
             last = max(queue.written_offset - 1, 0) * ENTRY_BYTES
             keep = min(queue.min_offset * ENTRY_BYTES, last) // file_bytes * file_bytes
             trimmed[queue] = keep

@@ -25,10 +25,9 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
-from gantrymq.formats.batch_entry import BatchQueueEntry
 from gantrymq.interfaces import Cleaning, CleanReport
 from gantrymq.world import Files, Timer, World
-from gantrymq.world.turns import Turns
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
 from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -37,6 +36,7 @@ from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, begin_batches_later
 from gantrymq_storage_mmap.retention.rules import Plan, forced_bytes, make_plan
+from gantrymq_store_files.batch_entry import BatchQueueEntry
 
 __all__ = ["Retention"]
 
@@ -121,8 +121,8 @@ class Retention:
 
     def _looked(self) -> None:
         """After every look at the disk."""
-        room = self._watch.room
-        if room is not None and forced_bytes(self._watch.rules, room):
+        disks = self._watch.disks
+        if disks is not None and forced_bytes(self._watch.rules, disks):
             self._kick()
 
     def _kick(self, *, regular: bool = False) -> None:
@@ -191,10 +191,10 @@ class Retention:
         candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
         if not candidates:
             return Plan(0, "")
-        room = await self._watch.fresh()
+        disks = await self._watch.fresh()
         ages = await world.workers.run(_modified, world.files, candidates)
         now = world.clock.now_ms()
-        return make_plan(self._watch.rules, most, room, ages, now, world.clock.utc_offset_ms(now), manual=manual)
+        return make_plan(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
 
     async def _queues_have_it(self) -> bool:
         """Wait until the oldest file's entries are durable; false when that takes too long, or the store is to stop."""
@@ -230,14 +230,14 @@ class Retention:
         gone = partial(_lies_before, file.end)
         await begin_batches_later(world.workers, [(queue, gone) for queue in queues.batch.values()])
         old = self._log.drop_first()
-        turns = Turns(world.clock, TURN_QUEUES)
+        slices = TimeSlices(world.clock, TURN_QUEUES)
         for queue, (minimum, oldest) in minima:
             if not queue.dropped:
                 found = max(queue.min_offset, minimum)
                 if oldest < 0:  # the first one is not among those that the thread could see
                     found = queue.first_from(found, file.end)
                 queue.min_offset, queue.oldest = found, oldest if found == minimum else -1
-            await turns.item_done()
+            await slices.item_done()
         await world.workers.run(old.close)
 
 

@@ -27,7 +27,7 @@ import attrs
 from gantrymq.world import DiskUse
 from gantrymq_storage_mmap.full_disk import RESUME
 
-__all__ = ["Plan", "Refusal", "RetentionRules", "Room", "is_near", "make_plan", "refusal_for"]
+__all__ = ["DiskState", "Plan", "Refusal", "RetentionRules", "is_near", "make_plan", "refusal_for"]
 
 NEAR_PERCENT = 2  # so far below a limit the disk is looked at every second
 NEAR_FILES = 2
@@ -51,7 +51,7 @@ class RetentionRules:
 
 
 @attrs.frozen
-class Room:
+class DiskState:
     """What one look at the disk saw."""
 
     log_folder: Path
@@ -82,11 +82,11 @@ def used_percent(disk: DiskUse) -> float:
     return 100 * used / whole if whole > 0 else 0.0
 
 
-def refusal_for(rules: RetentionRules, room: Room) -> Refusal | None:
+def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
     """Why writes must be refused, None when there is room."""
     for cause, folder, disk in (
-        ("disk_ratio", room.log_folder, room.log_disk),
-        ("queue_disk_ratio", room.root, room.queue_disk),
+        ("disk_ratio", disks.log_folder, disks.log_disk),
+        ("queue_disk_ratio", disks.root, disks.queue_disk),
     ):
         percent = used_percent(disk)
         if percent > rules.warning_percent:
@@ -96,51 +96,51 @@ def refusal_for(rules: RetentionRules, room: Room) -> Refusal | None:
                 f"{rules.warning_percent} is the most; free space, keep less with fileReservedTime, or raise the ratio"
                 f"{RESUME}",
             )
-    usable = room.log_disk.usable
+    usable = disks.log_disk.usable
     if usable < rules.min_free_bytes:
         return Refusal(
             "free_bytes",
-            f"the disk of {room.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
+            f"the disk of {disks.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
             f"least; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
         )
-    if 0 < rules.quota_bytes < room.store_bytes:
+    if 0 < rules.quota_bytes < disks.store_bytes:
         return Refusal(
             "store_quota",
-            f"the store {room.root} takes {room.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the most; "
+            f"the store {disks.root} takes {disks.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the most; "
             f"keep less with fileReservedTime, or raise storeQuotaBytes{RESUME}",
         )
     return None
 
 
-def is_near(rules: RetentionRules, room: Room) -> bool:
+def is_near(rules: RetentionRules, disks: DiskState) -> bool:
     """Whether a limit may be met soon."""
-    if any(used_percent(disk) > rules.forced_percent - NEAR_PERCENT for disk in (room.log_disk, room.queue_disk)):
+    if any(used_percent(disk) > rules.forced_percent - NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
         return True
     ahead = NEAR_FILES * rules.log_file_bytes
-    if rules.min_free_bytes and room.log_disk.usable < rules.min_free_bytes + ahead:
+    if rules.min_free_bytes and disks.log_disk.usable < rules.min_free_bytes + ahead:
         return True
-    return 0 < rules.quota_bytes < room.store_bytes + ahead
+    return 0 < rules.quota_bytes < disks.store_bytes + ahead
 
 
-def forced_bytes(rules: RetentionRules, room: Room) -> int:
+def forced_bytes(rules: RetentionRules, disks: DiskState) -> int:
     """So many bytes must go whatever their age; 0 when age decides."""
     if not rules.forced:
         return 0
     missing = [0]
-    for disk in (room.log_disk, room.queue_disk):
+    for disk in (disks.log_disk, disks.queue_disk):
         used = disk.total - disk.free
         missing.append(used - (used + disk.usable) * rules.forced_percent // 100)
     if rules.min_free_bytes:
-        missing.append(rules.min_free_bytes + rules.log_file_bytes - room.log_disk.usable)
+        missing.append(rules.min_free_bytes + rules.log_file_bytes - disks.log_disk.usable)
     if rules.quota_bytes:
-        missing.append(room.store_bytes + rules.log_file_bytes - rules.quota_bytes)
+        missing.append(disks.store_bytes + rules.log_file_bytes - rules.quota_bytes)
     return max(missing)
 
 
 def make_plan(
     rules: RetentionRules,
     most: int,
-    room: Room,
+    disks: DiskState,
     modified_ms: Sequence[int],
     now_ms: int,
     utc_offset_ms: int,
@@ -152,14 +152,14 @@ def make_plan(
     Args:
         rules: the settings.
         most: at most so many files.
-        room: the newest look at the disk.
+        disks: the newest look at them.
         modified_ms: when each file that may go was last written, oldest file first.
         now_ms: wall time.
         utc_offset_ms: what local time is ahead of UTC.
         manual: an operator asked for it: the hour does not matter, the age does.
     """
     most = min(most, len(modified_ms))
-    if needed := forced_bytes(rules, room):
+    if needed := forced_bytes(rules, disks):
         files = min(-(-needed // rules.log_file_bytes), most)
         if files:
             return Plan(files, f"{needed} bytes have to be freed")
@@ -173,7 +173,7 @@ def make_plan(
     hour = (now_ms + utc_offset_ms) // HOUR_MS % 24
     if hour in rules.delete_hours:
         return Plan(by_age, f"it is {hour} o'clock (deleteWhen)")
-    fullest = max(used_percent(room.log_disk), used_percent(room.queue_disk))
+    fullest = max(used_percent(disks.log_disk), used_percent(disks.queue_disk))
     if fullest > rules.max_used_percent:
         return Plan(by_age, f"the disk is {fullest:.1f} percent full (diskMaxUsedSpaceRatio={rules.max_used_percent})")
     return Plan(0, "")

@@ -1,0 +1,33 @@
+"""What tox's environments take from the folders: one for each plugin, what it tests, and the libraries they need.
+
+toxfile.py tells tox, check_groups.py expects them afterwards.
+"""
+
+from __future__ import annotations
+
+from workspace import Distribution, Workspace
+
+ALONE_ON = "3.11"  # the Python on which the default run tries each plugin alone
+
+
+def plugins_alone(tree: Workspace) -> list[str]:
+    """Names of the environments with core and one plugin."""
+    return [f"py{ALONE_ON.replace('.', '')}-{word}" for word in tree.plugins]
+
+
+def plugin_of(environment: str, tree: Workspace) -> Distribution | None:
+    """The plugin that *environment* tries alone, on any Python; None where it is of another kind."""
+    python, _, word = environment.partition("-")
+    return tree.plugins.get(word) if python.startswith("py") else None
+
+
+def test_libraries(environment: str, tree: Workspace) -> list[str]:
+    """What plugins say that their tests need: the plugin that is alone in *environment*, or every plugin."""
+    alone = plugin_of(environment, tree)
+    plugins = tree.plugins.values() if alone is None else [alone]
+    return sorted({library for plugin in plugins for library in plugin.group("test")})
+
+
+def type_libraries(tree: Workspace) -> list[str]:
+    """What types are checked against: every library that is depended on, and what the distributions say besides."""
+    return sorted({library for each in tree.every for library in [*each.libraries, *each.group("types")]})

@@ -1,0 +1,1 @@
+"""Reading: pulls, filters, offsets, locks, and who waits for messages."""

@@ -1,0 +1,103 @@
+"""Who takes part: heartbeats of clients, and what becomes of the groups they name.
+
+Source: apache/rocketmq broker/.../processor/ClientManageProcessor.java (heartBeat), client/ConsumerManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables.clients import Member
+from gantrymq.errors import RefusedWith
+from gantrymq.interfaces import Connection
+from gantrymq.model import names
+from gantrymq.model.subscription import Subscription
+from gantrymq.world import Clock
+
+__all__ = ["MAX_GROUPS", "MAX_GROUP_LENGTH", "ConsumerHeartbeat", "Heartbeat", "Members"]
+
+MAX_GROUPS: Final = 1000  # of a connection, of each kind; a client has a few, and RocketMQ has no bound
+MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no bound
+
+
+class ConsumerHeartbeat(NamedTuple):
+    """What a client says of one consumer group it is in."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    unit_mode: bool
+    subscriptions: Sequence[Subscription] | None  # None leaves those that are known
+
+
+class Heartbeat(NamedTuple):
+    """What a client says of itself."""
+
+    client_id: str
+    language: str  # as RocketMQ names it
+    version: int  # of its protocol
+    producers: Sequence[str]  # groups
+    consumers: Sequence[ConsumerHeartbeat]
+    fingerprint: int = 0  # of its subscriptions; 0 from clients that know no version 2
+
+
+class Members:
+    """Takes heartbeats."""
+
+    def __init__(self, clock: Clock, tables: Tables) -> None:
+        self._clock = clock
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._clients = tables.clients
+
+    def beat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+        """Note who is there; whether the client must send its subscriptions in full the next time.
+
+        Raises:
+            RefusedWith: code 1, it would be in more groups than any client is; it joins none of them.
+        """
+        self._check_count(heartbeat, connection)
+        fingerprint = heartbeat.fingerprint
+        member = Member(connection, heartbeat.client_id, heartbeat.language, heartbeat.version, self._clock.now_ms())
+        changed = fingerprint == 0
+        for group, consume_type, message_model, from_where, unit_mode, subscriptions in heartbeat.consumers:
+            config = self._groups.find(group)
+            if config is None:
+                continue
+            self._topics.create_retry(names.retry_topic(group), config.retry_queues, unit=unit_mode)
+            online = self._clients.consumer_group(group)
+            if fingerprint and (online is None or online.fingerprint != fingerprint):
+                changed = True
+            self._clients.register_consumer(
+                group,
+                member,
+                consume_type=consume_type,
+                message_model=message_model,
+                consume_from_where=from_where,
+                subscriptions=subscriptions,
+            )
+            online = self._clients.consumer_group(group)
+            if online is not None and subscriptions is not None:
+                online.fingerprint = fingerprint
+        for group in heartbeat.producers:
+            self._clients.register_producer(group, member)
+        return changed
+
+    def _check_count(self, heartbeat: Heartbeat, connection: Connection) -> None:
+        in_producers, in_consumers = self._clients.groups_of(connection)
+        consumers = [each.group for each in heartbeat.consumers]
+        for what, wanted, known in (
+            ("producer", heartbeat.producers, in_producers),
+            ("consumer", consumers, in_consumers),
+        ):
+            count = len(known | set(wanted))
+            if count > MAX_GROUPS:
+                raise RefusedWith(1, f"a connection may be in {MAX_GROUPS} {what} groups, this one wants {count}")
+            longest = max(map(len, wanted), default=0)
+            if longest > MAX_GROUP_LENGTH:
+                raise RefusedWith(
+                    1, f"a {what} group's name has {longest} characters, at most {MAX_GROUP_LENGTH} may be"
+                )

@@ -1,0 +1,288 @@
+"""Pulling: checks, the store's answer, and waiting when there is nothing yet.
+
+Order of the checks and their codes are RocketMQ's. A pull that finds nothing at the end of its queue is held for as
+long as it allows and answered by the next matching arrival.
+
+Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java, DefaultPullMessageResultHandler.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.outcomes import outcome_into
+from gantrymq.broker.queue_kinds import told_minimum
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables.clients import BROADCASTING
+from gantrymq.config import Settings
+from gantrymq.errors import (
+    FilterFailed,
+    GantryError,
+    InvalidParameter,
+    NoPermission,
+    RefusedWith,
+    RequestError,
+    SubscriptionNotExist,
+    SubscriptionNotLatest,
+    SubscriptionParseFailed,
+    TopicNotExist,
+)
+from gantrymq.interfaces import (
+    Bounds,
+    Connection,
+    GetLimit,
+    GetResult,
+    GetStatus,
+    MessageFilter,
+    MessageStore,
+    PullAnswer,
+    PullRequest,
+)
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.pull_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from gantrymq.model.queue import Queue
+from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.model.topic import PERM_READ, TopicConfig
+from gantrymq.world import Clock
+
+FOUND = 0
+PULL_NOT_FOUND = 19
+PULL_RETRY_IMMEDIATELY = 20
+PULL_OFFSET_MOVED = 21
+OFFSET_RESET = "OFFSET_RESET"  # the remark that says why
+
+_CODES = {
+    GetStatus.FOUND: FOUND,
+    GetStatus.NO_MATCHED_MESSAGE: PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: PULL_OFFSET_MOVED,
+}
+
+log = logging.getLogger(__name__)
+
+
+class PullForbidden(NoPermission):
+    """Code 16 with RocketMQ's forbiddenType: 1 broker, 2 group, 3 topic, 4 broadcasting, 5 subscription."""
+
+    def __init__(self, forbidden_type: int, message: str) -> None:
+        super().__init__(message)
+        self.forbidden_type = forbidden_type
+
+
+Respond = Callable[[PullAnswer | GantryError], None]
+
+
+class Pulls:
+    """Serves pulls from the store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        store: MessageStore,
+        tables: Tables,
+        committing: Committing,
+        filters: Filters,
+        held: HeldPulls,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._store = store
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._clients = tables.clients
+        self._offsets = tables.offsets
+        self._committing = committing
+        self._filters = filters
+        self._held = held
+        self._stats = tables.stats
+        self._tasks: set[asyncio.Future[GetResult]] = set()
+
+    async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
+        """Serve one pull, waiting as long as it allows. Raises what ``serve`` responds."""
+        future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
+        self.serve(request, connection, outcome_into(future))
+        return await future
+
+    def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
+        """Check a pull and call *respond* once, now or later.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check that fails.
+        """
+        self._attempt(request, connection, respond, may_hold=True)
+
+    # --- one attempt ------------------------------------------------------------------------------------------------
+
+    def _attempt(
+        self, request: PullRequest, connection: Connection | None, respond: Respond, *, may_hold: bool
+    ) -> None:
+        topic, group, subscription, match = self._checked(request)
+        queue = Queue(request.topic, request.queue_id)
+        if may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
+            try:
+                self._committing.commit(request.group, queue, request.commit_offset)
+            except RequestError as problem:  # the pull is served all the same: it says where it reads on
+                log.debug("a pull's commit is left out: %s", problem)
+        reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
+        if reset is not None:
+            bounds = self._store.bounds(queue)
+            where = (reset, told_minimum(topic, bounds), bounds.max_offset)
+            respond(PullAnswer(PULL_OFFSET_MOVED, OFFSET_RESET, *where, (), 0, 0, topic.sys_flag, group.sys_flag))
+            return
+        began = self._clock.monotonic()
+        try:
+            found = self._store.get(queue, request.queue_offset, GetLimit(request.max_count), match)
+        except FilterFailed as error:
+            raise SubscriptionParseFailed(self._filters.reject(subscription, error)) from error
+        if isinstance(found, GetResult):
+            self._stats.got_in(self._clock.monotonic() - began)
+            self._finish(found, request, topic, group, match, connection, respond, may_hold=may_hold)
+            return
+
+        def cold_read_done(future: asyncio.Future[GetResult]) -> None:
+            self._tasks.discard(future)
+            if future.cancelled():
+                return
+            self._stats.got_in(self._clock.monotonic() - began)
+            error = future.exception()
+            if isinstance(error, FilterFailed):
+                respond(SubscriptionParseFailed(self._filters.reject(subscription, error)))
+            elif isinstance(error, GantryError):
+                respond(error)
+            elif error is not None:
+                log.error("a cold read of %s failed", queue, exc_info=error)
+                respond(RefusedWith(1, f"reading {queue} failed: {error}"))
+            else:
+                self._finish(future.result(), request, topic, group, match, connection, respond, may_hold=may_hold)
+
+        task = asyncio.ensure_future(_awaited(found))
+        self._tasks.add(task)
+        task.add_done_callback(cold_read_done)
+
+    def _finish(
+        self,
+        found: GetResult,
+        request: PullRequest,
+        topic: TopicConfig,
+        group: GroupConfig,
+        match: MessageFilter,
+        connection: Connection | None,
+        respond: Respond,
+        *,
+        may_hold: bool,
+    ) -> None:
+        code = _CODES.get(found.status)
+        if code is None:  # no such queue, or an empty one
+            code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
+        self._offsets.pulled(request.group, Queue(request.topic, request.queue_id), found.next_offset)
+        held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
+        if held and self._hold(request, connection, respond, match):
+            return
+        respond(
+            PullAnswer(
+                code,
+                found.status.name,
+                found.next_offset,
+                told_minimum(topic, Bounds(found.min_offset, found.max_offset)),
+                found.max_offset,
+                found.buffers,
+                found.size,
+                found.count,
+                topic.sys_flag,
+                group.sys_flag,
+            )
+        )
+
+    def _hold(
+        self, request: PullRequest, connection: Connection | None, respond: Respond, match: MessageFilter
+    ) -> bool:
+        long = self._settings.flag("longPollingEnable")
+        timeout_ms = request.suspend_ms if long else self._settings.number("shortPollingTimeMills")
+        if timeout_ms <= 0:
+            return False
+
+        def wake() -> None:
+            try:
+                self._attempt(request, connection, respond, may_hold=False)
+            except GantryError as error:
+                respond(error)
+
+        queue = Queue(request.topic, request.queue_id)
+        if self._store.bounds(queue).max_offset > request.queue_offset:  # it came while a cold read was under way
+            wake()
+            return True
+        return self._held.hold(queue, request.queue_offset, match, timeout_ms / 1000, connection, wake)
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _checked(self, request: PullRequest) -> tuple[TopicConfig, GroupConfig, Subscription, MessageFilter]:
+        if not self._settings.number("brokerPermission") & PERM_READ:
+            raise PullForbidden(1, "this broker's brokerPermission forbids reading")
+        if request.lite and not self._settings.flag("litePullMessageEnable"):
+            raise PullForbidden(1, "this broker is set to refuse lite pulls (litePullMessageEnable=false)")
+        group = self._groups.require(request.group)
+        if not group.consume_enable:
+            raise PullForbidden(2, f"consumer group {request.group} is switched off (consumeEnable=false)")
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise TopicNotExist(
+                f"topic {request.topic} does not exist on this broker; create it with: gantrymq topic create -t "
+                f"{request.topic}"
+            )
+        if not topic.readable:
+            raise PullForbidden(3, f"topic {request.topic} may not be read (perm {topic.perm})")
+        if not 0 <= request.queue_id < topic.read_queues:
+            raise InvalidParameter(
+                f"queueId {request.queue_id} is outside topic {request.topic}, with {topic.read_queues} read queues"
+            )
+        subscription = self._subscription(request)
+        if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
+            raise RefusedWith(
+                1,
+                f"the broker does not support consumer to filter message by {subscription.type} "
+                "(enablePropertyFilter=false)",
+            )
+        return topic, group, subscription, self._filters.compiled(subscription)
+
+    def _subscription(self, request: PullRequest) -> Subscription:
+        if request.sys_flag & PULL_SUBSCRIPTION:
+            return Subscription(
+                request.topic,
+                request.expression or ALL,
+                request.expression_type or TAG,
+                request.version,
+                request.group,
+            )
+        online = self._clients.consumer_group(request.group)
+        if online is None:
+            raise SubscriptionNotExist(
+                f"consumer group {request.group} has no member here yet; heartbeats come every 30 s"
+            )
+        if online.message_model == BROADCASTING:
+            config = self._groups.known(request.group)
+            if config is not None and not config.consume_broadcast_enable:
+                raise PullForbidden(4, f"consumer group {request.group} may not consume by broadcasting")
+        if not self._groups.may_read(request.group, request.topic):
+            raise PullForbidden(5, f"consumer group {request.group} is forbidden to read topic {request.topic}")
+        subscription = online.subscriptions.get(request.topic)
+        if subscription is None:
+            raise SubscriptionNotExist(f"consumer group {request.group} does not subscribe to topic {request.topic}")
+        if subscription.version < request.version:
+            raise SubscriptionNotLatest(
+                f"this broker knows version {subscription.version} of the subscription of {request.group} to "
+                f"{request.topic}, not yet {request.version}; the next heartbeat brings it"
+            )
+        return subscription
+
+
+async def _awaited(result: Awaitable[GetResult]) -> GetResult:
+    return await result

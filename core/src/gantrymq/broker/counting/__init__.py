@@ -1,0 +1,1 @@
+"""What the broker counts of itself."""

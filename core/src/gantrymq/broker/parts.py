@@ -1,0 +1,154 @@
+"""What one broker is made of, each part once, by name. Built when its store is open and its address known.
+
+Nothing here starts or stops by itself but what `close` ends. Families of requests (`gantrymq.broker.wire`), the figures
+and what plugins see take from `Parts` what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from functools import partial
+
+import attrs
+
+from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.consuming.members import Members
+from gantrymq.broker.consuming.pull import Pulls
+from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.registering.cluster_queues import ClusterQueues
+from gantrymq.broker.registering.registration import Registration
+from gantrymq.broker.sending.followers import Followers, SyncFlush
+from gantrymq.broker.sending.pipeline import Pipeline
+from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.sending.send import Sends
+from gantrymq.broker.sending.transactions import Ending
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables.deletions import Deletions
+from gantrymq.broker.tables.state_files import StateFiles
+from gantrymq.config import Settings
+from gantrymq.interfaces import Gate, MessageStore, TransactionService
+from gantrymq.plugins import Plugins
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.world import World
+
+__all__ = ["Opened", "Parts", "gates_of"]
+
+
+@attrs.frozen
+class Opened:
+    """What is open before a broker has an address."""
+
+    world: World
+    settings: Settings
+    plugins: Plugins
+    store: MessageStore
+    tables: Tables
+    state: StateFiles
+    committing: Committing
+    followers: Followers
+    transactions: TransactionService | None
+
+
+class Parts:
+    """One broker."""
+
+    def __init__(self, opened: Opened, identity: Identity, client: RemotingClient) -> None:
+        """*client* asks the name servers."""
+        world, settings, tables, store = opened.world, opened.settings, opened.tables, opened.store
+        self.world, self.settings, self.plugins, self.identity = world, settings, opened.plugins, identity
+        self.store, self.tables, self.state = store, tables, opened.state
+        self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
+        self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
+        self.committing, self.followers = opened.committing, opened.followers
+        self.started_ms = world.clock.now_ms()
+        name_servers = [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
+        self.registration = Registration(
+            client,
+            world,
+            name_servers,
+            identity,
+            tables.topics,
+            period_s=settings.number("registerNameServerPeriod") / 1000,
+            timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
+        )
+        self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
+        self._build_consuming(opened)
+        self._build_sending(opened)
+        self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
+
+    def _build_consuming(self, opened: Opened) -> None:
+        settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
+        self.held = HeldPulls(opened.store, opened.world.clock, light=serves_light_queues(settings))
+        self.filters = Filters(
+            {name: build() for name, build in opened.plugins.filters.items()},
+            lambda name: stats.plugin_failed("filter", name),
+        )
+        self.members = Members(opened.world.clock, tables)
+        self.pulls = Pulls(settings, opened.world.clock, opened.store, tables, self.committing, self.filters, self.held)
+        tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))
+
+    def _build_sending(self, opened: Opened) -> None:
+        world, settings, tables, stats = opened.world, opened.settings, opened.tables, opened.tables.stats
+        self.interceptors = [CountedInterceptor(each, stats) for each in opened.plugins.interceptors]
+        gates = [CountedGate(each, stats) for each in opened.plugins.gates]
+        self.pipeline = Pipeline(
+            opened.store,
+            gates_of(settings, gates, opened.store),
+            opened.world.clock,
+            settings.number("syncFlushTimeout") / 1000,
+        )
+        for listener in (opened.followers.published, stats.published, self.held.arrived):
+            self.pipeline.on_published(listener)
+        self.pipeline.on_acknowledged(stats.put_times.acknowledged)
+        self.preparing = Preparing(
+            opened.world, settings, self.identity, tables, self.interceptors, opened.transactions
+        )
+        self.ending = None if opened.transactions is None else Ending(opened.transactions, settings, world.clock, stats)
+        self.sends = Sends(settings, tables, self.preparing, self.pipeline, opened.state, self.interceptors)
+
+    async def delete_topic(self, name: str) -> None:
+        """Forget a topic: its configuration, its queues, and what groups committed for it.
+
+        Returns when no crash brings topic or queues back.
+
+        Raises:
+            InvalidParameter: blank, or a system topic.
+            StoreError: topic or queues are forgotten, but not durably so.
+        """
+        await self._deletions.delete(name)
+
+    def _forget_topic(self, name: str) -> Awaitable[None]:
+        """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
+        self.topics.delete(name)
+        self.state.topics_changed(name)
+        dropped = self.store.drop(name)
+        self.offsets.forget_topic(name)
+        self.state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
+        self.stats.forget(name)
+        self.held.topic_changed(name)
+        self.registration.topic_deleted()
+        return dropped
+
+    def permission_changed(self) -> None:
+        """Tell the name servers what brokerPermission makes of the topics now."""
+        self.topics.permission_changed()
+        self.registration.changed()
+
+    async def answer_waiting(self) -> None:
+        """Take no more messages, and answer every pull and send that waits."""
+        self.held.close()
+        await self.pipeline.close()
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._deletions.close()
+
+
+def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -> list[Gate]:
+    """What an acknowledgement waits for: the disk when flushing is synchronous, then what plugins add."""
+    own: list[Gate] = [SyncFlush(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
+    return [*own, *plugged]

@@ -1,0 +1,1 @@
+"""Telling name servers of the broker and its topics."""

@@ -1,0 +1,1 @@
+"""From a send to its acknowledgement."""

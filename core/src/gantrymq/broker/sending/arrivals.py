@@ -1,0 +1,62 @@
+"""Plugins that hear of new messages, queue by queue."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gantrymq.broker.counted_plugins import counted_listener
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.sending.pipeline import Pipeline
+from gantrymq.config import Settings
+from gantrymq.interfaces import DispatchEntry
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID
+from gantrymq.model.queue import Queue
+
+__all__ = ["Arrivals"]
+
+log = logging.getLogger(__name__)
+
+Listener = Callable[[Queue, int], Any]
+
+
+class Arrivals:
+    """Tells listeners of each queue that got messages, once a publication."""
+
+    def __init__(self, pipeline: Pipeline, settings: Settings, stats: Stats) -> None:
+        self._stats = stats
+        self._light = serves_light_queues(settings)
+        self._of_all: dict[Listener, None] = {}
+        self._of_queue: dict[Queue, dict[Listener, None]] = {}
+        pipeline.on_published(self._published)
+
+    def tell(self, callback: Listener, queue: Queue | None = None) -> Callable[[], None]:
+        """Call *callback* with queue and new maximum offset; what is returned ends it."""
+        listener = counted_listener(callback, self._stats)
+        if queue is None:
+            self._of_all[listener] = None
+            return lambda: self._of_all.pop(listener, None)
+        self._of_queue.setdefault(queue, {})[listener] = None
+
+        def end() -> None:
+            listeners = self._of_queue.get(queue, {})
+            listeners.pop(listener, None)
+            if not listeners:
+                self._of_queue.pop(queue, None)
+
+        return end
+
+    def _published(self, entries: Sequence[DispatchEntry]) -> None:
+        if not self._of_all and not self._of_queue:
+            return
+        newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + entry.messages for entry in entries}
+        if self._light:
+            newest |= {Queue(name, LIGHT_QUEUE_ID): at + 1 for entry in entries for name, at in entry.light_places}
+        for queue, max_offset in newest.items():
+            for listener in [*self._of_all, *self._of_queue.get(queue, ())]:
+                try:
+                    listener(queue, max_offset)
+                except Exception:
+                    log.exception("a plugin's listener failed on new messages of %s", queue)

@@ -1,0 +1,136 @@
+"""Batches that clients send: their entries, each a message, on their way into the store.
+
+    ordinary queues     a record for each entry, all or none of them
+    batch queues        one record for all (an inner batch), where the client numbers its batches
+
+An interceptor sees each entry. What it makes of one of an inner batch goes into that batch's body again.
+
+Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.broker.counted_plugins import intercepted
+from gantrymq.broker.sending.placing import Placer, refuse_delays
+from gantrymq.config import Settings
+from gantrymq.errors import FormatError, MessageIllegal
+from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import Interceptor, Placing, SendRequest, StoreMessage
+from gantrymq.model import names, sys_flag
+from gantrymq.model import properties as props
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.topic import TopicConfig
+
+__all__ = ["Batches"]
+
+
+class Batches:
+    """Makes messages of batches."""
+
+    def __init__(
+        self, settings: Settings, placer: Placer, interceptors: Sequence[Interceptor], store_host: bytes
+    ) -> None:
+        self._settings = settings
+        self._placer = placer
+        self._interceptors = tuple(interceptors)
+        self._store_host = store_host
+
+    def messages(
+        self, request: SendRequest, topic: TopicConfig, queue_id: int, flags: int, envelope: dict[str, str]
+    ) -> list[StoreMessage]:
+        """What to store of *request*, a batch whose own properties are *envelope*.
+
+        Raises:
+            RequestError: it cannot be stored, or an interceptor refuses an entry; nothing of it is.
+        """
+        entries = self._entries(request, topic, envelope)
+        inner = topic.has_batch_queues and props.UNIQ_KEY in envelope
+        if inner:
+            envelope[props.INNER_NUM] = str(len(entries))
+        appended = ordered_text(envelope)
+        self._placer.refuse_light_batch(topic, appended)
+        wait = envelope.get(props.WAIT) != "false"
+        own_tag = envelope.get(props.TAGS)
+
+        def message(flag: int, body: bytes | memoryview, properties: bytes, code: int) -> StoreMessage:
+            return StoreMessage(
+                topic.name,
+                queue_id,
+                body,
+                properties,
+                tags_code=code,
+                flag=flag,
+                sys_flag=flags,
+                born_timestamp=request.born_timestamp,
+                born_host=request.born_host,
+                store_host=self._store_host,
+                reconsume_times=request.reconsume_times,
+                wait_stored=wait,
+            )
+
+        code = tags_code(own_tag)
+        if inner:
+            assert request.body is not None
+            body: bytes | memoryview = request.body
+            if self._interceptors:
+                made = [intercepted(message(*entry, code), self._interceptors) for entry in entries]
+                body = _joined(topic, queue_id, made, entries) or body
+            whole = message(request.flag, body, appended, code)
+            whole.sys_flag |= sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
+            whole.placing = Placing(batch=len(entries))
+            return [whole]
+        found: list[StoreMessage] = []
+        for flag, body, own in entries:
+            text = own if not own or own.endswith(b"\x02") else own + b"\x02"
+            placing = self._placer.of_batch_entry(topic, text)
+            if not own_tag:
+                code = tags_code(props.decode(own).get(props.TAGS) if own else None)
+            one = intercepted(message(flag, body, text + appended, code), self._interceptors)
+            one.joined = bool(found)
+            if one.topic == topic.name:
+                one.placing = placing
+            found.append(one)
+        return found
+
+    def _entries(self, request: SendRequest, topic: TopicConfig, envelope: dict[str, str]) -> list[BatchEntry]:
+        if len(topic.name) > names.MAX_TOPIC_CHARS:
+            raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
+        if envelope.get(props.TRAN_MSG) == "true":
+            raise MessageIllegal("a batch cannot be transactional; send the messages one by one")
+        refuse_delays(envelope)
+        assert request.body is not None
+        limit = self._settings.number("maxMessageSize")
+        if len(request.body) > limit:
+            raise MessageIllegal(
+                f"the batch of {len(request.body)} bytes is over the limit of {limit} (maxMessageSize); send fewer "
+                "messages in one batch"
+            )
+        try:
+            entries = decode_batch(request.body)
+        except FormatError as error:
+            raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
+        if not entries:
+            raise MessageIllegal(f"the batch for topic {topic.name} holds no message")
+        return entries
+
+
+def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:
+    """The body of an inner batch of *messages*; None where they are what they were *before* interceptors saw them.
+
+    Raises:
+        MessageIllegal: one of them was moved elsewhere, or its properties grew too long.
+    """
+    for number, message in enumerate(messages):
+        if (message.topic, message.queue_id) != (topic.name, queue_id):
+            raise MessageIllegal(
+                f"message {number} of a batch for topic {topic.name} would go to {message.topic}/{message.queue_id}, "
+                "but the batch is one record; send the messages one by one"
+            )
+    after = [BatchEntry(each.flag, each.body, each.properties) for each in messages]
+    try:
+        return encode_batch(after) if after != before else None
+    except FormatError as error:
+        raise MessageIllegal(f"the batch for topic {topic.name} cannot be stored: {error}") from error

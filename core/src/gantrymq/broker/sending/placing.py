@@ -1,0 +1,96 @@
+"""Which queues list a message besides, or instead of, the one ordinary queue that it names.
+
+- A topic with ``queue.type=BatchCQ`` has batch queues. A client batch with a UNIQ_KEY of its own becomes one record, an
+  inner batch; anything else becomes a record for each message.
+- With ``enableLmq`` and ``enableMultiDispatch`` a message's INNER_MULTI_DISPATCH names light queues. Not in a batch,
+  and not together with batch queues: a Java broker stores both and lists the messages in no light queue.
+
+Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage), util/HookUtils.java
+(checkInnerBatch), store/.../queue/MultiDispatchUtils.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.config import Settings
+from gantrymq.errors import MessageIllegal
+from gantrymq.interfaces import Placing, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.light_queues import fans_out, light_names
+from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq.model.topic import TopicConfig
+
+__all__ = ["Placer", "refuse_delays"]
+
+_ASKS = props.INNER_MULTI_DISPATCH.encode()
+_ALONE = Placing(batch=1)
+
+
+class Placer:
+    """Decides for one broker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._light = serves_light_queues(settings) and settings.flag("enableMultiDispatch")
+
+    def place(self, message: StoreMessage, topic: TopicConfig, own: Mapping[str, str]) -> None:
+        """Set the placing of a single message with the properties *own*.
+
+        Raises:
+            MessageIllegal: it claims to be an inner batch, or asks for what cannot be had together.
+        """
+        if props.INNER_NUM in own or message.sys_flag & INNER_BATCH:
+            raise MessageIllegal(
+                "INNER_NUM and sysFlag 128 mark an inner batch, which the broker makes of a batch (request 320); send "
+                "the messages as one"
+            )
+        light = light_names(own) if self._light and fans_out(topic.name) else ()
+        if topic.has_batch_queues:
+            if light:
+                raise self._refusal(topic.name, "messages of a topic with batch queues (queue.type=BatchCQ)")
+            message.placing = _ALONE
+        elif light:
+            message.placing = Placing(light=light)
+
+    def of_batch_entry(self, topic: TopicConfig, text: bytes) -> Placing | None:
+        """The placing of one message of a client batch, with the stored properties *text*. Raises MessageIllegal."""
+        self.refuse_light_batch(topic, text)
+        return _ALONE if topic.has_batch_queues else None
+
+    def refuse_light_batch(self, topic: TopicConfig, text: bytes) -> None:
+        """Refuse a batch, or a message of one, that names light queues in *text*. Raises MessageIllegal."""
+        if self._light and _ASKS in text and light_names(props.decode(text)) and fans_out(topic.name):
+            raise self._refusal(topic.name, "the messages of a batch")
+
+    def place_of_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:
+        """Set the placing of a message that a plugin made, unless it did so itself."""
+        if message.placing is not None or topic is None:
+            return
+        if topic.has_batch_queues or (self._light and _ASKS in message.properties):
+            self.place(message, topic, props.decode(message.properties))
+
+    @staticmethod
+    def _refusal(topic: str, what: str) -> MessageIllegal:
+        return MessageIllegal(
+            f"{props.INNER_MULTI_DISPATCH} in a message for topic {topic}: {what} cannot be listed in light queues; "
+            "send it by itself, to a topic with ordinary queues"
+        )
+
+
+_TIMER_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+
+
+def refuse_delays(own: dict[str, str]) -> None:
+    """Nobody moved the message to a schedule topic: a delay it asks for cannot be kept."""
+    level = own.get(props.DELAY)
+    if level is not None and level != "0" and not level.startswith("-"):
+        raise MessageIllegal(
+            f"delay level {level}: delayed messages need a schedule plugin and none is installed; send it without DELAY"
+        )
+    for name in _TIMER_NAMES:
+        if name in own:
+            raise MessageIllegal(
+                f"{name}={own[name]}: delayed messages need a schedule plugin and none is installed; send it without "
+                f"{name}"
+            )

@@ -1,0 +1,254 @@
+"""The checks of a send, and the messages to store for it.
+
+Order of the checks and their codes are RocketMQ's. What a record's properties become: the client's own, plus
+MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
+of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended; it
+gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
+its own is `gantrymq.broker.sending.placing`'s business.
+
+What the checks of a send came to is remembered for those like it, see `gantrymq.broker.wire.sends_alike`.
+
+Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gantrymq.broker.counted_plugins import intercepted
+from gantrymq.broker.identity import Identity
+from gantrymq.broker.sending.batches import Batches
+from gantrymq.broker.sending.placing import Placer, refuse_delays
+from gantrymq.broker.sending.stored_properties import Plan, StoredProperties
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.config import Settings
+from gantrymq.errors import (
+    GroupNotExist,
+    InvalidParameter,
+    MessageIllegal,
+    NoPermission,
+    RefusedWith,
+)
+from gantrymq.interfaces import Interceptor, SendRequest, StoreMessage, TransactionService
+from gantrymq.model import names, sys_flag
+from gantrymq.model import properties as props
+from gantrymq.model.hosts import format_address
+from gantrymq.model.ids import UniqueIds
+from gantrymq.model.topic import PERM_WRITE, TopicConfig
+from gantrymq.world import World
+
+HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
+
+
+class Prepared(NamedTuple):
+    """Messages that passed the checks, and what the answer needs besides their results."""
+
+    messages: Sequence[StoreMessage]
+    queue_id: int
+    unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
+    batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
+
+
+class Passed(NamedTuple):
+    """What the checks of sends that are alike came to."""
+
+    topic: TopicConfig
+    queues: int  # queue ids below this one are taken
+    flags: int
+    flag: int
+    reconsume_times: int
+    plan: Plan
+    revision: int  # of the settings
+
+
+class Preparing:
+    """Turns send requests into messages for the store."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        identity: Identity,
+        tables: Tables,
+        interceptors: Sequence[Interceptor],
+        transactions: TransactionService | None,
+    ) -> None:
+        self._world = world
+        self._settings = settings
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._interceptors = tuple(interceptors)
+        self._transactions = transactions
+        self._unique_ids = UniqueIds(
+            identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), world.clock
+        )
+        self._cluster = identity.cluster
+        self._accept_from_ms = settings.number("startAcceptSendRequestTimeStamp")
+        self._store_host = identity.packed_host
+        self._name_passed: set[str] = set()  # existing topics whose name was checked
+        self._random = world.random.randrange
+        self._placer = Placer(settings)
+        self._batches = Batches(settings, self._placer, self._interceptors, identity.packed_host)
+        self._read_settings()
+
+    def _read_settings(self) -> None:
+        """Take over what may change while the broker runs."""
+        settings = self._settings
+        self._revision = settings.revision
+        self._writable = bool(settings.number("brokerPermission") & PERM_WRITE)
+        self._properties = StoredProperties(
+            {
+                props.MSG_REGION: settings.text("regionId"),
+                props.TRACE_ON: "true" if settings.flag("traceOn") else "false",
+                props.CLUSTER: self._cluster,
+            }
+        )
+
+    def prepare(self, request: SendRequest) -> Prepared:
+        """Check a send and build what is to be stored.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check that fails.
+        """
+        body = request.body
+        if body is None:
+            raise MessageIllegal(
+                f"the message from {format_address(*request.peer)} has no body; a body of 1 byte or more is needed"
+            )
+        if self._settings.revision != self._revision:
+            self._read_settings()
+        if not request.born_host:
+            now_ms = request.born_timestamp or self._world.clock.now_ms()
+            request = request._replace(born_host=self._store_host, born_timestamp=now_ms)
+        topic = self._topic_of(request)
+        queue_id = request.queue_id
+        if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
+            raise InvalidParameter(
+                f"queueId {queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
+                f"{topic.read_queues} read queues (sent by {format_address(*request.peer)})"
+            )
+        if queue_id < 0:
+            queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
+        flags = request.sys_flag
+        if topic.filter_type == "MULTI_TAG":
+            flags |= sys_flag.MULTI_TAGS
+        if request.batch:
+            envelope = self._properties.envelope(request.properties)
+            _refuse_half(request, envelope)
+            unique_id = envelope.get(props.UNIQ_KEY)
+            messages = self._batches.messages(request, topic, queue_id, flags, envelope)
+            inner = messages[0].sys_flag & sys_flag.INNER_BATCH
+            return Prepared(messages, queue_id, unique_id, unique_id if inner else None)
+        stored = self._properties.rewrite(request.properties)
+        if not stored.unique_id:
+            stored = self._properties.rewrite(request.properties, self._unique_ids.next())
+        if flags & sys_flag.TRANSACTION_PREPARED:
+            _refuse_half(request, stored.special or {})
+        message = StoreMessage(
+            topic.name,
+            queue_id,
+            body,
+            stored.text,
+            tags_code=stored.tags_code,
+            flag=request.flag,
+            sys_flag=flags,
+            born_timestamp=request.born_timestamp,
+            born_host=request.born_host,
+            store_host=self._store_host,
+            reconsume_times=request.reconsume_times,
+            wait_stored=stored.wait_stored,
+        )
+        special = stored.special
+        if special is not None and special.get(props.TRAN_MSG) == "true":
+            message = self._half(message)
+        else:
+            message = intercepted(message, self._interceptors)
+            if (special is not None or topic.attributes) and message.topic == topic.name:
+                refuse_delays(special or {})
+                self._placer.place(message, topic, special or {})
+        return Prepared((message,), queue_id, stored.unique_id)
+
+    def passed(self, request: SendRequest) -> Passed | None:
+        """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
+        topic = self._topics.get(request.topic)
+        plan = self._properties.plan(request.properties)
+        if (
+            topic is None
+            or plan is None
+            or request.batch
+            or request.sys_flag & sys_flag.TRANSACTION_MASK
+            or topic.name.startswith(names.RETRY_PREFIX)
+            or topic.has_batch_queues
+            or self._accept_from_ms
+        ):
+            return None
+        flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
+        queues = max(topic.write_queues, topic.read_queues)
+        return Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _topic_of(self, request: SendRequest) -> TopicConfig:
+        name = request.topic
+        if self._accept_from_ms and self._world.clock.now_ms() < self._accept_from_ms:
+            raise RefusedWith(
+                1,
+                f"this broker takes no message before {self._accept_from_ms} ms (startAcceptSendRequestTimeStamp)",
+            )
+        known = self._topics.get(name)
+        if not self._writable and known is not None and known.order:
+            raise NoPermission(f"this broker's brokerPermission forbids writing to the ordered topic {name}")
+        if known is None or name not in self._name_passed:
+            known = self._checked_topic(request)
+            self._name_passed.add(name)
+        if name.startswith(names.RETRY_PREFIX):
+            self._check_retry(request)
+        return known
+
+    def _checked_topic(self, request: SendRequest) -> TopicConfig:
+        names.check_topic(request.topic)
+        if request.topic in names.NOT_SENDABLE:
+            raise NoPermission(f"topic {request.topic} belongs to the broker itself; clients may not send to it")
+        return self._topics.for_send(
+            request.topic,
+            request.default_topic,
+            request.default_topic_queues,
+            unit=request.unit_mode,
+            peer=format_address(*request.peer),
+        )
+
+    def _check_retry(self, request: SendRequest) -> None:
+        if request.batch:
+            raise MessageIllegal(f"a batch cannot go to the retry topic {request.topic}; send the messages one by one")
+        group = self._groups.known(request.topic[len(names.RETRY_PREFIX) :])
+        if group is None:
+            raise GroupNotExist(f"the consumer group of {request.topic} does not exist on this broker")
+        most = group.retry_max_times
+        if request.max_reconsume_times is not None and request.client_version >= HONOURS_MAX_RECONSUME:
+            most = request.max_reconsume_times
+        if request.reconsume_times > most:
+            raise RefusedWith(
+                1,
+                f"a message of group {group.name} failed {request.reconsume_times} times where {most} are allowed; "
+                "dead letter topics are not built in this version",
+            )
+
+    def _half(self, message: StoreMessage) -> StoreMessage:
+        if self._settings.flag("rejectTransactionMessage"):
+            raise NoPermission("this broker is set to refuse transactional messages (rejectTransactionMessage=true)")
+        if self._transactions is None:
+            raise NoPermission(
+                "transactional messages need a transaction plugin and none is installed; send the message without a "
+                "transaction"
+            )
+        return self._transactions.prepare(message)
+
+
+def _refuse_half(request: SendRequest, own: dict[str, str]) -> None:
+    """A Java broker acknowledges such a message and never shows it to a consumer."""
+    if request.sys_flag & sys_flag.TRANSACTION_PREPARED and own.get(props.TRAN_MSG) != "true":
+        raise MessageIllegal(
+            f"sysFlag {request.sys_flag} marks a half or a rolled-back message and TRAN_MSG is not true; send it "
+            "without the transaction bits (4 and 8)"
+        )

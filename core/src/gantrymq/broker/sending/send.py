@@ -1,0 +1,136 @@
+"""One send, whatever protocol brought it: checked, placed, stored, acknowledged, counted.
+
+    submit   checks, interceptors, placing (`prepare`) -> `store`
+    store    once the topic is on disk: append, gates, publication (`pipeline`) -> the answer
+
+A topic that the send made is on disk before the message is stored, so that no acknowledged message is left without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from gantrymq.broker.counted_plugins import intercepted
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.outcomes import outcome_into
+from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
+from gantrymq.broker.sending.placing import Placer
+from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables.state_files import StateFiles
+from gantrymq.config import Settings
+from gantrymq.errors import GantryError, RefusedWith, StoreError
+from gantrymq.interfaces import Interceptor, PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
+from gantrymq.world.workers import into
+
+__all__ = ["Sends"]
+
+Answered = Callable[[SendAnswer | GantryError], None]
+
+
+class Sends:
+    """Sends of clients, and messages that plugins put."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        tables: Tables,
+        preparing: Preparing,
+        pipeline: Pipeline,
+        state: StateFiles,
+        interceptors: Sequence[Interceptor],
+    ) -> None:
+        self._preparing = preparing
+        self._pipeline = pipeline
+        self._state = state
+        self._topics = tables.topics
+        self._stats: Stats = tables.stats
+        self._placer = Placer(settings)
+        self._interceptors = tuple(interceptors)
+
+    def submit(self, request: SendRequest, answered: Answered) -> None:
+        """Check a send and hand it on; *answered* is called once, when it is acknowledged or refused by the store.
+
+        Raises:
+            GantryError: with RocketMQ's code for the first check that fails; *answered* is not called.
+        """
+        try:
+            messages, queue_id, unique_id, batch_id = self._preparing.prepare(request)
+
+            def done(results: Sequence[PutResult], error: GantryError | None) -> None:
+                answered(self.answer(queue_id, unique_id, batch_id, results, error))
+
+            self.store(messages, done)
+        except GantryError:
+            self._stats.put_failed += 1
+            raise
+
+    async def send(self, request: SendRequest) -> SendAnswer:
+        """Send and wait.
+
+        Raises:
+            GantryError: as `submit`, or the store refuses the message, or a gate fails.
+        """
+        future: asyncio.Future[SendAnswer] = asyncio.get_running_loop().create_future()
+        self.submit(request, outcome_into(future))
+        return await future
+
+    async def put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store what a plugin made, as one append, through interceptors and gates; a result for each.
+
+        Raises:
+            RequestError: an interceptor or the store refuses one of them; what an interceptor refuses keeps all out.
+            StoreError: the gates failed or took too long.
+        """
+        made = [intercepted(message, self._interceptors) for message in messages]
+        for message in made:
+            self._placer.place_of_plugin(message, self._topics.get(message.topic))
+        future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
+        self.store(made, into(future))
+        results = await future
+        for result in results:
+            if result.status is not PutStatus.OK:
+                raise RefusedWith(result.status.value, result.problem or result.status.name)
+        return results
+
+    def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
+        """Store checked *messages*, once their topics are on disk: before that none is acknowledged.
+
+        Raises:
+            ServiceNotAvailable: the broker is stopping.
+        """
+        if all(map(self._state.is_saved, {message.topic for message in messages})):
+            self._pipeline.submit(messages, done)
+        else:
+            self._store_when_saved(messages, done)
+
+    def answer(
+        self,
+        queue_id: int,
+        unique_id: str | None,
+        batch_id: str | None,
+        results: Sequence[PutResult],
+        error: GantryError | None,
+    ) -> SendAnswer | GantryError:
+        """What became of a send, from what the pipeline says of its messages."""
+        bad = next((result for result in results if result.status is not PutStatus.OK), None)
+        if bad is not None:
+            self._stats.put_failed += 1
+            return RefusedWith(bad.status.value, bad.problem or bad.status.name)
+        if error is not None and not isinstance(error, FlushTimeout):
+            self._stats.put_failed += 1
+            return error
+        return SendAnswer(queue_id, unique_id, batch_id, results, error)
+
+    def _store_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
+        def saved(problem: StoreError | None) -> None:
+            if problem is not None:
+                done((), problem)
+                return
+            try:
+                self._pipeline.submit(messages, done)
+            except GantryError as error:
+                done((), error)
+
+        self._state.when_saved(saved)

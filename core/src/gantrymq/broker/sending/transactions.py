@@ -1,0 +1,89 @@
+"""The transaction service that the settings name: what it decides, and when it is asked to check.
+
+Source: apache/rocketmq broker/.../transaction/TransactionalMessageCheckService.java (the period between checks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.config import Settings
+from gantrymq.errors import GantryError, PluginError
+from gantrymq.interfaces import EndTransaction, Outcome, TransactionService
+from gantrymq.plugins import Plugins
+from gantrymq.world import Clock, Timer
+
+__all__ = ["Ending", "chosen_transactions"]
+
+log = logging.getLogger(__name__)
+
+
+class Ending:
+    """Ends transactions, and has those checked whose producers said nothing."""
+
+    def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
+        self._service = service
+        self._settings = settings
+        self._clock = clock
+        self._stats = stats
+        self._timer: Timer | None = None
+        self._checking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Check every ``transactionCheckInterval`` from now on; a check that lasts longer puts the next one off."""
+        self._timer = self._clock.call_later(self._settings.number("transactionCheckInterval") / 1000, self._begin)
+
+    async def close(self) -> None:
+        """Check no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait([self._checking])
+
+    async def end(self, request: EndTransaction) -> Outcome:
+        """Hand a producer's decision on.
+
+        Raises:
+            RequestError: the half message is not the producer's, or not there.
+        """
+        try:
+            return await self._service.end(request)
+        except GantryError:
+            raise
+        except Exception:
+            self._stats.plugin_failed("transaction service", type(self._service).__qualname__)
+            raise
+
+    def _begin(self) -> None:
+        self._checking = asyncio.get_running_loop().create_task(self._check())
+
+    async def _check(self) -> None:
+        try:
+            await self._service.check(self._clock.now_ms())
+        except Exception as error:
+            if not isinstance(error, GantryError):
+                self._stats.plugin_failed("transaction service", type(self._service).__qualname__)
+            log.exception("a check of undecided transactions failed; it is made again in its time")
+        self._checking = None
+        self.start()
+
+
+def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:
+    """The transaction service that the settings name, or the only one there is.
+
+    Raises:
+        PluginError: the one named is not installed, or several are and none is named.
+    """
+    named = settings.text("transaction")
+    if named:
+        if named not in plugins.transactions:
+            raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")
+        return plugins.transactions[named]()
+    if len(plugins.transactions) > 1:
+        raise PluginError(
+            f"several plugins offer transactions ({', '.join(plugins.transactions)}); set transaction= to one of them"
+        )
+    return next((build() for build in plugins.transactions.values()), None)

@@ -1,0 +1,180 @@
+"""Who is connected: producers and consumers by group, as their heartbeats tell.
+
+A member is a connection; one client that connects twice counts twice until the older connection goes.
+
+Source: apache/rocketmq broker/.../client/ConsumerManager.java, ConsumerGroupInfo.java, ProducerManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence, Set
+
+import attrs
+
+from gantrymq.interfaces.connection import Connection
+from gantrymq.model.subscription import Subscription
+
+BROADCASTING = "BROADCASTING"
+CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
+
+
+@attrs.define(eq=False)
+class Member:
+    """One connection of one client in one group."""
+
+    connection: Connection
+    client_id: str
+    language: str  # enum name
+    version: int  # of the client's protocol
+    heard_ms: int  # last heartbeat, wall time
+
+
+@attrs.define
+class ConsumerGroup:
+    """The members of a consumer group and what they subscribe to."""
+
+    name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    members: dict[Connection, Member] = attrs.field(factory=dict)
+    subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
+    fingerprint: int = 0  # of the last full version 2 heartbeat
+
+    def subscribe(self, wanted: Iterable[Subscription]) -> bool:
+        """Take over the subscriptions of the newest heartbeat; True when a topic came or went."""
+        changed = False
+        topics = set()
+        for subscription in wanted:
+            topics.add(subscription.topic)
+            known = self.subscriptions.get(subscription.topic)
+            if known is None:
+                changed = True
+            if known is None or subscription.version > known.version:
+                self.subscriptions[subscription.topic] = subscription
+        for topic in [topic for topic in self.subscriptions if topic not in topics]:
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+    def client_ids(self) -> list[str]:
+        """Client ids in the order in which they joined."""
+        return [member.client_id for member in self.members.values()]
+
+
+class ClientTable:
+    """Producer and consumer groups that are online.
+
+    ``on_change(group)`` listeners hear when a consumer group's membership or subscribed topics change.
+    """
+
+    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
+        self._now_ms = monotonic_ms
+        self._heard: dict[Connection, int] = {}  # when each was heard of last
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[Connection, Member]] = {}
+        self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
+        self._consumes: dict[Connection, set[str]] = {}
+        self._listeners: list[Callable[[ConsumerGroup], None]] = []
+
+    def on_change(self, listener: Callable[[ConsumerGroup], None]) -> None:
+        """Call *listener* with the group after each change."""
+        self._listeners.append(listener)
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        """The online group, or None."""
+        return self._consumers.get(group)
+
+    def consumer_groups(self) -> Sequence[ConsumerGroup]:
+        """Every online consumer group."""
+        return list(self._consumers.values())
+
+    def producers(self, group: str) -> Sequence[Member]:
+        """Members of a producer group."""
+        return list(self._producers.get(group, {}).values())
+
+    def producer_groups(self) -> dict[str, Sequence[Member]]:
+        """Every online producer group."""
+        return {group: list(members.values()) for group, members in self._producers.items()}
+
+    def groups_of(self, connection: Connection) -> tuple[Set[str], Set[str]]:
+        """The producer groups and the consumer groups that a connection is in."""
+        return self._produces.get(connection, frozenset()), self._consumes.get(connection, frozenset())
+
+    def register_producer(self, group: str, member: Member) -> None:
+        """Note a producer's heartbeat."""
+        self._heard[member.connection] = self._now_ms()
+        self._produces.setdefault(member.connection, set()).add(group)
+        self._producers.setdefault(group, {})[member.connection] = member
+
+    def register_consumer(
+        self,
+        group: str,
+        member: Member,
+        *,
+        consume_type: str,
+        message_model: str,
+        consume_from_where: str,
+        subscriptions: Iterable[Subscription] | None,
+    ) -> bool:
+        """Note a consumer's heartbeat; True when listeners were told. None leaves the subscriptions as they are."""
+        self._heard[member.connection] = self._now_ms()
+        known = self._consumers.setdefault(group, ConsumerGroup(group))
+        known.consume_type = consume_type
+        known.message_model = message_model
+        known.consume_from_where = consume_from_where
+        joined = member.connection not in known.members
+        self._consumes.setdefault(member.connection, set()).add(group)
+        known.members[member.connection] = member
+        changed = subscriptions is not None and known.subscribe(subscriptions)
+        if joined or changed:
+            self._tell(known)
+        return joined or changed
+
+    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+        """Take a client out of the groups it names."""
+        if producer_group:
+            self._leave_producers(producer_group, connection)
+        if consumer_group:
+            self._leave_consumers(consumer_group, connection)
+
+    def connection_lost(self, connection: Connection) -> None:
+        """Take a closed connection out of every group."""
+        for group in list(self._produces.get(connection, ())):
+            self._leave_producers(group, connection)
+        for group in [group for group in self._consumers if group in self._consumes.get(connection, ())]:
+            self._leave_consumers(group, connection)
+
+    def silent(self, older_than_ms: int) -> list[Connection]:
+        """Connections whose last heartbeat is more than *older_than_ms* ago."""
+        limit = self._now_ms() - older_than_ms
+        return [connection for connection, at in self._heard.items() if at < limit]
+
+    def _leave_producers(self, group: str, connection: Connection) -> None:
+        self._forget(self._produces, connection, group)
+        members = self._producers.get(group)
+        if members is not None and members.pop(connection, None) is not None and not members:
+            del self._producers[group]
+
+    def _leave_consumers(self, group: str, connection: Connection) -> None:
+        self._forget(self._consumes, connection, group)
+        known = self._consumers.get(group)
+        if known is None or known.members.pop(connection, None) is None:
+            return
+        if not known.members:
+            del self._consumers[group]
+        self._tell(known)
+
+    def _forget(self, groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
+        """Take *group* out of what *connection* is in, and the connection when it is in none."""
+        groups = groups_of.get(connection)
+        if groups is not None:
+            groups.discard(group)
+            if not groups:
+                del groups_of[connection]
+        if connection not in self._produces and connection not in self._consumes:
+            self._heard.pop(connection, None)
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        for listener in self._listeners:
+            listener(group)

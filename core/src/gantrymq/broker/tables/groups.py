@@ -1,0 +1,129 @@
+"""Subscription groups: configurations, automatic creation, forbidden topics.
+
+Source: apache/rocketmq broker/.../subscription/SubscriptionGroupManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.config import Settings
+from gantrymq.errors import GroupNotExist, InvalidParameter
+from gantrymq.model import names
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.light_queues import is_light
+
+FORBID_READ_BIT = 2  # bit of forbiddenTable that keeps a group from reading a topic
+
+
+class GroupTable:
+    """Every consumer group of this broker."""
+
+    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+        self._settings = settings
+        self._now_ms = now_ms
+        self._light = serves_light_queues(settings)
+        self._groups: dict[str, GroupConfig] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits
+        self.version = DataVersion()
+        self.view: Mapping[str, GroupConfig] = MappingProxyType(self._groups)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call *listener* after every change."""
+        self._listeners.append(listener)
+
+    def load(
+        self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]], version: DataVersion
+    ) -> None:
+        """Take over what was read from subscriptionGroup.json."""
+        self._groups.update(groups)
+        self.forbidden = {group: dict(topics) for group, topics in forbidden.items()}
+        self.version = version
+
+    def add_system_groups(self) -> None:
+        """Add the groups every broker has."""
+        for name in names.SYSTEM_GROUPS:
+            self._groups.setdefault(name, GroupConfig(name))
+
+    def known(self, name: str) -> GroupConfig | None:
+        """The group if it exists; nothing is created. One of light queues (``%LMQ%``) exists and is kept nowhere."""
+        group = self._groups.get(name)
+        return GroupConfig(name) if group is None and self._light and is_light(name) else group
+
+    def find(self, name: str) -> GroupConfig | None:
+        """The group, created with defaults if it may be; None otherwise."""
+        group = self.known(name)
+        if group is not None:
+            return group
+        if not (self._settings.flag("autoCreateSubscriptionGroup") or names.is_system_group(name)):
+            return None
+        try:
+            names.check_group(name)
+        except InvalidParameter:
+            return None
+        group = GroupConfig(name)
+        self.put(group)
+        return group
+
+    def require(self, name: str) -> GroupConfig:
+        """The group, created if it may be.
+
+        Raises:
+            GroupNotExist: it does not exist and cannot be created.
+        """
+        group = self.find(name)
+        if group is None:
+            try:
+                names.check_group(name)
+            except InvalidParameter as error:
+                raise GroupNotExist(f"{error}; a consumer group of that name cannot exist") from None
+            raise GroupNotExist(
+                f"consumer group {name} does not exist on this broker and is not created by itself; "
+                f"set autoCreateSubscriptionGroup=true or create it with: gantrymq group create -g {name}"
+            )
+        return group
+
+    def put(self, group: GroupConfig) -> None:
+        """Create or replace a group.
+
+        Raises:
+            InvalidParameter: the name is illegal.
+        """
+        names.check_group(group.name)
+        self._groups[group.name] = group
+        self._changed()
+
+    def delete(self, name: str) -> GroupConfig | None:
+        """Forget a group."""
+        gone = self._groups.pop(name, None)
+        self.forbidden.pop(name, None)
+        if gone is not None:
+            self._changed()
+        return gone
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """Whether nothing forbids *group* to read *topic*."""
+        bits = self.forbidden.get(group, {}).get(topic, 0)
+        return not bits >> FORBID_READ_BIT & 1
+
+    def set_readable(self, group: str, topic: str, *, readable: bool) -> None:
+        """Let *group* read *topic*, or forbid it. Raises GroupNotExist."""
+        if group not in self._groups:
+            raise GroupNotExist(f"consumer group {group} does not exist on this broker; see: gantrymq group list")
+        topics = self.forbidden.setdefault(group, {})
+        bits = topics.get(topic, 0)
+        topics[topic] = bits & ~(1 << FORBID_READ_BIT) if readable else bits | 1 << FORBID_READ_BIT
+        if not topics[topic]:
+            del topics[topic]
+        if not topics:
+            del self.forbidden[group]
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version.next(self._now_ms())
+        for listener in self._listeners:
+            listener()

@@ -1,0 +1,234 @@
+"""Committed offsets of consumer groups.
+
+The table is what consumerOffset.json holds; it is saved every ``flushConsumerOffsetInterval`` and at stop, and what
+changed since the last save is known, because encoding all of it takes long. How far groups have pulled, and resets that
+a group has not met yet, are kept in memory only. What belongs to one topic is found without a look at the others.
+
+Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.queue import Queue
+
+AT = "@"
+MOST_LEFT = 1000
+
+_ByTopic = dict[str, dict[tuple[str, int], int]]  # topic to group and queue id to queue offset; no table is empty
+
+
+class OffsetChanges(NamedTuple):
+    """What became of the table since the last time: entries that went, then those that came or changed."""
+
+    gone: tuple[str, ...]  # one of them may have come again since
+    changed: Iterator[tuple[str, dict[int, int]]]  # copies as each is asked for, without those that went meanwhile
+
+
+class ConsumerOffsets:
+    """``topic@group`` to queue id to the next offset to consume."""
+
+    def __init__(self, version_step: int, now_ms: Callable[[], int]) -> None:
+        """*version_step*: commits between two steps of the data version."""
+        self._table: dict[str, dict[int, int]] = {}
+        self._keys_of: dict[str, dict[str, None]] = {}  # topic to its keys of the table
+        self._version_step = version_step
+        self._now_ms = now_ms
+        self._commits = 0
+        self._pulled: _ByTopic = {}
+        self._resets: _ByTopic = {}
+        self._left: dict[str, None] = {}  # deleted topics whose readers wait in there, oldest first
+        self._changed: dict[str, None] = {}
+        self._gone: dict[str, None] = {}
+        self.version = DataVersion()
+        self.dirty = False  # whether the table differs from the file
+
+    @property
+    def table(self) -> dict[str, dict[int, int]]:
+        """The table itself, to be read only; request 43 shows it."""
+        return self._table
+
+    def load(self, table: dict[str, dict[int, int]], version: DataVersion) -> None:
+        """Take *table* over, which was read from consumerOffset.json; all of it counts as changed."""
+        self._table, self.version = table, version
+        self._keys_of = {}
+        for key in table:
+            self._keys_of.setdefault(key.partition(AT)[0], {})[key] = None
+        self._changed, self._gone = dict.fromkeys(table), {}
+
+    def take_changes(self) -> OffsetChanges:
+        """What changed since this was asked last, for a save; the table counts as saved.
+
+        Those that came are in the order of the table.
+        """
+        changed, gone = self._changed, self._gone
+        self._changed, self._gone, self.dirty = {}, {}, False
+        table = self._table
+        return OffsetChanges(tuple(gone), ((key, table[key].copy()) for key in changed if key in table))
+
+    def committed(self, group: str, queue: Queue) -> int | None:
+        """The offset, or None when the group never committed one."""
+        queues = self._table.get(queue.topic + AT + group)
+        return None if queues is None else queues.get(queue.queue_id)
+
+    def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Store an offset; lower ones are taken too, as RocketMQ does. Ignored while a reset waits."""
+        topic, queue_id = queue
+        if self._resets and (group, queue_id) in self._resets.get(topic, ()):
+            return
+        key = topic + AT + group
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._new(key, {})
+        queues[queue_id] = queue_offset
+        self._changed[key] = None
+        self.dirty = True
+        self._commits += 1
+        if self._commits % self._version_step == 0:
+            self.version.next(self._now_ms())
+
+    def pulled(self, group: str, queue: Queue, next_offset: int) -> None:
+        """Note where the group's next pull begins."""
+        topic, queue_id = queue
+        table = self._pulled.get(topic)
+        if table is None:
+            table = self._pulled[topic] = {}
+        table[group, queue_id] = next_offset
+
+    def next_pull(self, group: str, queue: Queue) -> int:
+        """Where the group's next pull begins, -1 when it has not pulled since the start."""
+        return self._pulled.get(queue.topic, {}).get((group, queue.queue_id), -1)
+
+    def reset(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Set an offset from outside; it holds against commits until the group's next pull has met it."""
+        self.take_reset(group, queue)
+        self.commit(group, queue, queue_offset)
+        self._resets.setdefault(queue.topic, {})[group, queue.queue_id] = queue_offset
+
+    def take_reset(self, group: str, queue: Queue, asked: int | None = None) -> int | None:
+        """The offset that a pull must be told, once; None when there was no reset.
+
+        Not that a topic was made anew, where the pull *asked* for its first message; of other resets a pull is told in
+        any case, as by a Java broker.
+        """
+        if not self._resets:
+            return None
+        waiting = self._resets.get(queue.topic)
+        if waiting is None:
+            return None
+        found = waiting.pop((group, queue.queue_id), None)
+        if not waiting:
+            del self._resets[queue.topic]
+        return None if found == asked and queue.topic in self._left else found
+
+    def cut_back(self, end: Callable[[Queue], int | None]) -> Iterator[list[str]]:
+        """Set offsets behind the end of their queue to it, or new messages would be passed over unread.
+
+        A power cut may take messages of asynchronous flush that a group had read and committed.
+
+        Args:
+            end: of a queue; None for one that is not known.
+
+        Returns:
+            For each topic and group, as they are looked at: a sentence for each offset that was changed.
+        """
+        for key, queues in list(self._table.items()):
+            topic, _, group = key.partition(AT)
+            said: list[str] = []
+            for queue_id, committed in queues.items():
+                last = end(Queue(topic, queue_id))
+                if last is not None and committed > last:
+                    queues[queue_id] = last
+                    said.append(
+                        f"group {group} had committed {committed} in queue {topic}/{queue_id}, which ends at {last} "
+                        f"after the crash: {committed - last} messages that it had read are gone, it goes on at {last}"
+                    )
+            if said:
+                self._changed[key] = None
+                self.dirty = True
+            yield said
+
+    def copy(self, topic: str, source: str, target: str) -> None:
+        """Give group *target* what *source* committed for *topic*; nothing happens when that is nothing."""
+        queues = self._table.get(topic + AT + source)
+        if queues is not None:
+            self._new(topic + AT + target, dict(queues))
+
+    def lowest(self, topic: str, without: Iterable[str], min_offset: Callable[[int], int]) -> dict[int, int]:
+        """Queue id to the lowest offset that any group but *without* committed, of those that are still there."""
+        found: dict[int, int] = {}
+        for group in self.groups_of(topic):
+            if group in without:
+                continue
+            for queue_id, queue_offset in self._table[topic + AT + group].items():
+                if queue_offset >= min_offset(queue_id):
+                    found[queue_id] = min(queue_offset, found.get(queue_id, queue_offset))
+        return found
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop what groups committed for a deleted topic.
+
+        Members that still have its offsets in mind would pass over the first messages of one that is made anew under
+        the name, so their first pull of it is told to begin at 0. The last MOST_LEFT topics are kept in mind for that.
+        """
+        readers = dict.fromkeys(self._pulled.pop(topic, ()), 0)
+        for key in self._keys_of.get(topic, ()):
+            readers.update(((key.partition(AT)[2], queue_id), 0) for queue_id in self._table[key])
+        self._drop(self._keys_of.get(topic, ()))
+        self._left.pop(topic, None)
+        self._resets.pop(topic, None)
+        if readers:
+            self._left[topic] = None
+            self._resets[topic] = readers
+        if len(self._left) > MOST_LEFT:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            self._resets.pop(oldest, None)
+
+    def forget_group(self, group: str) -> None:
+        """Drop what a deleted group committed."""
+        self._drop(key for key in self._table if key.split(AT)[1:2] == [group])
+        for tables in (self._pulled, self._resets):
+            for topic, table in list(tables.items()):
+                for place in [place for place in table if place[0] == group]:
+                    del table[place]
+                if not table:
+                    del tables[topic]
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics a group committed offsets for."""
+        return [topic for topic, keys in self._keys_of.items() for owner in _groups(keys) if owner == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that committed offsets for a topic."""
+        return list(_groups(self._keys_of.get(topic, ())))
+
+    def _new(self, key: str, queues: dict[int, int]) -> dict[int, int]:
+        """Put *queues* into the table."""
+        self._table[key] = queues
+        self._keys_of.setdefault(key.partition(AT)[0], {})[key] = None
+        self._changed[key] = None
+        self.dirty = True
+        return queues
+
+    def _drop(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            del self._table[key]
+            topic = key.partition(AT)[0]
+            del self._keys_of[topic][key]
+            if not self._keys_of[topic]:
+                del self._keys_of[topic]
+            self._changed.pop(key, None)
+            self._gone[key] = None
+            self.dirty = True
+
+
+def _groups(keys: Iterable[str]) -> Iterator[str]:
+    """The groups of keys of one topic."""
+    for key in keys:
+        parts = key.split(AT)
+        if len(parts) >= 2:
+            yield parts[1]

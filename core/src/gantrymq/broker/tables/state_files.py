@@ -1,0 +1,276 @@
+"""The tables of the broker on disk: topics.json, subscriptionGroup.json, consumerOffset.json below ``config/``.
+
+Topics and groups are saved as soon as they change, several changes of one moment in one go; a send that created its
+topic waits for that, so no acknowledged message is left without its topic. Offsets are saved on a timer and at stop.
+
+The loop copies what is to be saved, a thread makes a text of it and writes that; the texts of topics and offsets that
+did not change since the last save are kept. Reading at start is a thread's work as well. A file that cannot be written
+is tried again every second, whatever it holds. Tens of thousands of queues
+take longer to encode than the loop may be held up.
+
+Source: apache/rocketmq common/.../ConfigManager.java and its subclasses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.reserve import Reserve
+from gantrymq.broker.tables.state_writes import MOST_UNSAVED_S, StateWrites
+from gantrymq.broker.tables.topics import TopicTable
+from gantrymq.errors import FormatError, StoreError
+from gantrymq.formats.config import (
+    CONSUMER_OFFSETS,
+    GROUPS,
+    LIGHT_CONSUMER_OFFSETS,
+    TOPICS,
+    ConsumerOffsetsFile,
+    GroupsFile,
+    OffsetTexts,
+    TopicsFile,
+    backup_of,
+    load,
+    pretty,
+)
+from gantrymq.world import Timer, World
+from gantrymq.world.time_slices import TimeSlices
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+TURN_OFFSETS = 4000  # groups of topics copied without a pause
+
+_CONFIGS = frozenset({TOPICS, GROUPS})
+
+Kept = TypeVar("Kept")
+Saved = Callable[[StoreError | None], None]
+
+
+class StateFiles:
+    """Loads the tables at start and keeps their files up with them."""
+
+    def __init__(
+        self,
+        world: World,
+        folder: Path,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: ConsumerOffsets,
+        reserve: Reserve,
+        *,
+        light: bool = False,
+    ) -> None:
+        """*folder*: ``config`` below the store's root; *light*: offsets are kept in lmqConsumerOffset.json."""
+        self._light = light
+        self._offsets_name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
+        self._world = world
+        self._folder = folder
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._topics_file = TopicsFile()
+        self._groups_file = GroupsFile()
+        self._offset_texts = OffsetTexts()
+        self._dirty: set[str] = set()  # changed, and the next save writes it
+        self._writes = StateWrites(world, folder, reserve)
+        self._unsaved_topics: set[str] = set()
+        self._waiting: list[tuple[frozenset[str], Saved]] = []  # who waits for which files
+        self._saving: asyncio.Task[None] | None = None
+        self._retry: Timer | None = None
+
+    @property
+    def root(self) -> Path:
+        """The store's folder."""
+        return self._folder.parent
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """Name of each file that could not be written the last time, with a sentence."""
+        return self._writes.failing
+
+    @property
+    def commits_refusal(self) -> str | None:
+        """Why no more offsets are taken; None while they are."""
+        if self._writes.failing_s(self._offsets_name) <= MOST_UNSAVED_S:
+            return None
+        problem = self._writes.failing[self._offsets_name]
+        return f"{problem}; for {MOST_UNSAVED_S:g} s commits were kept in memory, more could be lost; it is tried again"
+
+    async def load(self) -> None:
+        """Read the files into the tables and follow the tables from now on.
+
+        Raises:
+            FormatError: a file and its backup are not JSON, or a file holds members of the wrong type.
+            StoreError: a file cannot be read.
+        """
+        await self._world.workers.run(self._load_all)
+        self._topics.on_change(lambda topic: self.topics_changed(topic.name))
+        self._groups.on_change(self.groups_changed)
+
+    def _load_all(self) -> None:
+        """Runs in a thread: nobody else has the tables yet."""
+        topics = self._topics_file = self._read(TOPICS, TopicsFile.from_json)
+        groups = self._groups_file = self._read(GROUPS, GroupsFile.from_json)
+        offsets = self._read_offsets()
+        self._topics.load(topics.topics, topics.version)
+        self._groups.load(groups.groups, groups.forbidden, groups.version)
+        self._offsets.load(offsets.offsets, offsets.version)
+        self._offset_texts = OffsetTexts(offsets.kept, light=self._light)
+        self._writes.hold_room()
+
+    def _read_offsets(self) -> ConsumerOffsetsFile:
+        """The offsets; where light queues were only now switched on, those of consumerOffset.json."""
+        files, light_path = self._world.files, self._folder / LIGHT_CONSUMER_OFFSETS
+        found = any(files.stat(path) is not None for path in (light_path, backup_of(light_path)))
+        if self._light and found:
+            return self._read(LIGHT_CONSUMER_OFFSETS, partial(ConsumerOffsetsFile.from_json, light=True))
+        if found:
+            log.warning(
+                "%s is not read while enableLmq=false: groups go on from the offsets in %s",
+                *(light_path, CONSUMER_OFFSETS),
+            )
+        return self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)
+
+    def _read(self, name: str, from_json: Callable[[dict[Any, Any]], Kept]) -> Kept:
+        path = self._folder / name
+        try:
+            return from_json(load(self._world.files, path, log.warning) or {})
+        except FormatError as error:
+            if str(self._folder) in str(error):
+                raise
+            raise FormatError(f"{self._folder}: {error}; repair the file, or put {name}.bak in its place") from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}; repair it or move it away") from error
+
+    def topics_changed(self, name: str) -> None:
+        """A topic came, changed or went."""
+        self._unsaved_topics.add(name)
+        self._mark(TOPICS)
+
+    def groups_changed(self) -> None:
+        """A group came, changed or went."""
+        self._mark(GROUPS)
+
+    def is_saved(self, topic: str) -> bool:
+        """Whether the file has this topic as it is."""
+        return topic not in self._unsaved_topics
+
+    def when_saved(self, done: Saved, *, offsets: bool = False) -> None:
+        """Call ``done(error)`` once topics and groups as changed so far are on disk, or could not be written.
+
+        With *offsets* those too. What could not be written before is tried again at once.
+        """
+        if self._saving is None:
+            for name in sorted(self.failing):
+                self._mark(name)
+        if not self._dirty and self._saving is None:
+            done(None)
+        else:
+            self._waiting.append((_CONFIGS | {self._offsets_name} if offsets else _CONFIGS, done))
+
+    async def saved(self, *, offsets: bool = False) -> None:
+        """Wait as `when_saved`.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: StoreError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.when_saved(done, offsets=offsets)
+        await future
+
+    def offsets_due(self) -> None:
+        """Begin to write consumerOffset.json if it changed; called on a timer."""
+        if self._offsets.dirty:
+            self._mark(self._offsets_name)
+
+    async def close(self) -> None:
+        """Write everything that is not written yet; what cannot be written is logged."""
+        if self._retry is not None:
+            self._retry.cancel()
+        for name in (TOPICS, GROUPS, self._offsets_name):
+            self._mark(name)
+        with contextlib.suppress(StoreError):  # it is logged
+            await self.saved(offsets=True)
+        if self._retry is not None:
+            self._retry.cancel()
+
+    # --- saving -----------------------------------------------------------------------------------------------------
+
+    def _mark(self, name: str) -> None:
+        self._dirty.add(name)
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().create_task(self._save_all())
+
+    async def _save_all(self) -> None:
+        try:
+            while self._dirty or self._waiting:  # who asks during a save waits for its end, or for the next one
+                await self._save_once()
+        finally:
+            self._saving = None
+
+    async def _save_once(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        dirty, self._dirty = self._dirty, set()
+        if waiting:
+            dirty |= self.failing.keys()
+        topics = set(self._unsaved_topics)
+        problems: dict[str, StoreError] = {}
+        for name in sorted(dirty):
+            failed = await self._writes.write(name, self._text_to_make(name))
+            if failed is not None:
+                problems[name] = failed
+                self._offsets.dirty = self._offsets.dirty or name == self._offsets_name
+        if TOPICS not in self.failing:
+            self._unsaved_topics -= topics
+        if self.failing and self._retry is None:
+            self._retry = self._world.clock.call_later(RETRY_S, self._try_again)
+        for names, done in waiting:
+            done(next((problems[name] for name in sorted(names & problems.keys())), None))
+
+    async def _text_to_make(self, name: str) -> Callable[[], str]:
+        """What makes the text of a file as it is now, in a thread: it is given copies of all that may change."""
+        if name == TOPICS:
+            topics_file = self._topics_file
+            topics_file.topics, topics_file.version = dict(self._topics.view), attrs.evolve(self._topics.version)
+            return topics_file.to_text
+        if name == GROUPS:
+            groups_file = self._groups_file
+            groups_file.groups, groups_file.version = dict(self._groups.view), attrs.evolve(self._groups.version)
+            groups_file.forbidden = {group: dict(topics) for group, topics in self._groups.forbidden.items()}
+            return lambda: pretty(groups_file.to_json())
+        texts, version = self._offset_texts, attrs.evolve(self._offsets.version)
+        gone, changed = self._offsets.take_changes()
+        copies, slices = dict[str, dict[int, int]](), TimeSlices(self._world.clock, TURN_OFFSETS)
+        for key, queues in changed:
+            copies[key] = queues
+            await slices.item_done()
+
+        def make() -> str:
+            texts.change(gone, copies)
+            return texts.text(version)
+
+        return make
+
+    def _try_again(self) -> None:
+        self._retry = None
+        for name in sorted(self.failing):
+            self._mark(name)

@@ -1,0 +1,248 @@
+"""The topic table: configurations, automatic creation, persistence, and who is told of changes.
+
+Source: apache/rocketmq broker/.../topic/TopicConfigManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import attrs
+
+from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.config import Settings
+from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
+from gantrymq.model import names
+from gantrymq.model.data_version import DataVersion
+from gantrymq.model.light_queues import is_light
+from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, SYS_FLAG_UNIT, TopicConfig
+
+READ_WRITE = PERM_READ | PERM_WRITE
+
+Changed = Callable[[TopicConfig], None]
+
+
+class TopicTable:
+    """Every topic of this broker. Changes go to ``on_change`` listeners, which persist and register."""
+
+    def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
+        self._settings = settings
+        self._now_ms = now_ms
+        self._topics: dict[str, TopicConfig] = {}
+        self._listeners: list[Changed] = []
+        self._light = serves_light_queues(settings)
+        self.version = DataVersion()
+        self.view: Mapping[str, TopicConfig] = MappingProxyType(self._topics)
+
+    def on_change(self, listener: Changed) -> None:
+        """Call *listener* with the new configuration after every change but a deletion."""
+        self._listeners.append(listener)
+
+    def load(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
+        """Take over what was read from topics.json."""
+        self._topics.update(topics)
+        self.version = version
+
+    def add_system_topics(self, cluster: str, broker: str) -> None:
+        """Add the topics every broker has; those that exist stay as they are."""
+        for topic in system_topics(self._settings, cluster, broker):
+            self._topics.setdefault(topic.name, topic)
+
+    def get(self, name: str) -> TopicConfig | None:
+        """The topic, or None. A light queue's (``%LMQ%``) is there without being kept anywhere."""
+        topic = self._topics.get(name)
+        return TopicConfig(name, 1, 1) if topic is None and self._light and is_light(name) else topic
+
+    def reserve_ms(self, name: str) -> int:
+        """How long the topic keeps its messages by its attribute ``reserve.time``, ms; -1 for as long as the log."""
+        topic = self._topics.get(name)
+        text = topic.attributes.get("reserve.time", "") if topic is not None else ""
+        return int(text) if text.isascii() and text.isdecimal() else -1
+
+    def put(self, topic: TopicConfig) -> None:
+        """Create or replace a topic on behalf of the broker itself."""
+        self._topics[topic.name] = topic
+        self.version.next(self._now_ms())
+        for listener in self._listeners:
+            listener(topic)
+
+    def update(self, topic: TopicConfig, attribute_changes: Mapping[str, str]) -> None:
+        """Create or replace a topic on behalf of an operator.
+
+        *attribute_changes* has ``+name`` (set) and ``-name`` (delete) keys; attributes not named stay.
+
+        Raises:
+            InvalidParameter: the name is illegal or a system topic's, or a number is out of bounds.
+            RefusedWith: an attribute asks for what is not built, or cannot be changed.
+        """
+        names.check_topic(topic.name)
+        if names.is_system_topic(topic.name):
+            raise InvalidParameter(f"topic {topic.name} belongs to the broker itself and cannot be changed")
+        if not 0 <= topic.perm < 8:
+            raise InvalidParameter(f"topic {topic.name}: perm {topic.perm} is not one of 2 (write), 4 (read), 6 (both)")
+        for what, count in (("readQueueNums", topic.read_queues), ("writeQueueNums", topic.write_queues)):
+            if not 0 <= count <= 65536:
+                raise InvalidParameter(f"topic {topic.name}: {what} {count} is not between 0 and 65536")
+        if self._light and is_light(topic.name):
+            raise InvalidParameter(f"topic {topic.name} is a light queue, which is there without being created")
+        known = self._topics.get(topic.name)
+        kept = known.attributes if known is not None else None
+        self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
+
+    def mark_ordered(self, names: Iterable[str]) -> None:
+        """Mark those of the topics *names* that exist as ordered; a name server has an order configuration for them.
+
+        The mark stays when the configuration goes: it may be an operator's own.
+        """
+        for name in names:
+            known = self._topics.get(name)
+            if known is not None and not known.order:
+                self.put(attrs.evolve(known, order=True))
+
+    def registered(self) -> dict[str, TopicConfig]:
+        """The topics as name servers are told: without what brokerPermission takes away from every topic."""
+        allowed = self._settings.number("brokerPermission")
+        if allowed & READ_WRITE == READ_WRITE:
+            return dict(self._topics)
+        return {name: attrs.evolve(topic, perm=topic.perm & allowed) for name, topic in self._topics.items()}
+
+    def registered_one(self, name: str) -> TopicConfig | None:
+        """The same for one topic, None for one that is gone."""
+        topic = self._topics.get(name)
+        allowed = self._settings.number("brokerPermission")
+        if topic is None or allowed & READ_WRITE == READ_WRITE:
+            return topic
+        return attrs.evolve(topic, perm=topic.perm & allowed)
+
+    def permission_changed(self) -> None:
+        """brokerPermission changed: name servers take a registration only with a new version."""
+        self.version.next(self._now_ms())
+
+    def delete(self, name: str) -> TopicConfig | None:
+        """Forget a topic; the caller persists and tells the store.
+
+        Raises:
+            InvalidParameter: blank, or a system topic.
+        """
+        if not name.strip():
+            raise InvalidParameter("the topic name is blank; name the topic to delete")
+        if names.is_system_topic(name):
+            raise InvalidParameter(f"topic {name} belongs to the broker itself and cannot be deleted")
+        gone = self._topics.pop(name, None)
+        if gone is not None:
+            self.version.next(self._now_ms())
+        return gone
+
+    def for_send(self, name: str, default_topic: str, queues_wanted: int, *, unit: bool, peer: str) -> TopicConfig:
+        """The topic a message is for, created after *default_topic* if it may be.
+
+        Raises:
+            TopicNotExist: unknown and cannot be created; says why and what to do.
+            InvalidParameter: to be created with less than one queue.
+        """
+        known = self.get(name)
+        if known is not None:
+            return known
+        if name.startswith(names.RETRY_PREFIX):
+            return self.create_retry(name, 1, unit=unit)
+        model = self._topics.get(default_topic)
+        automatic = default_topic != names.DEFAULT_TOPIC or self._settings.flag("autoCreateTopicEnable")
+        if model is None or not model.perm & PERM_INHERIT or not automatic:
+            raise TopicNotExist(
+                f"topic {name} does not exist on this broker and {default_topic or 'no topic'} does not allow to create"
+                f" it for {peer}; create it with: gantrymq topic create -t {name}"
+            )
+        queues = min(queues_wanted, model.write_queues)
+        if queues < 1:  # a Java broker makes a topic without queues, which then refuses every message
+            raise InvalidParameter(
+                f"topic {name} does not exist and cannot be made with {queues_wanted} queues (defaultTopicQueueNums); "
+                "ask for 1 or more"
+            )
+        topic = TopicConfig(
+            name=name,
+            read_queues=queues,
+            write_queues=queues,
+            perm=model.perm & ~PERM_INHERIT,
+            filter_type=model.filter_type,
+            sys_flag=SYS_FLAG_UNIT if unit else 0,
+        )
+        self.put(topic)
+        return topic
+
+    def create_retry(self, name: str, queues: int, *, unit: bool = False) -> TopicConfig:
+        """The retry topic *name*, created with *queues* queues if it is new."""
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+        topic = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=SYS_FLAG_UNIT if unit else 0)
+        self.put(topic)
+        return topic
+
+
+def system_topics(settings: Settings, cluster: str, broker: str) -> list[TopicConfig]:
+    """Topics that exist from the start, as a Java broker creates them."""
+    open_if = PERM_READ | PERM_WRITE | PERM_INHERIT
+    found = [
+        TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
+        TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
+        TopicConfig(cluster, 16, 16, open_if if settings.flag("clusterTopicEnable") else PERM_INHERIT),
+        TopicConfig(broker, 1, 1, open_if if settings.flag("brokerTopicEnable") else PERM_INHERIT),
+        TopicConfig(names.OFFSET_MOVED_TOPIC, 1, 1),
+        TopicConfig(names.SCHEDULE_TOPIC, 18, 18),
+        TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
+        TopicConfig(f"rmq_sys_REVIVE_LOG_{cluster}", 8, 8),
+        TopicConfig(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+        TopicConfig(names.HALF_TOPIC, 1, 1),
+        TopicConfig(names.OP_TOPIC, 1, 1),
+    ]
+    if settings.flag("autoCreateTopicEnable"):
+        queues = settings.number("defaultTopicQueueNums")
+        found.append(TopicConfig(names.DEFAULT_TOPIC, queues, queues, open_if))
+    if settings.flag("traceTopicEnable"):
+        found.append(TopicConfig(settings.text("msgTraceTopicName"), 1, 1))
+    return found
+
+
+_CHOICES = {
+    "queue.type": ("SimpleCQ", "BatchCQ"),
+    "cleanup.policy": ("DELETE", "COMPACTION"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "reserve.time": None,
+}
+_FIXED = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # what a topic without the attribute has
+_NOT_BUILT = {("cleanup.policy", "COMPACTION")}
+
+
+def changed_attributes(topic: str, kept: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
+    """*kept* with *changes* applied; None for *kept* means that the topic is new.
+
+    Raises:
+        RefusedWith: an unknown attribute or value, one fixed at creation, or one that is not built.
+    """
+    result = dict(kept or {})
+    for marked, value in changes.items():
+        sign, name = marked[:1], marked[1:]
+        if sign not in ("+", "-") or name not in _CHOICES:
+            known = ", ".join(f"+{each}" for each in sorted(_CHOICES))
+            raise RefusedWith(1, f"topic {topic}: attribute {marked!r} is not one of {known} (or - to delete)")
+        if name in _FIXED and kept is not None:
+            had = kept.get(name, _FIXED[name])
+            if (value if sign == "+" else _FIXED[name]) != had:
+                raise RefusedWith(
+                    1, f"topic {topic}: attribute {name} is fixed when the topic is created, and it was made with {had}"
+                )
+        if sign == "-":
+            result.pop(name, None)
+            continue
+        choices = _CHOICES[name]
+        if choices is not None and value not in choices:
+            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not one of {', '.join(choices)}")
+        if choices is None and value != "-1" and not (value.isascii() and value.isdecimal() and int(value) < 1 << 63):
+            raise RefusedWith(
+                1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds, or -1 for no limit"
+            )
+        if (name, value) in _NOT_BUILT:
+            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not built in this version")
+        result[name] = value
+    return result

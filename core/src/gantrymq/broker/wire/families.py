@@ -1,0 +1,64 @@
+"""All requests that a broker serves: core's, family by family, and those of plugins."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.broker.counted_plugins import CountedGuard, counted_handler
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.wire.assignment import AssignmentRequests
+from gantrymq.broker.wire.clients import ClientRequests
+from gantrymq.broker.wire.config import ConfigRequests
+from gantrymq.broker.wire.counters import CounterRequests
+from gantrymq.broker.wire.groups import GroupRequests
+from gantrymq.broker.wire.maintenance import MaintenanceRequests
+from gantrymq.broker.wire.members import MemberRequests
+from gantrymq.broker.wire.offsets import OffsetRequests
+from gantrymq.broker.wire.progress import ProgressRequests
+from gantrymq.broker.wire.pull import PullRequests
+from gantrymq.broker.wire.query import QueryRequests
+from gantrymq.broker.wire.queue_entries import QueueEntryRequests
+from gantrymq.broker.wire.reset import ResetRequests
+from gantrymq.broker.wire.router import RequestRouter
+from gantrymq.broker.wire.runtime import RuntimeRequests
+from gantrymq.broker.wire.send import SendRequests
+from gantrymq.broker.wire.topics import TopicRequests
+from gantrymq.broker.wire.transactions import TransactionRequests
+from gantrymq.remoting.serving import handlers_of
+
+__all__ = ["serve"]
+
+FAMILIES: Final = (
+    PullRequests,
+    ClientRequests,
+    OffsetRequests,
+    TopicRequests,
+    GroupRequests,
+    RuntimeRequests,
+    ConfigRequests,
+    ProgressRequests,
+    ResetRequests,
+    MemberRequests,
+    CounterRequests,
+    QueueEntryRequests,
+    QueryRequests,
+    AssignmentRequests,
+    MaintenanceRequests,
+)
+
+
+def serve(router: RequestRouter, parts: Parts) -> None:
+    """Let *router* serve requests with *parts*; a plugin's handler takes the place of core's."""
+    sends = SendRequests(parts)
+    router.add(handlers_of(sends))
+    for family in FAMILIES:
+        router.add(handlers_of(family(parts)))
+    if parts.ending is not None:
+        router.add(handlers_of(TransactionRequests(parts.ending)))
+    router.add_together(sends.send_alike)
+    router.around(parts.pipeline.hold, parts.pipeline.release)
+    stats, plugins = parts.stats, parts.plugins
+    router.add({code: counted_handler(code, each, stats) for code, each in plugins.handlers.items()})
+    router.guard([CountedGuard(each, stats) for each in plugins.guards])
+    router.on_connection_lost(parts.clients.connection_lost)
+    router.on_connection_lost(parts.held.connection_lost)

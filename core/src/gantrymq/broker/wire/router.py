@@ -1,0 +1,183 @@
+"""From a read of the socket to the handlers: all requests of one read in one pass, one handler a request code.
+
+The one place where a GantryError becomes an answer. Anything else a handler raises is a bug: it keeps its traceback in
+the log, and the peer is told SYSTEM_ERROR.
+
+Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRequestCommand).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from gantrymq.broker.wire.answers import refusal
+from gantrymq.errors import GantryError, GoAway, RefusedWith, RequestNotSupported
+from gantrymq.interfaces import Guard, Handler
+from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.sends import SEND_CODES, Send
+from gantrymq.remoting.wrong_port import asked_a_broker
+
+log = logging.getLogger(__name__)
+
+HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
+"""Serves the requests from an index on that it can serve together, and returns how many."""
+
+NOT_BUILT: Mapping[int, str] = {
+    RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
+    RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
+    RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
+    RequestCode.SEND_REPLY_MESSAGE: "request and reply is",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "request and reply is",
+    RequestCode.POP_MESSAGE: "pop consumption is",
+    RequestCode.ACK_MESSAGE: "pop consumption is",
+    RequestCode.BATCH_ACK_MESSAGE: "pop consumption is",
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: "pop consumption is",
+    RequestCode.PEEK_MESSAGE: "pop consumption is",
+    RequestCode.NOTIFICATION: "pop consumption is",
+    RequestCode.POLLING_INFO: "pop consumption is",
+    RequestCode.POP_ROLLBACK: "pop consumption is",
+    RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: "transactional messages are",
+    RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
+    RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: "RocksDB is",
+    RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
+    RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
+    RequestCode.SET_COMMITLOG_READ_MODE: "choosing how the log is read ahead is",
+    RequestCode.GET_BROKER_EPOCH_CACHE: "the controller is",
+    **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
+}
+
+
+class RequestRouter:
+    """Handlers by request code."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+        self._together: HandlerOfMany | None = None
+        self._before: Callable[[], object] = _nothing
+        self._after: Callable[[Connection], object] = _nothing
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: set[Connection] = set()
+        self._lost: list[Callable[[Connection], None]] = []
+        self._turning_away = False
+        self._guards: tuple[Guard, ...] = ()
+
+    @property
+    def connections(self) -> int:
+        """How many open connections have asked something."""
+        return len(self._connections)
+
+    def add(self, handlers: Mapping[int, Handler]) -> None:
+        """Serve these codes too; a code that is served already is replaced."""
+        if not SEND_CODES.isdisjoint(handlers):
+            self._together = None
+        self._handlers.update(handlers)
+
+    def add_together(self, handler: HandlerOfMany) -> None:
+        """Ask *handler* first about requests that are a `Send`, until another serves a code of theirs."""
+        self._together = handler
+
+    def guard(self, guards: Sequence[Guard]) -> None:
+        """Ask *guards* before each request is served, one behind the other."""
+        self._guards = tuple(guards)
+
+    def around(self, before: Callable[[], object], after: Callable[[Connection], object]) -> None:
+        """Call these before and after the requests of each read."""
+        self._before, self._after = before, after
+
+    def on_connection_lost(self, callback: Callable[[Connection], None]) -> None:
+        """Call *callback* with every connection that asked something and closes."""
+        self._lost.append(callback)
+
+    def turn_away(self) -> None:
+        """From now on tell clients that understand it to go to another broker (1500, GO_AWAY)."""
+        self._turning_away = True
+
+    def requests(self, connection: Connection, commands: Sequence[Command]) -> None:
+        """Serve all requests of one read, in order."""
+        if connection not in self._connections:
+            self._connections.add(connection)
+            connection.on_close(self._connection_lost)
+        self._before()
+        try:
+            self._serve(connection, commands)
+        finally:
+            self._after(connection)
+
+    def _serve(self, connection: Connection, commands: Sequence[Command]) -> None:
+        handlers, guards = self._handlers, self._guards
+        together = None if self._turning_away or guards else self._together  # guards see each request
+        behind = 0  # requests before this index are served
+        for index, asked in enumerate(commands):
+            if index < behind:
+                continue
+            try:
+                if together is not None and type(asked) is Send:
+                    behind = index + together(commands, index, connection)
+                    if behind > index:
+                        continue
+                handler = handlers.get(asked.code)
+                if self._turning_away and asked.version > VERSION_5_3_1:
+                    raise GoAway("this broker is stopping; use another one")
+                for guard in guards:
+                    guard(asked.code, asked.ext or {}, asked.payload, connection)
+                response = _unknown(asked) if handler is None else handler(asked, connection)
+            except GantryError as error:
+                response = refusal(asked, error)
+            except Exception as error:
+                response = _bug(asked, error)
+            if response is None:
+                continue
+            if isinstance(response, Command):
+                if not asked.is_oneway:
+                    connection.reply(asked, response)
+            elif inspect.isawaitable(response):
+                task = asyncio.ensure_future(self._later(asked, connection, response))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _connection_lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        for callback in self._lost:
+            callback(connection)
+
+    async def close(self) -> None:
+        """Wait for the requests that are being served."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def _later(self, asked: Command, connection: Connection, response: Awaitable[Command | None]) -> None:
+        try:
+            answer = await response
+        except GantryError as error:
+            answer = refusal(asked, error)
+        except Exception as error:
+            answer = _bug(asked, error)
+        if answer is not None and not asked.is_oneway and not connection.closed:
+            connection.reply(asked, answer)
+
+
+def _nothing(*_: object) -> None:
+    """Where nobody wants to know."""
+
+
+def _unknown(asked: Command) -> Command:
+    what = NOT_BUILT.get(asked.code)
+    if what is not None:
+        sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
+        return refusal(asked, RequestNotSupported(sentence))
+    elsewhere = asked_a_broker(asked.code)
+    if elsewhere is not None:
+        return refusal(asked, RequestNotSupported(elsewhere))
+    known = f" ({request_name(asked.code)})" if asked.code in RequestCode._value2member_map_ else ""
+    return refusal(asked, RequestNotSupported(f" request type {asked.code}{known} not supported"))
+
+
+def _bug(asked: Command, error: Exception) -> Command:
+    log.error("serving request %d %s failed", asked.code, request_name(asked.code), exc_info=error)
+    return refusal(asked, RefusedWith(1, f"the broker failed to serve this request: {type(error).__name__}: {error}"))

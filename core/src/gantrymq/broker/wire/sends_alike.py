@@ -1,0 +1,159 @@
+"""Sends that are alike: what the checks of one came to holds for the others.
+
+A send that differs from an earlier one in its queue, time, id and body alone (`remoting.sends`) passes the same checks
+as long as its topic and the settings are the same. So those that came in one read are checked, stored and answered
+together. What is worth remembering comes a second time: of sends with a key of their own each nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gantrymq import speedups
+from gantrymq.broker.counted_plugins import intercepted
+from gantrymq.broker.sending.prepare import Passed
+from gantrymq.broker.tables.topics import TopicTable
+from gantrymq.config import Settings
+from gantrymq.interfaces import Interceptor, StoreMessage
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.sends import Send
+
+__all__ = ["SendsAlike"]
+
+MOST_REMEMBERED: Final = 16384  # a client has one for each topic it sends to
+MOST_REMEMBERED_BYTES: Final = 16 * 1024 * 1024  # of their headers
+MOST_MET: Final = 2 * MOST_REMEMBERED
+
+
+def _make_messages(
+    asked: Sequence[Command],
+    start: int,
+    queues: int,
+    before: bytes,
+    after: bytes,
+    topic: str,
+    tags_code: int,
+    flag: int,
+    sys_flag: int,
+    born_host: bytes,
+    store_host: bytes,
+    reconsume_times: int,
+    wait_stored: bool,
+    messages: list[StoreMessage],
+) -> None:
+    """Append the messages of ``asked[start]`` and of those behind it that are like it to *messages*.
+
+    The first that has no body, or a queue id that is not below *queues*, ends it.
+    """
+    alike = None
+    for index in range(start, len(asked)):
+        send = asked[index]
+        if type(send) is not Send:
+            break
+        body, queue_id = send.body, send.queue_id
+        if alike is None:
+            alike = send.alike
+        if send.alike != alike or body is None or queue_id >= queues:
+            break
+        messages.append(
+            StoreMessage(
+                topic,
+                queue_id,
+                body,
+                before + send.unique_id + after,
+                tags_code,
+                flag,
+                sys_flag,
+                send.born_timestamp,
+                born_host,
+                store_host,
+                reconsume_times,
+                0,
+                wait_stored,
+            )
+        )
+
+
+make_messages = _make_messages if speedups.compiled is None else speedups.compiled.MessageMaker(Send, StoreMessage)
+
+
+class SendsAlike:
+    """What is remembered of the sends that passed."""
+
+    def __init__(
+        self, settings: Settings, topics: TopicTable, interceptors: Sequence[Interceptor], store_host: bytes
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._interceptors = tuple(interceptors)
+        self._store_host = store_host
+        self._passed: dict[bytes, Passed] = {}  # by what is alike
+        self._bytes = 0  # of their headers
+        self._met: set[int] = set()  # hashes of what came once; where two collide, one is remembered sooner
+
+    def remember(self, send: Send, passed: Passed) -> None:
+        """Keep what the checks of *send* came to, unless it is the first of its kind."""
+        mark = hash(send.alike)
+        if mark not in self._met:
+            if len(self._met) >= MOST_MET:
+                self._met.clear()
+            self._met.add(mark)
+            return
+        if len(self._passed) >= MOST_REMEMBERED or self._bytes > MOST_REMEMBERED_BYTES:
+            self._passed.clear()
+            self._bytes = 0
+        if send.alike not in self._passed:
+            self._bytes += len(send.header)
+        self._passed[send.alike] = passed
+
+    def together(self, asked: Sequence[Command], start: int, born_host: bytes) -> list[StoreMessage]:
+        """The messages of ``asked[start]`` and those behind it, up to the first whose checks are to be made.
+
+        All are acknowledged alike (WAIT), so that they may be stored as one; after an interceptor that is asked of
+        each, they come one by one.
+
+        Args:
+            asked: requests of one connection.
+            start: of the first that is wanted.
+            born_host: packed address of the connection's peer.
+        """
+        known, topics, revision = self._passed, self._topics, self._settings.revision
+        store_host = self._store_host
+        messages: list[StoreMessage] = []
+        if self._interceptors:
+            asked = asked[: start + 1]
+        at = start
+        while at < len(asked):
+            send = asked[at]
+            if type(send) is not Send:
+                break
+            passed = known.get(send.alike)
+            if passed is None:
+                break
+            topic, queues, flags, flag, reconsume_times, plan, passed_revision = passed
+            if passed_revision != revision or topics.get(topic.name) is not topic:
+                break
+            before, after, tags_code, wait_stored = plan
+            if messages and wait_stored is not messages[0].wait_stored:
+                break
+            make_messages(
+                asked,
+                at,
+                queues,
+                before,
+                after,
+                topic.name,
+                tags_code,
+                flag,
+                flags,
+                born_host,
+                store_host,
+                reconsume_times,
+                wait_stored,
+                messages,
+            )
+            if len(messages) == at - start:
+                break
+            at = start + len(messages)
+        return [intercepted(message, self._interceptors) for message in messages] if self._interceptors else messages

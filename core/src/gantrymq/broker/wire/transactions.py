@@ -1,0 +1,38 @@
+"""The end of a transaction: 37.
+
+Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.broker.sending.transactions import Ending
+from gantrymq.broker.wire.answers import ok
+from gantrymq.interfaces import Connection, EndTransaction, Outcome
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.transactions import EndTransactionRequest
+from gantrymq.remoting.serving import serves
+
+
+class TransactionRequests:
+    """Serves what producers decide."""
+
+    def __init__(self, ending: Ending) -> None:
+        self._ending = ending
+
+    @serves(RequestCode.END_TRANSACTION)
+    async def end(self, asked: Command, connection: Connection) -> Command | None:
+        """37: commit or roll back, usually oneway; a state that decides nothing gets no answer, as by a Java broker."""
+        header = EndTransactionRequest.from_ext(asked.ext)
+        outcome = await self._ending.end(
+            EndTransaction(
+                header.producer_group,
+                header.tran_state_table_offset,
+                header.commit_log_offset,
+                header.commit_or_rollback,
+                header.from_transaction_check,
+                header.msg_id,
+                header.transaction_id,
+            )
+        )
+        return None if outcome is Outcome.IGNORED else ok(asked)

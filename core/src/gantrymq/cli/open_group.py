@@ -1,0 +1,125 @@
+"""Groups of commands to which plugins add theirs: the command line itself, and ``gantrymq broker``.
+
+A plugin's command is registered under the words after ``gantrymq``: "store", or "broker clean" for a subcommand of
+core's group. For words of `TO_INSTALL` no other plugin is loaded than the one that brings them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from gantrymq.commands.imported import ImportedCommand
+from gantrymq.errors import PluginError
+
+__all__ = ["TO_INSTALL", "OpenGroup"]
+
+ADMIN = "gantrymq-admin"
+TO_INSTALL = {
+    "status": ADMIN,
+    "cluster": ADMIN,
+    "topic": ADMIN,
+    "group": ADMIN,
+    "message": ADMIN,
+    "broker clean": ADMIN,
+    "broker config": ADMIN,
+    "store": "gantrymq-store-tools",
+}
+"""Commands of plugins that a user may miss: the words to the distribution that brings the command."""
+
+_HOOKS = ("gantry_register_commands",)
+Command = click.Command | ImportedCommand
+
+
+class OpenGroup(click.Group):
+    """Core's own commands first, then those of plugins. Only the command that is used is imported."""
+
+    def __init__(self, *args: Any, own: Mapping[str, ImportedCommand], words: str = "", **settings: Any) -> None:
+        """Take what click's group takes, and:
+
+        Args:
+            own: core's commands by name.
+            words: of the group itself, with a blank behind each; empty for the command line.
+        """
+        super().__init__(*args, **settings)
+        self._own = own
+        self._words = words
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Core's commands in their order, then the plugins' by name."""
+        return [*self._own, *self._added()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; plugins are only loaded for a name that core does not have.
+
+        Raises:
+            PluginError: a plugin that is not installed, or broken, has it; says which.
+        """
+        if cmd_name in self._own:
+            return self._own[cmd_name].load()
+        words = self._words + cmd_name
+        found = _of_known_plugin(words) or _of_plugins().get(words)
+        if found is None and words in TO_INSTALL:
+            raise PluginError(
+                f"{words} is a command of a plugin that is not installed; install it with: "
+                f"pip install {TO_INSTALL[words]}"
+            )
+        if not isinstance(found, ImportedCommand):
+            return found
+        try:
+            return found.load()
+        except ImportError as problem:
+            raise PluginError(
+                f"the command {words} does not import: {problem}; reinstall the plugin that offers it (gantrymq "
+                "plugins says which)"
+            ) from problem
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands and import none of them."""
+        rows = []
+        for name, command in {**self._own, **self._added()}.items():
+            if isinstance(command, ImportedCommand):
+                rows.append((name, command.purpose))
+            elif not command.hidden:
+                rows.append((name, command.get_short_help_str()))
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def _added(self) -> dict[str, Command]:
+        """What plugins add to this group, by name."""
+        added = {
+            words.removeprefix(self._words): command
+            for words, command in sorted(_of_plugins().items())
+            if words.startswith(self._words)
+        }
+        return {name: command for name, command in added.items() if " " not in name and name not in self._own}
+
+
+def _of_known_plugin(words: str) -> Command | None:
+    """The command, with no other plugin loaded than that of `TO_INSTALL`; None where it is not installed.
+
+    Raises:
+        PluginError: it is broken.
+    """
+    if words not in TO_INSTALL:
+        return None
+    from gantrymq.plugins import PluginState, load_plugins
+
+    loaded = load_plugins(strict=False, only_hooks=_HOOKS, only_distribution=TO_INSTALL[words])
+    for info in loaded.infos:
+        if info.state is PluginState.BROKEN:
+            raise PluginError(info.problem)
+    return loaded.commands.get(words)
+
+
+def _of_plugins() -> dict[str, Command]:
+    """Every command of every plugin by its words; broken plugins are told on stderr."""
+    from gantrymq.plugins import load_plugins
+
+    loaded = load_plugins(strict=False, only_hooks=_HOOKS)
+    for problem in loaded.problems:
+        click.echo(f"gantrymq: warning: {problem}", err=True)
+    return dict(loaded.commands)

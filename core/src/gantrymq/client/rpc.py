@@ -1,0 +1,103 @@
+"""One request and its answer, with typed headers and errors instead of codes.
+
+Source of what codes mean: apache/rocketmq client/.../impl/MQClientAPIImpl.java.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from gantrymq.errors import BrokerRefused, CallTimeout, RefusedWith, RemoteProtocolError
+from gantrymq.remoting import command
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.headers.base import Header
+from gantrymq.world import Clock
+
+__all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "RpcClient", "refused", "reply_header"]
+
+CALL_TIMEOUT_S = 3.0  # most control calls
+OFFSET_CALL_TIMEOUT_S = 5.0  # offsets
+
+HeaderType = TypeVar("HeaderType", bound=Header)
+
+
+class RpcClient:
+    """Requests over the connections of one client."""
+
+    def __init__(self, remoting: RemotingClient, clock: Clock) -> None:
+        self._remoting = remoting
+        self._clock = clock
+
+    async def ask(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes | None = None,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> Command:
+        """Send one request and return the answer, which says SUCCESS.
+
+        Args:
+            address: ip:port of the peer.
+            code: of the request.
+            header: its fields, if it has any.
+            body: its body, if it has one.
+            timeout_s: seconds, from when the request is written; where a connection must be made first, that counts,
+                and may take its own 3 s.
+
+        Raises:
+            BrokerRefused: the answer has another code.
+            ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+        """
+        reply = await self.exchange(address, code, header, body, timeout_s)
+        if reply.code != ResponseCode.SUCCESS:
+            raise refused(reply, address)
+        return reply
+
+    async def exchange(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes | None = None,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> Command:
+        """As `ask`, but the answer may have any code."""
+        ext = header.to_ext() if header is not None else None
+        return await self.send(address, command.request(code, ext, body), timeout_s)
+
+    async def send(self, address: str, request: Command, timeout_s: float) -> Command:
+        """Exchange a request that is already made; the answer may have any code. Errors as `ask`."""
+        if self._remoting.connected(address) is None:
+            begun = self._clock.monotonic()
+            await self._remoting.connect(address)
+            timeout_s -= self._clock.monotonic() - begun
+            if timeout_s <= 0:
+                raise CallTimeout(f"{address}: connecting took the time there was for {request_name(request.code)}")
+        return await self._remoting.call(address, request, timeout_s)
+
+    async def writable(self, address: str, timeout_s: float) -> Connection:
+        """A connection that takes a request without an answer, see `RemotingClient.writable`."""
+        return await self._remoting.writable(address, timeout_s)
+
+
+def refused(reply: Command, address: str) -> BrokerRefused:
+    """The error that an answer with a code other than SUCCESS stands for."""
+    remark = (reply.remark or "").split("\nSee https://", 1)[0].strip()
+    return BrokerRefused(reply.code, remark or "no reason given", address)
+
+
+def reply_header(header: type[HeaderType], reply: Command, address: str) -> HeaderType:
+    """The typed header of an answer.
+
+    Raises:
+        RemoteProtocolError: a field is missing or of the wrong kind.
+    """
+    try:
+        return header.from_ext(reply.ext)
+    except RefusedWith as problem:
+        raise RemoteProtocolError(f"the answer of {address} cannot be read: {problem}") from None

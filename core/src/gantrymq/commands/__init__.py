@@ -1,0 +1,9 @@
+"""What the commands of ``gantrymq`` share, core's and those of plugins: options, output, times.
+
+    output           -n, --tls, --output json; documents on stdout, everything else on stderr
+    times            times as options give them
+    message_shown    one message for people and for scripts
+    imported         commands whose modules are imported when they are used
+
+A plugin of commands may import all of it; `gantrymq.cli`, the command line itself, it sees as little as any other.
+"""

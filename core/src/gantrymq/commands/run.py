@@ -1,0 +1,35 @@
+"""Running asynchronous work under a command, and what asks it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["run", "stop_requested"]
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run *work* on a new event loop, uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+def stop_requested() -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets; further signals change nothing. Call it on the event loop."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends the loop there
+            loop.add_signal_handler(number, asked.set)
+    return asked

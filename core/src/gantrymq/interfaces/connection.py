@@ -1,0 +1,52 @@
+"""A connection as handlers, guards and plugins see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gantrymq.remoting.command import Command
+
+__all__ = ["Connection"]
+
+
+class Connection(Protocol):
+    """A peer, able to be answered and asked; in the broker it is `gantrymq.remoting.connection.Connection`."""
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """Address of the other side."""
+
+    @property
+    def address(self) -> str:
+        """The same as ``host:port``."""
+
+    @property
+    def peer_packed_host(self) -> bytes:
+        """The same as records hold it."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What guards and handlers keep of the connection while it is open; a plugin uses its own name as key."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+
+    def reply(self, asked: Command | int, answer: Command | bytes) -> None:
+        """Answer a request (or the one with that opaque) with a command or an encoded frame."""
+
+    def reply_parts(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
+        """Write an encoded frame that is in several buffers; they must not change until they are written."""
+
+    def flush(self) -> None:
+        """Write what was handed over now, instead of at the end of the loop's turn."""
+
+    def oneway(self, command: Command) -> None:
+        """Send a request that gets no answer."""
+
+    async def call(self, command: Command, timeout_s: float) -> Command:
+        """Send a request and wait. Raises CallTimeout or ConnectionLost."""
+
+    def close(self) -> None:
+        """Close after what was handed over is written."""

@@ -1,0 +1,165 @@
+"""Who gets past the first bytes of a server's port, and the sentence for who does not.
+
+    first bytes      disabled    permissive    enforcing
+    TLS hello        closed      TLS           TLS
+    frames           served      served        closed
+    HTTP             an answer 400 that says what speaks here, then closed
+    HTTP/2           a GOAWAY that says so once it asks for something, then closed
+
+The first bytes inside TLS are looked at likewise; there frames are served in every mode. A PROXY header may come before
+all that, from a proxy (`remoting.proxies`); anybody else who sends one is closed.
+
+Source: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
+"""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError, RemoteProtocolError
+from gantrymq.remoting import self_signed
+from gantrymq.remoting.foreign import asked_stream, http2_farewell, http_answer
+from gantrymq.remoting.preamble import Beginning
+from gantrymq.remoting.proxies import PROXY_SETTING, Proxies, proxies_of
+from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
+from gantrymq.remoting.tls_settings import TLS_SETTINGS
+
+__all__ = ["ADMISSION_SETTINGS", "Admission", "admission_of"]
+
+ADMISSION_SETTINGS = (*TLS_SETTINGS, PROXY_SETTING)
+
+NO_CERTIFICATE = (
+    "set tls.server.certPath and tls.server.keyPath, or for tests install gantrymq[tls], which lets it make one"
+)
+NOT_HTTP2 = (
+    "the peer speaks HTTP/2, as gRPC does; gRPC clients need RocketMQ's proxy, usually at port 8081, which is not "
+    "built: use a client of the remoting protocol on this port"
+)
+
+
+class Admission:
+    """What a port takes.
+
+    Args:
+        mode: ``tls.server.mode``.
+        context: makes the server's TLS context when the first client wants one; None where there is no certificate.
+        http: what speaks HTTP elsewhere on this server, as a sentence; empty for nothing.
+        proxies: who may say in whose name it connects; loopback addresses by default.
+    """
+
+    def __init__(
+        self,
+        mode: str = "permissive",
+        context: Callable[[], ssl.SSLContext] | None = None,
+        http: str = "",
+        proxies: Proxies | None = None,
+    ) -> None:
+        self.mode = mode
+        self.proxies = proxies or Proxies()
+        self._http = http
+        self._make = context
+        self._context: ssl.SSLContext | None = None
+
+    def tls_context(self) -> ssl.SSLContext:
+        """The context for a peer that said hello.
+
+        Raises:
+            RemoteProtocolError: it is not let in; says what to do.
+        """
+        if self.mode == "disabled":
+            raise RemoteProtocolError(
+                "the peer wants TLS, and tls.server.mode=disabled; let it connect without, or set permissive"
+            )
+        if self._context is None:
+            if self._make is None:
+                raise RemoteProtocolError(f"the peer wants TLS, and this server has no certificate: {NO_CERTIFICATE}")
+            try:
+                self._context = self._make()
+            except (OSError, ConfigError) as error:
+                raise RemoteProtocolError(f"the peer wants TLS, and no certificate could be made: {error}") from error
+        return self._context
+
+    def answer(self, beginning: Beginning, data: bytes) -> bytes | None:
+        """What a peer of another protocol is told in it, before `check` has it closed; empty for frames.
+
+        None while it has to say more first, which only HTTP/2 has; *data* is what it has said.
+        """
+        if beginning is Beginning.HTTP:
+            return http_answer(f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}")
+        if beginning is not Beginning.HTTP2:
+            return b""
+        stream = asked_stream(data)
+        return None if stream is None else http2_farewell(stream, NOT_HTTP2)
+
+    def check(self, beginning: Beginning, *, inside_tls: bool = False) -> None:
+        """Let frames in, or say why not. Text that is nothing known counts as frames; their decoder has words for it.
+
+        Raises:
+            RemoteProtocolError: the peer is not let in.
+        """
+        if beginning is Beginning.HTTP:
+            raise RemoteProtocolError("the peer speaks HTTP; this port speaks the RocketMQ remoting protocol")
+        if beginning is Beginning.HTTP2:
+            raise RemoteProtocolError(NOT_HTTP2)
+        if self.mode == "enforcing" and not inside_tls:
+            raise RemoteProtocolError(
+                "the peer connects without TLS, and tls.server.mode=enforcing; let it use TLS (tls.enable=true)"
+            )
+
+
+def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
+    """Whom a server with these settings admits (`ADMISSION_SETTINGS`).
+
+    Files are read now, so that the start fails, not a client.
+
+    Args:
+        now_ms: wall clock, ms since the epoch.
+
+    Raises:
+        ConfigError: a file cannot be used, enforcing lacks a certificate, or a proxy's address is none.
+    """
+    mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), proxies_of(settings)
+    cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
+    if mode == "disabled":
+        return Admission(mode, None, http, proxies)
+    if key and not cert:
+        raise ConfigError(f"tls.server.keyPath={key} has no certificate: set tls.server.certPath as well")
+    context = server_context(
+        cast(ClientAuth, settings.text("tls.server.need.client.auth")),
+        settings.flag("tls.server.authClient"),
+        settings.text("tls.server.trustCertPath"),
+    )
+    if cert:
+        load_chain(context, cert, key, settings.text("tls.server.keyPassword"), "tls.server")
+        return Admission(mode, lambda: context, http, proxies)
+    if settings.flag("tls.test.mode.enable") and self_signed.available():
+        return Admission(mode, lambda: _with_self_signed(context, now_ms()), http, proxies)
+    if mode == "enforcing":
+        raise ConfigError(f"tls.server.mode=enforcing, and this server has no certificate: {NO_CERTIFICATE}")
+    return Admission(mode, None, http, proxies)
+
+
+def _figures(settings: Settings) -> str:
+    """Where Prometheus finds figures, or what has to be done so that it does."""
+    port = "metricsPromExporterPort"
+    if port not in settings.schema:
+        return "Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
+    if settings.text("metricsExporterType") not in ("PROM", "2"):
+        return "Figures for Prometheus are turned off; metricsExporterType=PROM shows them.\n"
+    number, host = settings.number(port), settings.text("metricsPromExporterHost") or settings.text("brokerIP1")
+    if not number:
+        return f"Figures for Prometheus are at a port that the broker's log names, as {port} is 0.\n"
+    if not host:
+        return f"Figures for Prometheus are at port {number} of the broker's address, /metrics.\n"
+    return f"Figures for Prometheus are at http://{host}:{number}/metrics.\n"
+
+
+def _with_self_signed(context: ssl.SSLContext, now_ms: int) -> ssl.SSLContext:
+    now = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
+    with self_signed.write_self_signed(now) as folder:
+        load_chain(context, f"{folder}/cert.pem", "", "", "tls.server")
+    return context

@@ -1,0 +1,137 @@
+"""What comes before the frames of one connection: what the peer speaks, in whose name a proxy speaks, TLS.
+
+    accepted     first bytes --> `sniff` --+--> frames
+                     ^                     +--> other protocols: told so, and closed
+                     +---------------------+--> TLS, or a PROXY header
+    connecting   TLS where it is asked for, then frames
+
+`Admission` decides who gets in; here that is carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING
+
+from gantrymq.errors import ConnectFailed
+from gantrymq.remoting.admission import Admission
+from gantrymq.remoting.foreign import HTTP2_GREETING
+from gantrymq.remoting.preamble import Beginning, sniff
+from gantrymq.remoting.tls_transport import TlsTransport
+from gantrymq.remoting.write_buffer import WriteBuffer
+from gantrymq.world import Clock
+
+if TYPE_CHECKING:
+    from gantrymq.remoting.connection import Connection
+
+__all__ = ["Opening"]
+
+log = logging.getLogger("gantrymq.remoting")
+
+
+class Opening:
+    """Belongs to one connection.
+
+    Attributes:
+        over: what comes are frames.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        writes: WriteBuffer,
+        clock: Clock,
+        handshake_timeout_s: float,
+        *,
+        sniffing: bool,
+        admission: Admission | None,
+    ) -> None:
+        """*admission* decides on what *sniffing* finds; without it frames are expected from the first byte."""
+        self.over = not sniffing
+        self._connection = connection
+        self._writes = writes
+        self._clock = clock
+        self._handshake_timeout_s = handshake_timeout_s
+        self._admission = admission or Admission()
+        self._first = b""  # bytes before it is clear what the peer speaks
+        self._greeted = False  # in HTTP/2
+        self._proxied = False  # the peer is what a PROXY header says
+        self._secured: asyncio.Future[None] | None = None
+
+    def receive(self, data: bytes) -> bytes:
+        """Find out what the peer speaks; returns the bytes that are frames, empty while that is open.
+
+        Raises:
+            RemoteProtocolError: the peer is not let in.
+        """
+        self._first += data
+        inside_tls = isinstance(self._writes.transport, TlsTransport)
+        preamble = sniff(self._first, inside_tls=inside_tls)
+        if preamble is None:
+            return b""
+        if preamble.peer is not None and not self._proxied:
+            self._admission.proxies.check(self._connection.peer[0])
+            self._connection.set_peer(preamble.peer)
+            self._proxied = True
+        if preamble.beginning is Beginning.HTTP2 and not self._greeted:
+            self._greeted = True
+            self._writes.add(HTTP2_GREETING, len(HTTP2_GREETING))
+        answer = self._admission.answer(preamble.beginning, preamble.rest)
+        if answer is None:
+            return b""
+        self._first = b""
+        if preamble.beginning is Beginning.TLS:  # what is inside is looked at as well
+            self._begin_tls(self._admission.tls_context(), preamble.rest, server_side=True)
+            return b""
+        self.over = True
+        if answer:
+            self._writes.add(answer, len(answer))
+        self._admission.check(preamble.beginning, inside_tls=inside_tls)
+        return preamble.rest
+
+    def connect_tls(self, context: ssl.SSLContext) -> None:
+        """Begin as a client of TLS."""
+        self._secured = asyncio.get_running_loop().create_future()
+        self._begin_tls(context, b"", server_side=False)
+
+    async def secured(self) -> None:
+        """Wait for the handshake that `connect_tls` began; else return at once.
+
+        Raises:
+            ConnectFailed: it did not come about; the connection is closed.
+        """
+        if self._secured is not None:
+            await self._secured
+
+    def _begin_tls(self, context: ssl.SSLContext, first: bytes, *, server_side: bool) -> None:
+        """Put TLS between the socket and the connection, from now on."""
+        assert self._writes.transport is not None
+        self._writes.transport = transport = TlsTransport(
+            self._writes.transport,
+            self._connection,
+            context,
+            server_side=server_side,
+            clock=self._clock,
+            timeout_s=self._handshake_timeout_s,
+            settled=self._tls_settled,
+            failed=self._tls_failed,
+        )
+        transport.start(first)
+
+    def _tls_settled(self, problem: str | None) -> None:
+        if self._secured is None:
+            if problem is not None and not self._writes.closed:
+                self._tls_failed(problem)
+        elif not self._secured.done():
+            if problem is None:
+                self._secured.set_result(None)
+            else:
+                self._writes.closed = True
+                self._secured.set_exception(ConnectFailed(f"{self._connection.address}: {problem}"))
+                self._secured.exception()  # whoever awaits it has it; where nobody does, nobody needs a warning
+
+    def _tls_failed(self, problem: str) -> None:
+        self._writes.closed = True
+        log.warning("%s: closed: %s", self._connection.address, problem)

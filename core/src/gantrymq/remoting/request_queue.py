@@ -1,0 +1,134 @@
+"""Requests that came in on one connection, served some a turn of the event loop.
+
+So the first answers leave while the others are worked on, and other connections get their turn. Requests behind answers
+that the peer does not read wait until it does; while many wait, nothing more is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gantrymq.remoting.busy_poll import BusyPoll
+from gantrymq.remoting.codes import request_name
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.write_buffer import WriteBuffer
+from gantrymq.world import Clock
+
+if TYPE_CHECKING:
+    from gantrymq.remoting.connection import Connection
+
+__all__ = ["HAND_OVER", "MOST_WAITING", "RequestQueue", "Requests"]
+
+log = logging.getLogger("gantrymq.remoting")
+
+HAND_OVER: Final = 32  # requests served, at most, before their answers are written and others get their turn
+LEAST_HAND_OVER: Final = 4  # the same where requests take long
+TURN_S: Final = 0.001  # that the requests of one turn should not take together
+MOST_WAITING: Final = 8 * HAND_OVER  # requests that wait for their turn while more are read
+
+
+class Requests(Protocol):
+    """Takes the requests that come in on connections."""
+
+    def requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Handle all requests of one read, in order; answer now or later with ``connection.reply``.
+
+        Oneway requests are among them and are not answered. Must not block; what it raises is logged as a bug.
+        """
+
+
+class RequestQueue:
+    """Belongs to one connection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        handler: Requests | None,
+        clock: Clock,
+        writes: WriteBuffer,
+        most_unwritten: int,
+        pause: Callable[[], object],
+        resume: Callable[[], object],
+        busy_poll: BusyPoll | None,
+    ) -> None:
+        """*writes* takes the answers; while more than *most_unwritten* bytes wait there nothing is served.
+
+        *pause* and *resume* say whether more is to be read. Without a *handler* every request is refused.
+        """
+        self._connection = connection
+        self._handler = handler
+        self._clock = clock
+        self._writes = writes
+        self._most_unwritten = most_unwritten
+        self._pause = pause
+        self._resume = resume
+        self._busy_poll = busy_poll
+        self._waiting: list[Command] = []
+        self._at_once = HAND_OVER  # requests of one turn, by how long those before took
+        self._going = False  # whether those that wait are to be served in a turn to come
+
+    def take(self, commands: list[Command]) -> None:
+        """Serve requests of one read, at least one: now, or after those that wait."""
+        if self._waiting:
+            self._waiting += commands
+        elif len(commands) <= self._at_once:
+            self._serve(commands)
+        else:
+            self._waiting = commands
+            self.go_on()
+        if len(self._waiting) > MOST_WAITING:  # until they are served
+            self._pause()
+
+    def go_on(self) -> None:
+        """Serve the next of the requests that wait, if the answers before them are written by now."""
+        self._going = False
+        waiting = self._waiting
+        if not waiting or self._writes.closed:
+            return
+        if self._writes.unwritten_bytes > self._most_unwritten:
+            self._pause()
+            return
+        part = self._at_once
+        self._waiting = waiting[part:]
+        self._serve(waiting[:part])
+        if self._waiting:
+            self.soon()
+        else:
+            self._resume()
+
+    def soon(self) -> None:
+        """Go on in the next turn of the loop, if any wait."""
+        if self._waiting and not self._going:
+            self._going = True
+            asyncio.get_running_loop().call_soon(self.go_on)
+
+    def clear(self) -> None:
+        """Forget those that wait."""
+        self._waiting = []
+
+    def _serve(self, commands: list[Command]) -> None:
+        connection, writes = self._connection, self._writes
+        if self._handler is None:
+            for command in commands:
+                connection.reply(command, Command(3, remark=f" request type {command.code} not supported"))
+            return
+        began = self._clock.monotonic()
+        scheduled, writes.flushing = writes.flushing, True  # what is answered at once leaves at once, below
+        try:
+            self._handler.requests(connection, commands)
+        except Exception:
+            names = [request_name(command.code) for command in commands[:8]]
+            log.exception("%s: the handler failed on %s", connection.address, names)
+        writes.flushing = scheduled
+        writes.flush()
+        ended = self._clock.monotonic()
+        if self._busy_poll is not None:
+            self._busy_poll.served(connection, commands, began, ended, answered=writes.last_wrote >= began)
+        took_s = ended - began
+        if took_s > TURN_S:
+            self._at_once = max(LEAST_HAND_OVER, self._at_once // 2)
+        elif took_s < TURN_S / 4 and self._at_once < HAND_OVER and len(commands) >= self._at_once:
+            self._at_once *= 2

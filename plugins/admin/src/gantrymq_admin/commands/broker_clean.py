@@ -1,0 +1,45 @@
+"""``gantrymq broker clean``: delete now what has expired at brokers that run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.client.admin_groups import CLEANINGS, BrokerAdmin
+from gantrymq.commands.output import namesrv_option, output_option, print_json
+from gantrymq.commands.run import run
+from gantrymq_admin.commands.group_admin import brokers_of, where_options
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, type=click.Choice(list(CLEANINGS)), metavar="WHAT...")
+@where_options
+@namesrv_option
+@output_option
+def clean(what: Sequence[str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """Delete what has expired: log, queues, topics, or several of them.
+
+    \b
+    log      log files older than fileReservedTime, whatever the hour; in the background
+    queues   queues whose messages have all left the log; they begin at 0 again
+    topics   queues of topics that do not exist any more
+    """
+    found = run(_clean(namesrv, what, cluster, broker))
+    if output == "json":
+        print_json({"cleaned": [{"broker": address, "what": each, "said": said} for address, each, said in found]})
+        return
+    for address, each, said in found:
+        click.echo(f"{address}: {each}: {said or 'done'}")
+
+
+async def _clean(
+    namesrv: str, what: Sequence[str], cluster: str | None, broker: str | None
+) -> list[tuple[str, str, str]]:
+    async with Admin(namesrv) as admin:
+        return [
+            (address, each, await BrokerAdmin(admin, address).clean(each))
+            for address in await brokers_of(admin, cluster, broker)
+            for each in what
+        ]

@@ -1,0 +1,110 @@
+"""``gantrymq cluster``: the brokers of each cluster with their load, log and settings of replication."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
+from gantrymq.commands.run import run
+from gantrymq.errors import ClientError, GantryError
+
+_COUNTS = {
+    "commitLogMinOffset": "log_min_offset",
+    "commitLogMaxOffset": "log_max_offset",
+    "dispatchBehindBytes": "dispatch_behind_bytes",
+    "msgPutTotalTodayNow": "put_total",
+    "msgGetTotalTodayNow": "got_total",
+    "bootTimestamp": "started_ms",
+}
+
+
+@click.command()
+@click.option("-c", "--cluster", "name", metavar="NAME", help="This cluster only.")
+@namesrv_option
+@output_option
+def cluster(name: str | None, namesrv: str, output: str) -> None:
+    """Show the brokers of each cluster: role, version, rates, and how long their logs are."""
+    found = run(_look(namesrv, name))
+    if output == "json":
+        print_json({"clusters": found})
+        return
+    rows: list[tuple[object, ...]] = []
+    for each in found:
+        for broker in each["brokers"]:
+            where = (each["cluster"], broker["broker"], broker["id"], broker["address"])
+            if broker["problem"] is not None:
+                rows.append((*where, f"no answer: {broker['problem']}", "", "", "", ""))
+                continue
+            held = (broker["log_max_offset"] or 0) - (broker["log_min_offset"] or 0)
+            rows.append(
+                (
+                    *where,
+                    broker["version"],
+                    broker["in_per_s"],
+                    broker["out_per_s"],
+                    held,
+                    _moment(broker["started_ms"]),
+                )
+            )
+    print_table(["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "Log bytes", "Started"], rows)
+
+
+async def _look(namesrv: str, name: str | None) -> list[dict[str, Any]]:
+    async with Admin(namesrv) as admin:
+        info = await admin.clusters()
+        if name is not None and name not in info.clusters:
+            raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")
+        found = []
+        for cluster_name in sorted(info.clusters) if name is None else [name]:
+            brokers = [
+                await _broker(admin, broker.name, broker_id, address)
+                for broker in info.brokers
+                if broker.name in info.clusters[cluster_name]
+                for broker_id, address in sorted(broker.addresses.items())
+            ]
+            found.append({"cluster": cluster_name, "brokers": brokers})
+        return found
+
+
+async def _broker(admin: Admin, name: str, broker_id: int, address: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "broker": name,
+        "id": broker_id,
+        "role": "master" if broker_id == 0 else "slave",
+        "address": address,
+        "problem": None,
+    }
+    try:
+        figures = await admin.runtime_info(address)
+    except GantryError as problem:
+        return {**shown, "problem": str(problem)}
+    return {
+        **shown,
+        "version": figures.get("brokerVersionDesc"),
+        "in_per_s": _first(figures.get("putTps")),
+        "out_per_s": _first(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
+        **{ours: _whole(figures.get(theirs)) for theirs, ours in _COUNTS.items()},
+    }
+
+
+def _first(text: str | None) -> float | None:
+    """The rate over the last ten seconds."""
+    try:
+        return round(float((text or "").split()[0]), 2)
+    except (IndexError, ValueError):
+        return None
+
+
+def _whole(text: str | None) -> int | None:
+    try:
+        return int(text or "")
+    except ValueError:
+        return None
+
+
+def _moment(time_ms: int | None) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000)) if time_ms else "-"

@@ -1,0 +1,298 @@
+"""``gantrymq group list|create|delete|clients|progress``: the groups of a cluster, or of one broker with -b."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.client.admin_groups import GroupAdmin
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter
+from gantrymq.model import names
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.hosts import parse_address
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _legal(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    try:
+        if name is not None:
+            names.check_group(name)
+    except InvalidParameter as problem:
+        raise click.BadParameter(str(problem)) from None
+    return name
+
+
+def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    try:
+        if text is not None:
+            parse_address(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not host:port") from None
+    return text
+
+
+def group_option(*, required: bool = True) -> Callable[[Command], Command]:
+    """Add ``-g``; the command gets ``name``."""
+    return click.option(
+        "-g", "--group", "name", required=required, callback=_legal, metavar="NAME", help="The consumer group."
+    )
+
+
+def where_options(command: Command) -> Command:
+    """Add ``-c`` and ``-b``: the masters of a cluster, or one broker."""
+    command = click.option("-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port.")(
+        command
+    )
+    return click.option("-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one.")(
+        command
+    )
+
+
+async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> Sequence[str]:
+    """The one broker, or the masters of the cluster."""
+    if cluster and broker:
+        raise click.UsageError("give -c or -b, not both")
+    return [broker] if broker else await admin.masters(cluster)
+
+
+@click.command("list")
+@click.option("--all", "everything", is_flag=True, help="The brokers' own groups as well.")
+@where_options
+@namesrv_option
+@output_option
+def list_groups(everything: bool, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """List the groups that brokers know, with how many clients are online."""
+    found = run(_list(namesrv, cluster, broker, everything))
+    if output == "json":
+        print_json({"groups": found})
+        return
+    print_table(
+        ["Group", "Clients", "May consume", "Retries", "Brokers"],
+        [
+            (g["group"], g["clients"], "yes" if g["consume_enable"] else "no", g["retry_max_times"], len(g["brokers"]))
+            for g in found
+        ],
+    )
+    if not found:
+        say("no groups yet; consumers make them, or: gantrymq group create -g NAME")
+
+
+@click.command()
+@group_option()
+@where_options
+@click.option("--consume/--no-consume", default=True, show_default=True, help="Whether the group may consume.")
+@click.option("--broadcast/--no-broadcast", default=True, show_default=True, help="Whether it may broadcast.")
+@click.option("--orderly", is_flag=True, help="Keep the order of messages when they are retried.")
+@click.option("-q", "--retry-queues", type=click.IntRange(0, 65535), default=1, show_default=True, metavar="N")
+@click.option("-r", "--retry-times", type=click.IntRange(-1, None), default=16, show_default=True, metavar="N")
+@namesrv_option
+@output_option
+def create(
+    name: str,
+    cluster: str | None,
+    broker: str | None,
+    consume: bool,
+    broadcast: bool,
+    orderly: bool,
+    retry_queues: int,
+    retry_times: int,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Create a group, or change one, at the masters of a cluster or at one broker."""
+    config = GroupConfig(
+        name,
+        consume_enable=consume,
+        consume_broadcast_enable=broadcast,
+        consume_message_orderly=orderly,
+        retry_queues=retry_queues,
+        retry_max_times=retry_times,
+    )
+    brokers = run(_create(namesrv, config, cluster, broker))
+    if output == "json":
+        print_json({"group": name, "brokers": brokers, "config": config.to_json()})
+        return
+    click.echo(f"created {name} at {', '.join(brokers)}")
+
+
+@click.command()
+@group_option()
+@where_options
+@click.option("--clean-offsets", is_flag=True, help="Forget what the group committed as well.")
+@namesrv_option
+@output_option
+def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bool, namesrv: str, output: str) -> None:
+    """Delete a group. Consumers that are online make it again where autoCreateSubscriptionGroup is on.
+
+    The brokers' own groups are not deleted: tools and clients count on them, and a broker makes them at its start only.
+    """
+    brokers = run(_delete(namesrv, name, cluster, broker, clean_offsets))
+    if output == "json":
+        print_json({"group": name, "brokers": brokers, "clean_offsets": clean_offsets})
+        return
+    click.echo(f"deleted {name} at {', '.join(brokers)}")
+
+
+@click.command()
+@group_option()
+@where_options
+@namesrv_option
+@output_option
+def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """Show who of a group is online, and what the group reads."""
+    found = run(_clients(namesrv, name, cluster, broker))
+    if output == "json":
+        print_json(found)
+        return
+    print_table(
+        ["Broker", "Client", "Address", "Language", "Version"],
+        [(c["broker"], c["client_id"], c["address"], c["language"], c["version"]) for c in found["clients"]],
+    )
+    print_table(
+        ["Topic", "Expression", "Type"], [(s["topic"], s["expression"], s["type"]) for s in found["subscriptions"]]
+    )
+    click.echo(f"{found['consume_type']}, {found['message_model']}, {found['consume_from_where']}")
+
+
+@click.command()
+@group_option()
+@click.option("-t", "--topic", metavar="NAME", help="This topic only.")
+@where_options
+@namesrv_option
+@output_option
+def progress(name: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """Show how far a group is, queue by queue."""
+    found = run(_progress(namesrv, name, cluster, broker))
+    queues = [queue for queue in found if topic is None or queue["topic"] == topic]
+    behind = sum(queue["behind"] for queue in queues)
+    if output == "json":
+        print_json({"group": name, "behind": behind, "queues": queues})
+        return
+    print_table(
+        ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Pulled"],
+        [
+            (q["topic"], q["broker"], q["queue"], q["max_offset"], q["committed"], q["behind"], q["pulled"])
+            for q in queues
+        ],
+    )
+    if queues:
+        say(f"{name} is {behind} messages behind")
+    elif found:
+        say(f"{name} has committed nothing on topic {topic}; it has on {', '.join({q['topic']: 0 for q in found})}")
+    else:
+        say(f"{name} has committed nothing yet")
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+async def _list(namesrv: str, cluster: str | None, broker: str | None, everything: bool) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    async with Admin(namesrv) as admin:
+        for address in await brokers_of(admin, cluster, broker):
+            for name, config in (await GroupAdmin(admin).configs(address)).items():
+                if not everything and name in names.SYSTEM_GROUPS:
+                    continue
+                shown = found.setdefault(
+                    name,
+                    {
+                        "group": name,
+                        "clients": 0,
+                        "consume_enable": config.consume_enable,
+                        "retry_max_times": config.retry_max_times,
+                        "retry_queues": config.retry_queues,
+                        "brokers": [],
+                    },
+                )
+                online = await GroupAdmin(admin).clients(address, name)
+                shown["clients"] = max(shown["clients"], len(online.clients) if online is not None else 0)
+                shown["brokers"].append(address)
+    return [found[name] for name in sorted(found)]
+
+
+async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker: str | None) -> list[str]:
+    async with Admin(namesrv) as admin:
+        addresses = await brokers_of(admin, cluster, broker)
+        for address in addresses:
+            await GroupAdmin(admin).create(address, config)
+        return list(addresses)
+
+
+async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | None, clean_offsets: bool) -> list[str]:
+    if name in names.SYSTEM_GROUPS or names.is_system_group(name):
+        raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
+    async with Admin(namesrv) as admin:
+        groups = GroupAdmin(admin)
+        addresses = await brokers_of(admin, cluster, broker)
+        known = await _known(groups, addresses, name)
+        if not known:
+            raise _no_group(name)
+        for address in known:
+            await groups.delete(address, name, clean_offsets=clean_offsets)
+        return known
+
+
+async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {"group": name, "clients": [], "subscriptions": []}
+    async with Admin(namesrv) as admin:
+        for address in await brokers_of(admin, cluster, broker):
+            found = await GroupAdmin(admin).clients(address, name)
+            if found is None:
+                continue
+            shown["clients"] += [
+                {
+                    "broker": address,
+                    "client_id": client.client_id,
+                    "address": client.address,
+                    "language": client.language,
+                    "version": client.version,
+                }
+                for client in found.clients
+            ]
+            shown["subscriptions"] = [
+                {"topic": each.topic, "expression": each.expression, "type": each.type} for each in found.subscriptions
+            ]
+            shown["consume_type"] = found.consume_type
+            shown["message_model"] = found.message_model
+            shown["consume_from_where"] = found.consume_from_where
+    if not shown["clients"]:
+        raise ConsumerNotOnline(f"nobody of group {name} is online")
+    return shown
+
+
+async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | None) -> list[dict[str, Any]]:
+    async with Admin(namesrv) as admin:
+        groups = GroupAdmin(admin)
+        addresses = await brokers_of(admin, cluster, broker)
+        queues = [
+            {
+                "topic": queue.topic,
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "max_offset": found.max_offset,
+                "committed": found.committed,
+                "behind": found.behind,
+                "pulled": found.pulled,
+                "last_stored_ms": found.last_stored_ms,
+            }
+            for address in addresses
+            for queue, found in (await groups.progress(address, name)).items()
+        ]
+        if not queues and not await _known(groups, addresses, name):  # a deleted group may have offsets left
+            raise _no_group(name)
+        return queues
+
+
+async def _known(groups: GroupAdmin, addresses: Sequence[str], name: str) -> list[str]:
+    """The brokers that know the group."""
+    return [address for address in addresses if name in await groups.configs(address)]
+
+
+def _no_group(name: str) -> GroupNotExist:
+    return GroupNotExist(f"there is no group {name}; 'gantrymq group list' shows those there are")

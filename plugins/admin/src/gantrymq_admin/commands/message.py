@@ -1,0 +1,282 @@
+"""``gantrymq message``: send, pull and follow messages; `message_query` finds them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import click
+
+from gantrymq.client import Producer, PullConsumer, SendResult
+from gantrymq.client.reading import follow, read
+from gantrymq.commands.message_shown import show
+from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
+from gantrymq.commands.run import run, stop_requested
+from gantrymq.commands.times import read_time_ms
+from gantrymq.errors import ClientError
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.commands.message_query import query, view
+from gantrymq_admin.commands.topic import topic_option
+
+PRODUCER_GROUP = "gantrymq-cli"
+CONSUMER_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves
+
+queue_option = click.option(
+    "--queue", metavar="ID", help="One queue: its id, or BROKER:ID where several brokers have the topic."
+)
+group_option = click.option(
+    "-g", "--group", default=CONSUMER_GROUP, show_default=True, metavar="NAME", help="Consumer group to read as."
+)
+expression_option = click.option(
+    "-e", "--expression", default="*", show_default=True, metavar="TEXT", help="Tags wanted, such as 'TagA || TagB'."
+)
+type_option = click.option(
+    "--expression-type", default="TAG", show_default=True, metavar="NAME", help="How to read it: TAG, SQL92."
+)
+
+
+@click.group()
+def message() -> None:
+    """Send, pull, follow and find messages."""
+
+
+message.add_command(query)
+message.add_command(view)
+
+
+@message.command()
+@topic_option
+@click.option("--body", metavar="TEXT", help="What to send; without it, every line of stdin is a message.")
+@click.option("--tags", metavar="TAG", help="The tag.")
+@click.option("--keys", metavar="KEYS", help="Index keys, separated by blanks.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of your own.")
+@queue_option
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send each body so often.")
+@click.option("-g", "--group", default=PRODUCER_GROUP, show_default=True, metavar="NAME", help="Producer group.")
+@namesrv_option
+@output_option
+def send(
+    name: str,
+    body: str | None,
+    tags: str | None,
+    keys: str | None,
+    properties: tuple[str, ...],
+    queue: str | None,
+    count: int,
+    group: str,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Send messages, one after the other; each is stored before the next one leaves.
+
+    Prints a line for each. The first that fails ends the command with exit code 1.
+    """
+    pairs = dict(_property(text) for text in properties)
+    bodies = [body.encode()] if body is not None else _stdin_lines()
+    messages = (Message(name, b, tags, keys, properties=dict(pairs)) for b in bodies for _ in range(count))
+    run(_send(namesrv, group, name, queue, messages, _show_sent_json if output == "json" else _show_sent))
+
+
+@message.command()
+@topic_option
+@queue_option
+@click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset.")
+@click.option("--from-time", metavar="TIME", help="Begin at this store time: '2026-11-21 10:00:00', or milliseconds.")
+@click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages, at most.")
+@expression_option
+@type_option
+@group_option
+@namesrv_option
+@output_option
+def pull(
+    name: str,
+    queue: str | None,
+    from_offset: int | None,
+    from_time: str | None,
+    most: int,
+    expression: str,
+    expression_type: str,
+    group: str,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Print messages that are there, queue by queue, from the oldest on. Commits nothing."""
+    if from_offset is not None and from_time is not None:
+        raise click.UsageError("give --from-offset or --from-time, not both")
+    from_ms = read_time_ms(from_time, param_hint="--from-time") if from_time is not None else None
+
+    async def start_of(consumer: PullConsumer, at: MessageQueue) -> int:
+        if from_offset is not None:
+            return from_offset
+        return await consumer.min_offset(at) if from_ms is None else await consumer.offset_at(at, from_ms)
+
+    async def work() -> None:
+        left = most
+        async with PullConsumer(group, namesrv) as consumer:
+            for at in _pick(await consumer.queues(name), queue):
+                start = await start_of(consumer, at)
+                stream = read(consumer, at, start, expression=expression, expression_type=expression_type)
+                async with aclosing(stream) as messages:
+                    async for found in messages:
+                        show(found, output)
+                        left -= 1
+                        if left == 0:
+                            return
+
+    run(work())
+
+
+@message.command()
+@topic_option
+@queue_option
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest message instead of the next one.")
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@expression_option
+@type_option
+@group_option
+@namesrv_option
+@output_option
+def tail(
+    name: str,
+    queue: str | None,
+    from_beginning: bool,
+    most: int | None,
+    expression: str,
+    expression_type: str,
+    group: str,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Print messages as they arrive, from all queues, until Ctrl-C. Commits nothing.
+
+    Says on stderr when it is listening. A broker that goes away is waited for.
+    """
+
+    async def work() -> None:
+        from gantrymq.world.real import real_world
+
+        world, asked_to_stop = real_world(), stop_requested()
+        async with PullConsumer(group, namesrv, world=world) as consumer:
+            queues = _pick(await consumer.queues(name), queue)
+            edge = consumer.min_offset if from_beginning else consumer.max_offset
+            starts = await asyncio.gather(*(edge(at) for at in queues))
+            streams = [
+                follow(
+                    consumer,
+                    at,
+                    start,
+                    clock=world.clock,
+                    problem=warn,
+                    expression=expression,
+                    expression_type=expression_type,
+                )
+                for at, start in zip(queues, starts, strict=True)
+            ]
+            say(f"following {len(queues)} queue{'' if len(queues) == 1 else 's'} of {name}; Ctrl-C ends it")
+            await _print_until(asked_to_stop, streams, most, output)
+
+    run(work())
+
+
+# --- sending --------------------------------------------------------------------------------------------------------
+
+
+async def _send(
+    namesrv: str,
+    group: str,
+    topic: str,
+    queue: str | None,
+    messages: Iterable[Message],
+    show: Callable[[SendResult], None],
+) -> None:
+    async with Producer(group, namesrv) as producer:
+        chosen = _pick(await producer.queues(topic), queue)[0] if queue is not None else None
+        for one in messages:
+            show(await producer.send(one, queue=chosen))
+
+
+def _stdin_lines() -> Iterable[bytes]:
+    """Lines without their ends; empty ones are left out, as there is no empty message."""
+    stream = sys.stdin.buffer
+    if sys.stdin.isatty():
+        say("every line is a message; Ctrl-D ends")
+    return (line for line in (raw.rstrip(b"\r\n") for raw in stream) if line)
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not (name and mark and value):
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+def _show_sent(result: SendResult) -> None:
+    queue = result.queue
+    click.echo(f"{result.status.name} {result.message_id} {queue.broker_name}:{queue.queue_id} @{result.queue_offset}")
+
+
+def _show_sent_json(result: SendResult) -> None:
+    print_json(
+        {
+            "status": result.status.name,
+            "message_id": result.message_id,
+            "offset_id": result.offset_id,
+            "topic": result.queue.topic,
+            "broker": result.queue.broker_name,
+            "queue": result.queue.queue_id,
+            "queue_offset": result.queue_offset,
+        }
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def _pick(queues: Sequence[MessageQueue], wanted: str | None) -> Sequence[MessageQueue]:
+    """All queues, or the one that ``ID`` or ``BROKER:ID`` names."""
+    if wanted is None:
+        return queues
+    broker, _, text = wanted.rpartition(":")
+    if not text.isdecimal():
+        raise click.BadParameter(f"{wanted!r} is neither ID nor BROKER:ID", param_hint="--queue")
+    found = [q for q in queues if q.queue_id == int(text) and broker in ("", q.broker_name)]
+    if len(found) > 1:
+        choices = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in found)
+        raise click.BadParameter(f"several brokers have queue {text}: say one of {choices}", param_hint="--queue")
+    if not found:
+        choices = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in queues)
+        raise ClientError(f"topic {queues[0].topic} has no queue {wanted}; it has {choices}")
+    return found
+
+
+async def _print_until(
+    asked_to_stop: asyncio.Event, streams: Sequence[AsyncIterator[ReceivedMessage]], most: int | None, output: str
+) -> None:
+    """Print what all streams bring; ends when asked to, after *most*, or with the first error."""
+    arrived: asyncio.Queue[ReceivedMessage] = asyncio.Queue(maxsize=1000)  # a slow terminal slows the pulls
+
+    async def forward(stream: AsyncIterator[ReceivedMessage]) -> None:
+        async for found in stream:
+            await arrived.put(found)
+
+    async def show_all() -> None:
+        shown = 0
+        while most is None or shown < most:
+            show(await arrived.get(), output)
+            shown += 1
+
+    loop = asyncio.get_running_loop()
+    jobs: list[asyncio.Task[Any]] = [loop.create_task(asked_to_stop.wait()), loop.create_task(show_all())]
+    jobs += [loop.create_task(forward(stream)) for stream in streams]
+    try:
+        done, _ = await asyncio.wait(jobs, return_when=asyncio.FIRST_COMPLETED)
+        for job in done:
+            job.result()
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)

@@ -1,0 +1,115 @@
+"""``gantrymq message query|view``: find messages by key, by unique key, by id."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from gantrymq.client.admin_messages import FOREVER_MS, MessageAdmin
+from gantrymq.commands.message_shown import as_json, body_text, show
+from gantrymq.commands.output import namesrv_option, output_option, print_json
+from gantrymq.commands.run import run
+from gantrymq.commands.times import read_time_ms
+from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.model.ids import is_offset_id
+from gantrymq.model.message import ReceivedMessage
+from gantrymq_admin.commands.topic import topic_option
+
+__all__ = ["query", "view"]
+
+
+@click.command()
+@topic_option
+@click.option("--key", metavar="KEY", help="One of the messages' keys.")
+@click.option("--unique-key", "unique", metavar="ID", help="The unique id that the sending client gave.")
+@click.option("--begin", metavar="TIME", help="First store time: '2026-11-21 10:00:00', or milliseconds.")
+@click.option("--end", metavar="TIME", help="Last store time, in the same way.")
+@click.option("--max", "most", type=click.IntRange(min=1), default=64, show_default=True, help="Of each broker.")
+@namesrv_option
+@output_option
+def query(
+    name: str,
+    key: str | None,
+    unique: str | None,
+    begin: str | None,
+    end: str | None,
+    most: int,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Print the newest messages with a key, oldest first; every broker of the topic is asked.
+
+    Where there is none, says what each broker answered, and ends with exit code 1.
+    """
+    if (key is None) == (unique is None):
+        raise click.UsageError("give --key or --unique-key, and not both")
+    begin_ms = read_time_ms(begin, param_hint="--begin") if begin is not None else None
+    end_ms = read_time_ms(end, param_hint="--end") if end is not None else FOREVER_MS
+
+    async def work() -> list[ReceivedMessage]:
+        async with MessageAdmin(namesrv) as admin:
+            if unique is None:
+                return await admin.query_message(name, str(key), begin_ms or 0, end_ms, most)
+            found = await admin.query_unique(name, unique, begin_ms)
+            before = [each for each in found if each.store_timestamp <= end_ms]
+            if not before:
+                raise NoMessageFound(f"every message of topic {name} with that unique key was stored after --end")
+            return before[-most:]
+
+    for found in run(work()):
+        show(found, output)
+
+
+@click.command()
+@click.argument("message_id", metavar="ID")
+@click.option("-t", "--topic", metavar="NAME", help="Where it was sent; needed for the id that the client gave.")
+@namesrv_option
+@output_option
+def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
+    """Print one message with everything that is stored of it.
+
+    ID is an offset id, which names the broker and the place in its log, or with --topic a client's unique id.
+    """
+    by_place = is_offset_id(message_id)
+    if not by_place and topic is None:
+        raise ClientError(
+            f"{message_id} is no offset id; if it is the unique id that a client gave, name the topic: "
+            f"gantrymq message view {message_id} -t TOPIC"
+        )
+
+    async def work() -> ReceivedMessage:
+        async with MessageAdmin(namesrv) as admin:
+            if by_place:
+                return await admin.view_message(message_id)
+            return (await admin.query_unique(str(topic), message_id))[0]
+
+    found = run(work())
+    if output == "json":
+        print_json(as_json(found))
+        return
+    for label, value in _lines(found):
+        click.echo(f"{label + ':':<18}{value}")
+
+
+def _lines(found: ReceivedMessage) -> list[tuple[str, object]]:
+    def local(at_ms: int) -> str:
+        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms / 1000))}.{at_ms % 1000:03d}"
+
+    return [
+        ("Message id", found.message_id),
+        ("Offset id", found.offset_id),
+        ("Topic", found.topic),
+        ("Tags", found.tags or ""),
+        ("Keys", found.keys or ""),
+        ("Queue", found.queue_id),
+        ("Queue offset", found.queue_offset),
+        ("Log offset", found.log_offset),
+        ("Reconsume times", found.reconsume_times),
+        ("Born", f"{local(found.born_timestamp)} at {found.born_host}"),
+        ("Stored", f"{local(found.store_timestamp)} at {found.store_host}"),
+        ("System flag", found.sys_flag),
+        ("Flag", found.flag),
+        *((f"  {name}", value) for name, value in found.properties.items()),
+        ("Body", body_text(found.body, found.body_problem)),
+    ]

@@ -1,0 +1,122 @@
+"""``gantrymq status``: name servers, brokers, and how much goes in and out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.client.routes import BrokerAddresses, ClusterInfo
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.errors import ConnectFailed, GantryError
+
+
+@click.command()
+@namesrv_option
+@output_option
+def status(namesrv: str, output: str) -> None:
+    """Show the clusters and their brokers.
+
+    IN and OUT are messages a second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
+    count them. What a broker of ours cannot write, messages or its tables, is told below. Exits with 1 when no name
+    server answers.
+    """
+    found = run(_look(namesrv))
+    if output == "json":
+        print_json(found)
+        return
+    print_table(
+        ["Name server", "Answers", "Topics"],
+        [
+            (s["address"], "yes" if s["reachable"] else f"no: {s['problem']}", s["topics"])
+            for s in found["name_servers"]
+        ],
+    )
+    if not found["brokers"]:
+        say("no broker is registered; start one with: gantrymq broker -c broker.conf")
+        return
+    print_table(
+        ["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "In today", "Out today"],
+        [_row(broker) for broker in found["brokers"]],
+    )
+    for broker in found["brokers"]:
+        for problem in broker.get("problems", ()):
+            say(f"{broker['broker']} at {broker['address']}: {problem}")
+
+
+async def _look(namesrv: str) -> dict[str, Any]:
+    async with Admin(namesrv) as admin:
+        looked = await asyncio.gather(*(_look_at_server(admin, server) for server in admin.name_servers))
+        servers = [shown for shown, _ in looked]
+        infos = [info for _, info in looked if info is not None]
+        if not infos:
+            problems = "; ".join(str(server["problem"]) for server in servers)
+            raise ConnectFailed(
+                f"no name server answers ({problems}); start one with 'gantrymq start', or name another with -n"
+            )
+        addresses: dict[str, tuple[BrokerAddresses, int]] = {}
+        for info in infos:
+            for broker in info.brokers:
+                for broker_id, address in broker.addresses.items():
+                    addresses.setdefault(address, (broker, broker_id))
+        brokers = await asyncio.gather(*(_look_at_broker(admin, a, b, i) for a, (b, i) in addresses.items()))
+        return {
+            "name_servers": servers,
+            "clusters": sorted({name for info in infos for name in info.clusters}),
+            "brokers": sorted(brokers, key=lambda b: (b["cluster"], b["broker"], b["id"])),
+            "topics": max(int(server["topics"] or 0) for server in servers),
+        }
+
+
+async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], ClusterInfo | None]:
+    try:
+        info, topics = await admin.clusters(server), await admin.topics(server)
+    except GantryError as problem:
+        return {"address": server, "reachable": False, "topics": None, "problem": str(problem)}, None
+    return {"address": server, "reachable": True, "topics": len(topics), "problem": None}, info
+
+
+async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, broker_id: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {"cluster": broker.cluster, "broker": broker.name, "id": broker_id, "address": address}
+    try:
+        figures = await admin.runtime_info(address)
+    except GantryError as problem:
+        return {**shown, "reachable": False, "problem": str(problem)}
+    return {
+        **shown,
+        "reachable": True,
+        "problem": None,
+        "version": figures.get("brokerVersionDesc"),
+        "active": figures["brokerActive"] == "true" if "brokerActive" in figures else None,  # 4.9 does not say
+        "in_per_s": _rate(figures.get("putTps")),
+        "out_per_s": _rate(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
+        "in_today": _since(figures, "msgPutTotal"),
+        "out_today": _since(figures, "msgGetTotal"),
+        "problems": [figures[name] for name in ("storeRefusal", "unwrittenFiles") if name in figures],
+    }
+
+
+def _rate(text: str | None) -> float | None:
+    """The first of up to three numbers: the one over the last ten seconds."""
+    try:
+        return round(float((text or "").split()[0]), 2)
+    except (IndexError, ValueError):
+        return None
+
+
+def _since(figures: dict[str, str], name: str) -> int | None:
+    try:
+        return int(figures[f"{name}TodayNow"]) - int(figures[f"{name}TodayMorning"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _row(broker: dict[str, Any]) -> list[object]:
+    where = [broker["cluster"], broker["broker"], broker["id"], broker["address"]]
+    if not broker["reachable"]:
+        return [*where, f"no answer: {broker['problem']}", "", "", "", ""]
+    figures = ("version", "in_per_s", "out_per_s", "in_today", "out_today")
+    return [*where, *("-" if broker[name] is None else broker[name] for name in figures)]

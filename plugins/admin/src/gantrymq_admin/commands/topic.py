@@ -1,0 +1,252 @@
+"""``gantrymq topic``: list, create, delete, and look at topics."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.client.routes import TopicRoute
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.errors import InvalidParameter, NoRoute
+from gantrymq.model import names
+from gantrymq.model.hosts import parse_address
+from gantrymq.model.topic import TopicConfig, perm_text
+from gantrymq_admin.topic_queues import refuse_to_hide
+
+PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
+
+
+def _legal(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    try:
+        names.check_topic(name)
+    except InvalidParameter as problem:
+        raise click.BadParameter(str(problem)) from None
+    return name
+
+
+topic_option = click.option("-t", "--topic", "name", required=True, callback=_legal, metavar="NAME", help="The topic.")
+cluster_option = click.option(
+    "-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one."
+)
+
+
+@click.group()
+def topic() -> None:
+    """List, create, delete and look at topics."""
+
+
+@topic.command("list")
+@click.option("--all", "everything", is_flag=True, help="The brokers' own, retry and dead letter topics as well.")
+@namesrv_option
+@output_option
+def list_topics(everything: bool, namesrv: str, output: str) -> None:
+    """List the topics that the name servers know."""
+    found = run(_list(namesrv, everything))
+    if output == "json":
+        print_json({"topics": found})
+        return
+    for name in found:
+        click.echo(name)
+    if not found:
+        say("no topics yet; create one with: gantrymq topic create -t NAME")
+
+
+@topic.command()
+@topic_option
+@cluster_option
+@click.option("-b", "--broker", metavar="ADDR", help="At this broker only, host:port.")
+@click.option("-r", "--read-queues", type=click.IntRange(1, 65535), default=8, show_default=True, metavar="N")
+@click.option("-w", "--write-queues", type=click.IntRange(1, 65535), default=8, show_default=True, metavar="N")
+@click.option(
+    "-p",
+    "--perm",
+    type=click.Choice(sorted(PERMISSIONS), case_sensitive=False),
+    default="6",
+    show_default=True,
+    help="What clients may do: 2 or W write, 4 or R read, 6 or RW both.",
+)
+@click.option("-a", "--attribute", "attributes", multiple=True, metavar="+NAME=VALUE|-NAME", help="Set or take away.")
+@click.option("--fewer-queues", is_flag=True, help="Take read queues away although messages are in them.")
+@namesrv_option
+@output_option
+def create(
+    name: str,
+    cluster: str | None,
+    broker: str | None,
+    read_queues: int,
+    write_queues: int,
+    perm: str,
+    attributes: tuple[str, ...],
+    fewer_queues: bool,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Create a topic, or change one, at the masters of a cluster or at one broker.
+
+    Fewer read queues than there are hide the messages in the others, so that is refused without --fewer-queues.
+    """
+    if cluster and broker:
+        raise click.UsageError("give -c or -b, not both")
+    if broker:
+        _check_address(broker)
+    config = TopicConfig(
+        name, read_queues, write_queues, PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
+    )
+    brokers = run(_create(namesrv, config, cluster, broker, fewer_queues=fewer_queues))
+    if output == "json":
+        print_json(
+            {
+                "topic": name,
+                "read_queues": read_queues,
+                "write_queues": write_queues,
+                "perm": config.perm,
+                "brokers": brokers,
+            }
+        )
+        return
+    click.echo(f"created {name} at {', '.join(brokers)}: {read_queues} read and {write_queues} write queues each")
+
+
+@topic.command()
+@topic_option
+@cluster_option
+@namesrv_option
+@output_option
+def delete(name: str, cluster: str | None, namesrv: str, output: str) -> None:
+    """Delete a topic at the masters of a cluster and at the name servers. Its messages are gone at once."""
+    brokers, servers = run(_delete(namesrv, name, cluster))
+    if output == "json":
+        print_json({"topic": name, "brokers": brokers, "name_servers": servers})
+        return
+    click.echo(f"deleted {name} at {', '.join(brokers)} and at the name servers {', '.join(servers)}")
+
+
+@topic.command()
+@topic_option
+@namesrv_option
+@output_option
+def route(name: str, namesrv: str, output: str) -> None:
+    """Show which brokers a topic lies on."""
+    found = run(_route(namesrv, name))
+    if output == "json":
+        print_json(found.to_json())
+        return
+    rows = []
+    for grant in found.queues:
+        broker = found.broker(grant.broker_name)
+        addresses = dict(broker.addresses) if broker is not None else {}
+        shown = "  ".join(f"{broker_id}: {address}" for broker_id, address in addresses.items()) or "none"
+        cluster = broker.cluster if broker is not None else ""
+        row = (cluster, grant.broker_name, shown, grant.read_queues, grant.write_queues, perm_text(grant.perm))
+        rows.append(row)
+    print_table(["Cluster", "Broker", "Addresses by id", "Read queues", "Write queues", "Perm"], rows)
+    if found.order:
+        say(f"ordered: {found.order}")
+
+
+@topic.command()
+@topic_option
+@namesrv_option
+@output_option
+def status(name: str, namesrv: str, output: str) -> None:
+    """Show the queues of a topic with their offsets."""
+    queues = run(_status(namesrv, name))
+    if output == "json":
+        print_json({"topic": name, "queues": queues})
+        return
+    print_table(
+        ["Broker", "Queue", "Min offset", "Max offset", "Messages", "Last stored"],
+        [
+            (q["broker"], q["queue"], q["min_offset"], q["max_offset"], q["messages"], _moment(q["updated_ms"]))
+            for q in queues
+        ],
+    )
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+async def _list(namesrv: str, everything: bool) -> list[str]:
+    async with Admin(namesrv) as admin:
+        topics = await admin.topics()
+        if everything:
+            return topics
+        info = await admin.clusters()
+    own = {*info.clusters, *(broker.name for broker in info.brokers), *(f"{c}_REPLY_TOPIC" for c in info.clusters)}
+    of_groups = (names.RETRY_PREFIX, names.DLQ_PREFIX)
+    return [n for n in topics if n not in own and not names.is_system_topic(n) and not n.startswith(of_groups)]
+
+
+async def _create(
+    namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
+) -> list[str]:
+    async with Admin(namesrv) as admin:
+        addresses = [broker] if broker else await admin.masters(cluster)
+        if not fewer_queues:
+            for address in addresses:
+                await refuse_to_hide(admin, address, config)
+        for address in addresses:
+            await admin.create_topic(address, config)
+        return list(addresses)
+
+
+async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[str], list[str]]:
+    async with Admin(namesrv) as admin:
+        if name not in await admin.topics():
+            raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
+        brokers = await admin.delete_topic(name, cluster)
+        return list(brokers), list(admin.name_servers)
+
+
+async def _route(namesrv: str, name: str) -> TopicRoute:
+    async with Admin(namesrv) as admin:
+        return await admin.route(name)
+
+
+async def _status(namesrv: str, name: str) -> list[dict[str, Any]]:
+    async with Admin(namesrv) as admin:
+        found = await admin.route(name)
+        queues: list[dict[str, Any]] = []
+        for broker in found.brokers:
+            address = broker.readable()
+            if address is None:
+                continue
+            for queue, stats in (await admin.topic_stats(address, name)).items():
+                queues.append(
+                    {
+                        "broker": queue.broker_name,
+                        "queue": queue.queue_id,
+                        "min_offset": stats.min_offset,
+                        "max_offset": stats.max_offset,
+                        "messages": stats.max_offset - stats.min_offset,
+                        "updated_ms": stats.updated_ms,
+                    }
+                )
+    return queues
+
+
+# --- reading options and showing ------------------------------------------------------------------------------------
+
+
+def _check_address(text: str) -> None:
+    try:
+        parse_address(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not host:port", param_hint="-b") from None
+
+
+def _attribute(text: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if text.startswith("+") and mark and value and "," not in value:
+        return name, value
+    if text.startswith("-") and not mark and len(text) > 1:
+        return name, ""
+    raise click.BadParameter(f"{text!r} is neither +NAME=VALUE nor -NAME", param_hint="-a")
+
+
+def _moment(time_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000)) if time_ms > 0 else "-"

@@ -1,0 +1,28 @@
+"""Where GantryMQ finds the commands that look after a running cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gantrymq.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from gantrymq.interfaces import CommandRegistry
+
+COMMANDS = {
+    "status": ("status:status", "Show the clusters and their brokers."),
+    "cluster": ("cluster:cluster", "Show the brokers of each cluster with their load."),
+    "topic": ("topic:topic", "List, create, delete and look at topics."),
+    "group": ("group:group", "List, create, delete and look at consumer groups."),
+    "message": ("message:message", "Send, pull, follow and find messages."),
+    "broker clean": ("broker_clean:clean", "Delete what has expired: log, queues, topics, or several of them."),
+    "broker config": ("broker_config:config", "Show and change the settings of brokers that run."),
+}
+"""The words after ``gantrymq``, to the command's place below `gantrymq_admin.commands` and what it is for."""
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer the commands, which are imported when they are used."""
+    for words, (place, purpose) in COMMANDS.items():
+        registry.add_imported(words, f"gantrymq_admin.commands.{place}", purpose)

@@ -1,0 +1,122 @@
+"""The parts of a store, put together over the files of its log."""
+
+from __future__ import annotations
+
+from gantrymq.formats.store_folders import INDEX
+from gantrymq.interfaces import StoreContext
+from gantrymq_storage_mmap.checkpoint.checkpointer import Checkpointer
+from gantrymq_storage_mmap.index.builder import IndexBuilder
+from gantrymq_storage_mmap.index.files import IndexFiles
+from gantrymq_storage_mmap.index.query import IndexReader
+from gantrymq_storage_mmap.log.append import Appender
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.file import LogFile
+from gantrymq_storage_mmap.log.flush import LogFlusher
+from gantrymq_storage_mmap.log.preallocation import Preallocation
+from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
+from gantrymq_storage_mmap.queues.dropping import ASIDE, Dropping
+from gantrymq_storage_mmap.queues.publisher import Publisher
+from gantrymq_storage_mmap.queues.table import QueueTable
+from gantrymq_storage_mmap.queues.writer import TailWriter
+from gantrymq_storage_mmap.reading.batch_get import BatchReader
+from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
+from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
+from gantrymq_storage_mmap.reading.get import Reader
+from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
+from gantrymq_storage_mmap.reading.read_check import Damaged
+from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
+from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
+from gantrymq_storage_mmap.retention.retention import Retention
+from gantrymq_storage_mmap.retention.settings import check_quota, read_rules
+from gantrymq_storage_mmap.store_locks import StoreLocks
+
+__all__ = ["StoreParts"]
+
+COLD_READS = 2  # at once: the other threads are for the sync that senders wait for, and for log files
+_MAX_BODY_BYTES = 4 * 1024**2  # where no setting maxMessageSize is declared
+
+
+class StoreParts:
+    """What a store is made of; each part has to do with some of the others only."""
+
+    def __init__(self, context: StoreContext) -> None:
+        """Read the settings and build the parts over no files; nothing is touched.
+
+        Raises:
+            ConfigError: they contradict each other.
+        """
+        self._context = context
+        world = context.world
+        self._files, self._workers, self._clock = world.files, world.workers, world.clock
+        self._tell = context.log
+        self._settings = context.settings
+        self._options = Options(context.root, context.settings)
+        self._root = context.root
+        check_quota(read_rules(context.settings))
+        self._locks = StoreLocks(self._files, self._workers, self._root, self._options.log_folder)
+        self._max_body = (-1, 0)  # as of a revision of the settings
+        self._wire([])
+
+    def _wire(self, loaded: list[LogFile]) -> None:
+        """Build the parts over the log files *loaded*."""
+        options, world = self._options, self._context.world
+        files, workers, clock = self._files, self._workers, self._clock
+        ahead = Preallocation(
+            files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
+        )
+        self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
+        self._queues = QueueTable(files, options)
+        self._dropped = DroppedTopics(files, self._root)
+        self._dropping = Dropping(files, workers, self._root / ASIDE, self._queues, self._dropped, self._tell)
+        self._publisher = Publisher(self._queues.tails)
+        self._tail_writer = TailWriter(self._queues.tails, clock, options.queue_flush_interval_ms)
+        self._writes = LogWrites()
+        self._appender = Appender(
+            self._log, self._queues, self._publisher, self._writes, clock.now_ms, self._max_body_bytes, options
+        )
+        self._flusher = LogFlusher(self._log, workers, clock, self._settings)
+        self._cold = cold = BoundedWorkers(workers, COLD_READS)
+        self._damaged = Damaged(self._tell)
+        read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
+        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, ColdBlocks(self._log))
+        self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
+        held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
+        self._index = IndexBuilder(
+            held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
+        )
+        self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
+        self._checkpointer = Checkpointer(
+            world, options, self._log, self._queues, self._publisher, self._flusher, self._index, self._tell
+        )
+        self._wire_retention()
+
+    def _wire_retention(self) -> None:
+        world, settings, tell = self._context.world, self._settings, self._tell
+        log, queues = self._log, self._queues
+        root, log_folder, index = self._root, self._options.log_folder, self._index.held
+        self._watch = DiskWatch(world, settings, root, log_folder, log, queues, self._writes, index.taken_bytes, tell)
+        queue_cleaner = QueueCleaner(world, log, queues, self._dropping, self._context.reserve_ms)
+        self._retention = Retention(
+            world,
+            settings,
+            log,
+            queues,
+            self._durable_offset,
+            self._checkpointer,
+            self._watch,
+            queue_cleaner,
+            index,
+            tell,
+        )
+
+    def _durable_offset(self) -> int:
+        return min(self._flusher.flushed_offset, self._publisher.published_offset)
+
+    def _max_body_bytes(self) -> int:
+        if self._max_body[0] != self._settings.revision:
+            known = "maxMessageSize" in self._settings.schema  # it is the broker's
+            bytes_ = self._settings.number("maxMessageSize") if known else _MAX_BODY_BYTES
+            self._max_body = (self._settings.revision, bytes_)
+        return self._max_body[1]

@@ -1,0 +1,121 @@
+"""Loading the files of a store and recovering what they hold; the store runs after that.
+
+Source of the order: apache/rocketmq store/.../DefaultMessageStore.java (load).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from gantrymq.interfaces import RecoveryReport
+from gantrymq.world import is_full
+from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
+from gantrymq_storage_mmap.index.file import IndexPlace
+from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
+from gantrymq_storage_mmap.log.file import load_log_files
+from gantrymq_storage_mmap.log.source import next_record
+from gantrymq_storage_mmap.parts import StoreParts
+from gantrymq_storage_mmap.queues.loading import QueueLoader
+from gantrymq_storage_mmap.recovery.recovery import Recovery
+from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
+
+__all__ = ["Opened", "StoreOpening"]
+
+
+@attrs.frozen
+class Opened:
+    """What a start found."""
+
+    report: RecoveryReport
+    durable_offset: int
+    checkpoint: Checkpoint
+    saved: SavedPoint | None
+    index: LoadedIndex
+
+
+class StoreOpening(StoreParts):
+    """The parts of a store, and how its files come into them."""
+
+    def _open(self) -> Opened:
+        """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
+        options, files, root = self._options, self._files, self._root
+        clean = files.stat(root / "abort") is None
+        stat = files.stat(root / "checkpoint")
+        data = files.read(root / "checkpoint") if stat is not None else b""
+        checkpoint = decode_checkpoint(data)
+        self._wire(load_log_files(files, options.log_folder, options.log_file_bytes))
+        self._dropped.load(self._log.min_offset)
+        self._dropping.load()
+        self._checkpointer.watch()
+        recovery = Recovery(
+            files,
+            self._clock,
+            self._log,
+            self._queues,
+            self._dropped,
+            options,
+            self._checkpointer.make_durable_now,
+            self._tell,
+            self._context.progress,
+        )
+        if stat is not None and len(data) != CHECKPOINT_BYTES:
+            recovery.note(
+                f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
+            )
+        saved = read_point(files, root, recovery.note) if stat is not None else None
+        if saved is not None and not self._believes(saved, checkpoint):
+            saved = None
+        loader = QueueLoader(files, root, self._queues, self._dropped, self._dropping.move_aside)
+        loader.load(saved)
+        if clean:
+            self._mark_open()
+        report = recovery.run(clean, checkpoint, saved, loader.newest)
+        self._dropped.cut(report.log_end)
+        self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
+        if self._log.current is not None:
+            self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
+        self._publisher.recovered(report.log_end, recovery.last_timestamp, recovery.newest)
+        self._watch.look()
+        index = self._load_index(saved, None if clean else checkpoint.index_timestamp)
+        checkpoint = checkpoint.up_to(recovery.last_timestamp)
+        if index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
+            checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
+            files.replace(root / "checkpoint", encode_checkpoint(checkpoint))
+        return Opened(report, recovery.durable_offset, checkpoint, saved, index)
+
+    def _load_index(self, saved: SavedPoint | None, trusted_ms: int | None) -> LoadedIndex:
+        log = self._log
+        index = IndexLoader(
+            self._files,
+            self._root / "index",
+            self._options.index_layout,
+            log.min_offset,
+            log.end,
+            saved.index if saved is not None else None,
+            trusted_ms,
+            self._tell,
+        ).load()
+        self._index.held.hold(index)
+        place = next_record(log, index.place.log_offset)
+        if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
+            index = attrs.evolve(index, place=IndexPlace(place))
+        return index
+
+    def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
+        """Whether nobody else had the store since *saved*, and what it says fits the log and the settings."""
+        log = self._log
+        return (
+            saved.belongs_to(checkpoint)
+            and saved.file_bytes == self._queues.file_bytes
+            and log.min_offset <= saved.offset <= (log.files[-1].end if log.files else log.min_offset)
+        )
+
+    def _mark_open(self) -> None:
+        """Make ``abort``, there while the store is open; on a full disk without the process id, which nobody reads."""
+        try:
+            self._files.replace(self._root / "abort", str(self._context.world.process_id).encode("ascii"))
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._files.open(self._root / "abort", create=True).close()
+            self._files.sync_dir(self._root)

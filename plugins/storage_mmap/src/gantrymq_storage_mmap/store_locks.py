@@ -1,0 +1,68 @@
+"""What keeps a second broker out of a store: the lock of its folder, and that of the log's, which may lie elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.errors import StoreLocked, StoreReadOnly
+from gantrymq.world import Files, Lock, Workers
+from gantrymq.world.folders import make_durable_dirs
+
+__all__ = ["StoreLocks"]
+
+
+class StoreLocks:
+    """The locks of one store."""
+
+    def __init__(self, files: Files, workers: Workers, root: Path, log_folder: Path) -> None:
+        """Nothing is touched before `take`."""
+        self._files = files
+        self._workers = workers
+        self._root = root
+        self._log_folder = log_folder
+        self._locks: list[Lock] = []
+
+    async def take(self) -> None:
+        """Make the folders and lock them.
+
+        Raises:
+            StoreLocked: another process holds one of them.
+            StoreReadOnly: the store's folder cannot be written.
+        """
+        try:
+            await self._workers.run(self._make_folders)
+            lock = self._files.lock(self._root / "lock", b"lock")
+        except OSError as error:
+            raise StoreReadOnly(
+                f"the store's folder {self._root} cannot be written: {error.strerror or error}; make it a folder that "
+                "this user may write, or choose another with storePathRootDir"
+            ) from error
+        if lock is None:
+            raise StoreLocked(
+                f"the store {self._root} is in use by another broker; stop that one, or give this one a folder of its "
+                "own with storePathRootDir"
+            )
+        self._locks = [lock]
+        try:  # two stores may share a folder of the log by mistake, and a stray file may not lie in it
+            folder = self._files.lock_folder(self._log_folder)
+        except OSError:  # a file system without such locks
+            return
+        if folder is None:
+            self.release()
+            raise StoreLocked(
+                f"the commit log in {self._log_folder} is in use by a broker with another store; give each "
+                "broker a folder of its own with storePathCommitLog"
+            )
+        self._locks.append(folder)
+
+    def release(self) -> None:
+        """Let others have the store."""
+        for lock in self._locks:
+            lock.release()
+        self._locks = []
+
+    def _make_folders(self) -> None:
+        """Runs in a thread. Raises OSError."""
+        make_durable_dirs(self._files, self._root)
+        make_durable_dirs(self._files, self._log_folder)
+        self._files.sync_dir(self._root)  # names in it that a killed process made

@@ -1,0 +1,246 @@
+"""Checking a whole store, reading only: the log, then everything that is made from it against it.
+
+    report = check_store(files, root)
+    report.damaged, report.findings
+
+A store that a broker has open is looked at up to where its checkpoint stands, see `open_check`; one that was not closed
+in good order as a whole, but what the next start mends is no damage.
+
+Memory is bounded: the log is read in ranges of 64 MB, whose entries are compared and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import StoreLayoutError
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
+from gantrymq.world.files import Files
+from gantrymq_store_files.log_walk import LogDamage
+from gantrymq_store_tools.batch_check import BatchCheck
+from gantrymq_store_tools.checkpointed import EVERYTHING, vouched_to
+from gantrymq_store_tools.config_check import check_checkpoint, check_configs, read_checkpoint
+from gantrymq_store_tools.ext_check import check_ext
+from gantrymq_store_tools.findings import Finding, Progress, no_progress
+from gantrymq_store_tools.index_check import IndexCheck
+from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
+from gantrymq_store_tools.layout import Layout, find_layout
+from gantrymq_store_tools.log_reader import LogReader
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.queue_check import QueueCheck
+from gantrymq_store_tools.range_part import RangePart
+from gantrymq_store_tools.rebuild import in_order, rebuild_range
+from gantrymq_store_tools.record_entries import EntryRules
+from gantrymq_store_tools.store_rules import known_topics, rules_of
+
+__all__ = ["CheckReport", "check_store", "log_findings", "ranges"]
+
+RANGE_BYTES = 64 * 1024 * 1024
+TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
+
+
+@attrs.define
+class CheckReport:
+    """What a check found."""
+
+    root: Path
+    findings: list[Finding] = attrs.field(factory=list)
+    records: int = 0
+    log_start: int = 0
+    log_end: int = 0  # behind the last record
+    queues: int = 0
+    queue_entries: int = 0
+    batch_queues: int = 0
+    batch_entries: int = 0
+    index_files: int = 0
+    index_entries: int = 0
+    clean_stop: bool = True  # no `abort` was there
+    in_use: bool = False  # a broker had it open: what is behind `vouched_to` was not looked at
+    vouched_to: int | None = None  # log offset before which all has to be right, None for a clean stop: everywhere
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything is wrong."""
+        return any(finding.damage for finding in self.findings)
+
+    @property
+    def for_recovery(self) -> int:
+        """How many findings the next start mends."""
+        return sum(finding.recovery for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as a JSON document."""
+        members = {name: value for name, value in attrs.asdict(self, recurse=False).items() if name != "findings"}
+        return {
+            **members,
+            "root": str(self.root),
+            "damaged": self.damaged,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def check_store(
+    files: Files,
+    root: Path,
+    *,
+    log_folders: Sequence[Path] = (),
+    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    check_crc: bool = True,
+    in_use: bool = False,
+    progress: Progress = no_progress,
+) -> CheckReport:
+    """Examine everything below *root*. Nothing is written.
+
+    Args:
+        log_folders: see `find_layout`.
+        delay_levels: the broker's messageDelayLevel, on which tags codes of delayed messages depend.
+        check_crc: whether bodies are checked.
+        in_use: a broker has the store open; nothing is said of what its checkpoint does not vouch for. Files come and
+            go meanwhile, so use `open_check.check_open_store`.
+
+    Raises:
+        StoreLayoutError: no store that can be read.
+        ConfigError: *delay_levels* is malformed.
+        OSError: a folder cannot be read.
+    """
+    layout = find_layout(files, root, log_folders)
+    report = CheckReport(root, list(layout.findings), clean_stop=not layout.abort, in_use=in_use)
+    open_files = OpenFiles(files)
+    reader = LogReader(files, layout.log)
+    try:
+        if in_use or layout.abort:
+            report.vouched_to = vouched_to(files, layout, reader, in_use=in_use)
+        _check(files, layout, reader, open_files, report, delay_levels, check_crc, progress)
+    finally:
+        reader.close()
+        open_files.close()
+    return report
+
+
+def _check(
+    files: Files,
+    layout: Layout,
+    reader: LogReader,
+    open_files: OpenFiles,
+    report: CheckReport,
+    delay_levels: str,
+    check_crc: bool,
+    progress: Progress,
+) -> None:
+    rules = attrs.evolve(rules_of(files, layout, delay_levels), tag_keys=True)
+    index_layout = None
+    if layout.index:
+        index_layout = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)
+    bound, vouched_ms = EVERYTHING, EVERYTHING
+    if report.vouched_to is not None:
+        bound, vouched_ms = report.vouched_to, read_checkpoint(files, layout).index_timestamp
+    end = min(bound, layout.log.end) if report.in_use else layout.log.end
+    queues = QueueCheck(layout, open_files, known_topics(files, layout), bound)
+    batches = BatchCheck(layout, open_files, bound)
+    index = IndexCheck(layout, index_layout, open_files, vouched_ms, bound)
+    first_timestamp = last_timestamp = 0
+    progress.begin("log and queues", end - layout.log.start)
+    damages = []
+    last_end = layout.log.start  # behind the last sound record
+    for part in ranges(reader, rules, end=end, check_crc=check_crc, progress=progress, index=bool(layout.index)):
+        damages += part.damages
+        last_end = max(last_end, part.records_end)
+        queues.see(part)
+        batches.see(part)
+        index.see(part)
+        report.records += part.records
+        first_timestamp = first_timestamp or part.first_timestamp
+        last_timestamp = max(last_timestamp, part.last_timestamp)
+        report.log_end = part.zeros_from if part.zeros_from >= 0 else part.end
+    progress.end()
+    report.log_start = layout.log.start
+    of_log = log_findings(layout, reader, damages)
+    if report.vouched_to is not None:
+        tail_from = end if report.in_use else last_end
+        of_log = [_of_the_end(each) if (each.place or 0) >= tail_from else each for each in of_log]
+    report.findings += of_log + queues.finish() + batches.finish() + index.finish()
+    report.findings += check_ext(layout, open_files)
+    if not report.in_use:
+        report.findings += check_checkpoint(files, layout, first_timestamp, last_timestamp)
+    report.findings += check_configs(files, layout)
+    if layout.abort and not report.in_use:
+        text = "abort is there: the broker did not stop in good order, and its next start goes through the log's end"
+        report.findings.append(Finding("store.abort", "abort", text, damage=False))
+    if not layout.index:
+        text = "there is no index; messages cannot be found by key (gantrymq store rebuild-index makes one)"
+        report.findings.append(Finding("index.absent", "index", text, damage=False))
+    report.queues, report.queue_entries = len(layout.queues), queues.entries
+    report.batch_queues, report.batch_entries = len(layout.batch), batches.entries
+    report.index_files, report.index_entries = len(layout.index), index.entries
+    if report.in_use:
+        report.log_end = max(report.log_start, min(report.log_end, end))
+        report.findings = [finding for finding in report.findings if not finding.recovery]
+
+
+def _of_the_end(finding: Finding) -> Finding:
+    """What the last write leaves when its broker is killed: no sound record follows, and the next start cuts it off."""
+    return finding.for_recovery() if finding.kind in TAIL else finding
+
+
+def ranges(
+    reader: LogReader,
+    rules: EntryRules,
+    *,
+    end: int | None = None,
+    check_crc: bool = True,
+    queues: bool = True,
+    index: bool = True,
+    pure: bool = False,
+    progress: Progress = no_progress,
+) -> Iterator[RangePart]:
+    """The log up to *end* in parts of 64 MB, one after the other, zeros between two of them told as damage.
+
+    Raises:
+        StoreLayoutError: the log holds bytes, and not one sound record.
+    """
+
+    def parts() -> Iterator[RangePart]:
+        start, stop = reader.log.start, reader.log.end if end is None else end
+        records, damaged = 0, 0
+        while start < stop:
+            part = rebuild_range(
+                reader,
+                start,
+                min(start + RANGE_BYTES, stop),
+                rules,
+                check_crc=check_crc,
+                queues=queues,
+                index=index,
+                pure=pure,
+            )
+            progress.advance(part.end - start)
+            records += part.records
+            damaged += len(part.damages)
+            yield part
+            start = part.end
+        if damaged and not records:
+            raise StoreLayoutError(
+                f"{reader.log.files[0].path.parent} holds {damaged} stretches of bytes and not one sound record: this "
+                "is no commit log of RocketMQ's file store, or nothing of it is left"
+            )
+
+    return in_order(parts())
+
+
+def log_findings(layout: Layout, reader: LogReader, damages: Sequence[LogDamage]) -> list[Finding]:
+    """What a walk over the log found, as findings."""
+    found = []
+    for kind, log_offset, size, problem, _ in damages:
+        file = reader.file_at(log_offset)
+        path = layout.name(file.path) if file is not None else layout.name(layout.log.files[0].path.parent)
+        found.append(Finding(f"log.{kind}", path, problem, log_offset, size, damage=kind != "remains"))
+    for log_offset, size, problem in reader.unreadable:
+        file = reader.file_at(log_offset)
+        path = layout.name(file.path) if file is not None else "commitlog"
+        text = f"{size} bytes at log offset {log_offset} cannot be read: {problem}"
+        found.append(Finding("log.unreadable", path, text, log_offset, size))
+    return found

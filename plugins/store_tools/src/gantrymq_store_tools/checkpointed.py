@@ -1,0 +1,56 @@
+"""How far a store that was not closed in good order has to be right: up to where its checkpoint stands.
+
+Behind that a broker that runs has much in its memory alone, and one that was killed left what it had: queue entries and
+keys that were not written yet, a last record that was not finished. The next start makes all of it from the log, so it
+is no damage. Before that everything has to be there, whoever the broker is: both kinds write RocketMQ's checkpoint only
+when what it vouches for is in the files.
+
+Source: apache/rocketmq store/.../StoreCheckpoint.java, DefaultMessageStore.java (FlushConsumeQueueService).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gantrymq.formats.record import RecordView
+from gantrymq.world.files import Files
+from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
+from gantrymq_store_files.log_walk import CHUNK_BYTES, LogWalk
+from gantrymq_store_tools.config_check import read_checkpoint
+from gantrymq_store_tools.layout import Layout
+from gantrymq_store_tools.log_reader import LogReader
+
+__all__ = ["EVERYTHING", "vouched_to"]
+
+EVERYTHING = 1 << 62  # behind every log offset, and every time
+FIRST_BYTES = 64 * 1024  # read of a file for its first record
+
+
+def vouched_to(files: Files, layout: Layout, reader: LogReader, *, in_use: bool) -> int:
+    """The log offset before which a record, its queue entries and its place in the log have to be right.
+
+    While the store is in use RocketMQ's margin of three seconds is left to the broker. Raises OSError.
+    """
+    checkpoint = read_checkpoint(files, layout)
+    vouched_ms = min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - (RECOVERY_MARGIN_MS if in_use else 0)
+    start = reader.log.start
+    for file in reader.log.files:
+        first = next(_records(_walk(reader, file.start, file.start + 1, FIRST_BYTES)), None)
+        if first is not None and first.store_timestamp >= vouched_ms:
+            break
+        if first is not None:
+            start = file.start
+    walk = _walk(reader, start, reader.log.end, CHUNK_BYTES)
+    behind = (record.log_offset for record in _records(walk) if record.store_timestamp >= vouched_ms)
+    found = next(behind, None)
+    return walk.sound_end if found is None else found
+
+
+def _walk(reader: LogReader, start: int, end: int, chunk_bytes: int) -> LogWalk:
+    return LogWalk(
+        reader, start, end, check_crc=False, look_behind_end=False, trust_zeros=True, chunk_bytes=chunk_bytes
+    )
+
+
+def _records(walk: LogWalk) -> Iterator[RecordView]:
+    return (found for found in walk if isinstance(found, RecordView))

@@ -1,0 +1,31 @@
+"""Findings as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gantrymq.commands.output import print_table, say
+from gantrymq_store_tools.findings import Finding
+
+__all__ = ["show_findings"]
+
+MOST_SHOWN = 200  # findings in a table for people; the JSON has them all
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """A table for people; the many of a hopeless store are cut short."""
+    if not findings:
+        return
+    rows: Iterable[Sequence[object]] = (
+        (
+            finding.kind if finding.damage else f"({finding.kind})",
+            finding.path,
+            "" if finding.place is None else finding.place,
+            "" if finding.extent is None else finding.extent,
+            finding.text,
+        )
+        for finding in findings[:MOST_SHOWN]
+    )
+    print_table(["Kind", "Where", "Place", "Extent", "What"], rows)
+    if len(findings) > MOST_SHOWN:
+        say(f"{len(findings) - MOST_SHOWN} more; --output json has all of them")

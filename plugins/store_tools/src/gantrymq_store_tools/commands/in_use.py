@@ -1,0 +1,37 @@
+"""What the commands of ``gantrymq store`` do about a store that a broker has open: nothing final can be said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gantrymq.commands.output import say, warn
+from gantrymq.world.real.lock import held_elsewhere
+
+__all__ = ["IN_USE", "in_use", "refuse_if_in_use", "warn_if_in_use"]
+
+IN_USE = 3  # exit code
+
+
+def in_use(root: Path) -> bool:
+    """Whether a broker, ours or a Java one, has the store open."""
+    return held_elsewhere(root / "lock")
+
+
+def warn_if_in_use(root: Path) -> bool:
+    """Say on stderr that a broker has the store open, if it has: what is read then may be half written."""
+    open_now = in_use(root)
+    if open_now:
+        warn(f"a broker has {root} open; what it writes meanwhile may look like damage")
+    return open_now
+
+
+def refuse_if_in_use(ctx: click.Context, root: Path) -> None:
+    """End the command with `IN_USE` when a broker has the store open: a copy made now would be half of its work."""
+    if in_use(root):
+        say(
+            f"gantrymq: a broker has {root} open, and what is made of it now would lack what the broker still writes; "
+            f"stop the broker first (gantrymq store check {root} looks at what is durable)"
+        )
+        ctx.exit(IN_USE)

@@ -1,0 +1,114 @@
+"""``gantrymq store rebuild-queues`` and ``rebuild-index``: what is made from the log, made anew beside the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gantrymq.commands.output import output_option, print_json, say
+from gantrymq_store_tools.commands.findings_table import show_findings
+from gantrymq_store_tools.commands.in_use import refuse_if_in_use
+from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option, target_option
+from gantrymq_store_tools.commands.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from gantrymq_store_tools.rebuild_store import RebuildReport
+
+
+@click.command("rebuild-queues")
+@folder_argument
+@target_option
+@log_option
+@levels_option
+@output_option
+@click.pass_context
+def rebuild_queues(
+    ctx: click.Context,
+    root: Path,
+    target: Path | None,
+    log_folders: tuple[Path, ...],
+    delay_levels: str,
+    output: str,
+) -> None:
+    """Make consume queues from the commit log, in a folder beside the store.
+
+    To use them, stop the broker and put consumequeue of that folder in place of the store's.
+    """
+    from gantrymq.world.real import RealFiles
+    from gantrymq_store_tools.rebuild_store import beside
+    from gantrymq_store_tools.rebuild_store import rebuild_queues as work
+
+    refuse_if_in_use(ctx, root)
+    with progress_bar() as progress:
+        report = work(
+            RealFiles(),
+            root,
+            target if target is not None else beside(root, "rebuilt"),
+            log_folders=log_folders,
+            delay_levels=delay_levels,
+            progress=progress,
+        )
+    _show(ctx, report, "queue", output)
+
+
+@click.command("rebuild-index")
+@folder_argument
+@target_option
+@log_option
+@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="maxHashSlotNum; found from the present index.")
+@click.option("--entries", type=click.IntRange(min=2), metavar="N", help="maxIndexNum; found from the present index.")
+@click.option(
+    "--tags/--no-tags", default=None, help="An entry for each tag, as RocketMQ 5.5 has; by default as the index is."
+)
+@output_option
+@click.pass_context
+def rebuild_index(
+    ctx: click.Context,
+    root: Path,
+    target: Path | None,
+    log_folders: tuple[Path, ...],
+    slots: int | None,
+    entries: int | None,
+    tags: bool | None,
+    output: str,
+) -> None:
+    """Make index files from the commit log, in a folder beside the store.
+
+    To use them, stop the broker and put index of that folder in place of the store's.
+    """
+    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq_store_files.index import IndexLayout
+    from gantrymq_store_tools.rebuild_store import beside
+    from gantrymq_store_tools.rebuild_store import rebuild_index as work
+
+    if (slots is None) != (entries is None):
+        raise click.UsageError("give --slots and --entries together")
+    refuse_if_in_use(ctx, root)
+    with progress_bar() as progress:
+        report = work(
+            RealFiles(),
+            root,
+            target if target is not None else beside(root, "rebuilt"),
+            RealClock().utc_offset_ms,
+            log_folders=log_folders,
+            index_layout=IndexLayout(slots, entries) if slots is not None and entries is not None else None,
+            tag_keys=tags,
+            progress=progress,
+        )
+    _show(ctx, report, "index", output)
+
+
+def _show(ctx: click.Context, report: RebuildReport, what: str, output: str) -> None:
+    if output == "json":
+        print_json(report.to_json())
+    else:
+        show_findings(report.findings)
+        click.echo(
+            f"{report.target}: {report.files} {what} files with {report.entries} entries from {report.records} records"
+        )
+        say(f"{report.same_files} of them are the same as in {report.root}")
+        if report.lost:
+            say(f"{report.lost} queue offsets have no record in the log; their entries repeat others")
+    ctx.exit(1 if report.damaged else 0)

@@ -1,0 +1,22 @@
+"""The body of a record for people and scripts: as its sender had it, or as it is stored and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantrymq.commands.message_shown import body_members, body_text
+from gantrymq.formats.compression import readable
+from gantrymq.formats.record import RecordView
+from gantrymq_store_tools.extract import described
+
+__all__ = ["text_of", "with_body"]
+
+
+def text_of(record: RecordView) -> str:
+    """For people."""
+    return body_text(*readable(record.body, record.sys_flag))
+
+
+def with_body(record: RecordView) -> dict[str, Any]:
+    """For scripts: everything that the record says, its body among it."""
+    return {**described(record), **body_members(*readable(record.body, record.sys_flag))}

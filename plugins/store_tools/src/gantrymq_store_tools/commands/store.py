@@ -1,0 +1,21 @@
+"""``gantrymq store``: work on the files of a store that no broker has open. The commands have modules of their own."""
+
+from __future__ import annotations
+
+import click
+
+from gantrymq_store_tools.commands.check import check
+from gantrymq_store_tools.commands.dump import dump
+from gantrymq_store_tools.commands.extract import extract
+from gantrymq_store_tools.commands.rebuild import rebuild_index, rebuild_queues
+from gantrymq_store_tools.commands.repair import repair
+from gantrymq_store_tools.commands.stat import stat
+
+
+@click.group()
+def store() -> None:
+    """Check, repair and read the files of a store, ours or RocketMQ's, without a broker."""
+
+
+for command in (check, repair, rebuild_queues, rebuild_index, extract, dump, stat):
+    store.add_command(command)

@@ -1,0 +1,148 @@
+"""Messages of a store by what they are: topic, queue, offsets, times, keys, ids.
+
+The log is walked from its start; a queue or an index is not needed, so messages come out of stores that have lost both.
+An offset id names a place in the log, and only that is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import FormatError, InvalidParameter, QueryNotFound
+from gantrymq.formats.record import RecordView, read_record
+from gantrymq.model.hosts import host_text
+from gantrymq.model.ids import offset_id, parse_offset_id
+from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
+from gantrymq_store_files.check import check_place
+from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
+from gantrymq_store_tools.findings import Progress, no_progress
+from gantrymq_store_tools.log_reader import LogReader
+
+__all__ = ["Wanted", "described", "extract", "record_at"]
+
+TOLD_BYTES = 8 * 1024 * 1024
+
+
+@attrs.frozen
+class Wanted:
+    """Which records; None means any. Bounds are first and last, both included."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    first_offset: int | None = None  # queue offsets
+    last_offset: int | None = None
+    first_ms: int | None = None  # store times
+    last_ms: int | None = None
+    key: str | None = None  # the unique key, or one of KEYS
+    offset_id: str | None = None
+    tag: str | None = None
+
+    def test(self, record: RecordView) -> bool:
+        """Whether *record* is one of them."""
+        if self.topic is not None and record.topic != self.topic:
+            return False
+        if self.queue_id is not None and record.queue_id != self.queue_id:
+            return False
+        if not _within(record.queue_offset, self.first_offset, self.last_offset):
+            return False
+        if not _within(record.store_timestamp, self.first_ms, self.last_ms):
+            return False
+        if self.tag is not None and record.properties.get(TAGS) != self.tag:
+            return False
+        if self.key is None:
+            return True
+        properties = record.properties
+        return self.key == properties.get(UNIQ_KEY) or self.key in properties.get(KEYS, "").split(" ")
+
+
+def extract(
+    reader: LogReader,
+    wanted: Wanted,
+    damage: Callable[[LogDamage], object],
+    *,
+    progress: Progress = no_progress,
+) -> Iterator[RecordView]:
+    """Yield the records that are *wanted*, in the order of the log; *damage* is told what could not be read.
+
+    Raises:
+        InvalidParameter: the offset id is none.
+        QueryNotFound: no record stands where the offset id says.
+    """
+    if wanted.offset_id is not None:
+        try:
+            _, _, log_offset = parse_offset_id(wanted.offset_id)
+        except ValueError as problem:
+            raise InvalidParameter(str(problem)) from None
+        record = record_at(reader, log_offset)
+        if wanted.test(record):
+            yield record
+        return
+    walk = LogWalk(reader, reader.log.start)
+    told = reader.log.start
+    progress.begin("log", reader.log.end - reader.log.start)
+    for found in walk:
+        if walk.position - told >= TOLD_BYTES:
+            progress.advance(walk.position - told)
+            told = walk.position
+        if isinstance(found, LogDamage):
+            damage(found)
+        elif not is_filler(found) and wanted.test(found):
+            yield found
+    progress.end()
+
+
+def record_at(reader: LogReader, log_offset: int) -> RecordView:
+    """The record that starts at *log_offset*; one that is damaged is given as long as its lengths add up.
+
+    Raises:
+        QueryNotFound: none starts there; says what does.
+    """
+    file = reader.file_at(log_offset)
+    if file is None:
+        raise QueryNotFound(f"the log holds {reader.log.start} to {reader.log.end}; log offset {log_offset} is outside")
+    left = file.start + reader.log.file_bytes - log_offset
+    size = int.from_bytes(reader.read(log_offset, min(4, left)), "big", signed=True)
+    data = memoryview(reader.read(log_offset, max(min(size, left), min(8, left))))
+    found = check_place(data, 0, log_offset)
+    if found.record is not None:
+        return found.record
+    try:
+        return read_record(data)
+    except FormatError:
+        what = found.problem.replace("record at 0: ", "") or found.found.name.lower()
+        raise QueryNotFound(f"no record starts at log offset {log_offset}: {what}") from None
+
+
+def described(record: RecordView) -> dict[str, Any]:
+    """Everything of a record but its body."""
+    properties = record.properties
+    place = offset_id(bytes(record.store_host), record.log_offset)
+    return {
+        "topic": record.topic,
+        "queue": record.queue_id,
+        "queue_offset": record.queue_offset,
+        "log_offset": record.log_offset,
+        "size": record.total_size,
+        "message_id": properties.get(UNIQ_KEY) or place,
+        "offset_id": place,
+        "tags": properties.get(TAGS),
+        "keys": properties.get(KEYS),
+        "properties": properties,
+        "flag": record.flag,
+        "sys_flag": record.sys_flag,
+        "born_ms": record.born_timestamp,
+        "born_host": host_text(record.born_host),
+        "stored_ms": record.store_timestamp,
+        "store_host": host_text(record.store_host),
+        "reconsume_times": record.reconsume_times,
+        "prepared_offset": record.prepared_offset,
+        "body_crc": record.body_crc,
+    }
+
+
+def _within(value: int, first: int | None, last: int | None) -> bool:
+    return (first is None or value >= first) and (last is None or value <= last)

@@ -1,0 +1,96 @@
+"""Index files from rebuilt parts. A file is named for the store time of its first message, in the zone that is given.
+
+RocketMQ names a file for the moment of its making; no two have one name, and names are in the order of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gantrymq.world.files import File, Files
+from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name, write_header
+from gantrymq_store_files.index_table import IndexTable
+from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
+from gantrymq_store_tools.numpy_records import uses_numpy
+from gantrymq_store_tools.range_part import IndexKeys, RangePart
+
+__all__ = ["IndexWriter"]
+
+SLOTS_AT_ONCE = 256 * 1024
+
+
+class IndexWriter:
+    """Writes the index of one store into a folder. `add` each part in the log's order, then `finish`."""
+
+    def __init__(
+        self,
+        files: Files,
+        target: Path,
+        layout: IndexLayout,
+        utc_offset_ms: Callable[[int], int],
+        *,
+        pure: bool = False,
+    ) -> None:
+        """Write nothing yet.
+
+        Args:
+            target: the index folder; it is made with the first file.
+            layout: of every file.
+            utc_offset_ms: how far local time is ahead of UTC at a wall time.
+            pure: True does without NumPy where it is installed; the files are the same.
+        """
+        self.entries = 0
+        self.names: list[str] = []
+        self._files = files
+        self._target = target
+        self._layout = layout
+        self._utc_offset_ms = utc_offset_ms
+        self._table: IndexTable | NumpyIndexTable | None = None
+        self._new_table = IndexTable if pure or not uses_numpy() else NumpyIndexTable
+        self._file: File | None = None
+        self._named_ms = 0
+
+    def add(self, part: RangePart) -> None:
+        """Write the keys of *part*. Raises OSError."""
+        columns = part.index
+        start, count = 0, len(columns.hashes)
+        while start < count:
+            table = self._writable(columns, start)
+            assert self._file is not None
+            put = table.put(columns.hashes, columns.log_offsets, columns.timestamps, start)
+            self._file.pwrite(put.entries, self._layout.entry_at(put.first))
+            start += put.taken
+            self.entries += put.taken
+
+    def finish(self) -> int:
+        """Complete the last file; returns how many there are. Raises OSError."""
+        self._close()
+        if self.names:
+            self._files.sync_dir(self._target)
+        return len(self.names)
+
+    def _writable(self, columns: IndexKeys, start: int) -> IndexTable | NumpyIndexTable:
+        if self._table is not None and not self._table.full:
+            return self._table
+        header = self._table.header.following() if self._table is not None else IndexHeader()
+        self._close()
+        self._named_ms = max(columns.timestamps[start], self._named_ms + 1)
+        name = index_file_name(self._named_ms, self._utc_offset_ms(self._named_ms))
+        self._files.make_dirs(self._target)
+        self._file = self._files.open(self._target / name, create=True)
+        self._file.truncate(self._layout.file_bytes)
+        self.names.append(name)
+        self._table = self._new_table(self._layout, header)
+        return self._table
+
+    def _close(self) -> None:
+        if self._table is None or self._file is None:
+            return
+        table, file = self._table, self._file
+        for first in range(0, self._layout.slots, SLOTS_AT_ONCE):
+            file.pwrite(table.slot_bytes(first, SLOTS_AT_ONCE), self._layout.slot_at(first))
+        file.pwrite(write_header(table.header), 0)
+        file.datasync()
+        file.close()
+        self._file = None

@@ -1,0 +1,352 @@
+"""`rebuild_range` for records as most are, many at a time, with NumPy where it is installed.
+
+A stretch of records is taken when each of them is of version 1 between IPv4 hosts, neither prepared nor rolled back
+nor an inner batch, in an ordinary topic, its property text ASCII and without anything unusual. All checks of the
+record-by-record way are made: lengths, magic, log offset, CRC of the body, topic, property text. The first record that
+is different ends the stretch and is left to that way, which also finds out what is wrong with it.
+
+The only loops over records are the chain of their sizes, the CRCs, and the slices of property text. Everything else are
+columns: headers are gathered into a structured array, property text into one buffer whose separators are found at once.
+"""
+
+from __future__ import annotations
+
+import struct
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+from zlib import crc32
+
+from gantrymq.formats.record import HEAD_FIELDS, HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES
+from gantrymq.model.java import string_hash
+from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq.model.queue import Queue
+from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_store_tools.range_part import RangePart
+from gantrymq_store_tools.record_entries import EntryRules
+
+__all__ = ["NumpyRecords", "uses_numpy"]
+
+LEAST_RECORDS = 32  # fewer are not worth the overhead
+LONGEST_VALUE = 255  # of a key or tag; longer ones go the other way
+_START = struct.Struct(">iI")
+_HEAD_BYTES = HEAD_V4.size
+_HEAD = [(name, "V8" if letters == "8s" else f">{letters}") for name, letters in HEAD_FIELDS]
+_ENTRY = [("log_offset", ">i8"), ("size", ">i4"), ("code", ">i8")]
+_STORED_AS_IS = (BORN_HOST_V6 | STORE_HOST_V6 | INNER_BATCH) | (TRANSACTION_MASK & ~TRANSACTION_COMMIT)
+
+
+def uses_numpy() -> bool:
+    """Whether ranges are rebuilt and index files filled with NumPy: where it is installed."""
+    return find_spec("numpy") is not None
+
+
+class NumpyRecords:
+    """Takes stretches of plain records into one part."""
+
+    def __init__(self, rules: EntryRules, *, check_crc: bool, queues: bool, index: bool) -> None:
+        """Imports NumPy."""
+        self._np: Any = import_module("numpy")
+        self._rules = rules
+        self._check_crc = check_crc
+        self._queues = queues
+        self._index = index
+        self.last_timestamp = 0  # ms, store time of the last record that was taken
+        self._head = self._np.dtype(_HEAD)
+        self._entry = self._np.dtype(_ENTRY)
+        self._odd_topics = {topic.encode() for topic in (SCHEDULE_TOPIC, *rules.batch_topics, *rules.dropped)}
+
+    def take(self, part: RangePart, view: memoryview, base: int, end: int) -> int:
+        """Add the plain records at the start of *view* to *part*.
+
+        Args:
+            part: gets entries, keys and counts.
+            view: bytes of one log file; a record that is not whole in it ends the stretch.
+            base: log offset of its first byte.
+            end: records from this log offset on are not taken.
+
+        Returns:
+            Bytes that were taken.
+        """
+        starts = _chain(view, min(end - base, len(view)))
+        if len(starts) < LEAST_RECORDS:
+            return 0
+        np = self._np
+        data = np.frombuffer(view, dtype=np.uint8)
+        at = np.array(starts, dtype=np.int64)
+        head = _gather(np, data, at, _HEAD_BYTES).view(self._head)
+        body, size = head["body_length"].astype(np.int64), head["total_size"].astype(np.int64)
+        good = (head["log_offset"] == at + base) & (head["sys_flag"] & _STORED_AS_IS == 0)
+        good &= (body >= 0) & (_HEAD_BYTES + body + 3 <= size) & (head["queue_id"] >= 0)
+        topic_at = np.where(good, at + _HEAD_BYTES + body, 0)
+        topic_length = data[topic_at].astype(np.int64)
+        length_at = topic_at + 1 + topic_length
+        good &= (topic_length > 0) & (length_at + 2 <= at + size)
+        length_at = np.where(good, length_at, 0)
+        text_length = data[length_at].astype(np.int64) << 8 | data[length_at + 1]
+        good &= length_at + 2 + text_length == at + size
+        count = _first_false(np, good)
+        if count >= LEAST_RECORDS and self._check_crc:
+            count = self._right_crcs(view, starts, head["body_crc"], body, count)
+        if count < LEAST_RECORDS:
+            return 0
+        texts = _Texts(np, view, (length_at + 2)[:count], text_length[:count])
+        topics = _Topics(np, data, (topic_at + 1)[:count], topic_length[:count])
+        count = min(texts.well_formed(self._rules), topics.usable(self._odd_topics))
+        if count < LEAST_RECORDS:
+            return 0
+        self._add(part, head[:count], topics, texts, count)
+        return starts[count - 1] + int(size[count - 1])
+
+    @staticmethod
+    def _right_crcs(view: memoryview, starts: list[int], said: Any, body: Any, count: int) -> int:
+        sums = [
+            crc32(view[start + _HEAD_BYTES : start + _HEAD_BYTES + length]) & 0x7FFFFFFF
+            for start, length in zip(starts[:count], body[:count].tolist(), strict=True)
+        ]
+        wanted = said[:count].tolist()
+        if sums == wanted:
+            return count
+        return next(n for n, (one, other) in enumerate(zip(sums, wanted, strict=True)) if one != other)
+
+    # --- adding -----------------------------------------------------------------------------------------------------
+
+    def _add(self, part: RangePart, head: Any, topics: _Topics, texts: _Texts, count: int) -> None:
+        part.records += count
+        part.record_bytes += int(head["total_size"].sum())
+        stored = head["store_timestamp"].astype(self._np.int64)
+        if not part.first_timestamp:
+            part.first_timestamp = int(stored[0])
+        part.last_timestamp = max(part.last_timestamp, int(stored.max()))
+        self.last_timestamp = int(stored[-1])
+        part.records_end = int(head["log_offset"][-1]) + int(head["total_size"][-1])
+        if self._queues:
+            self._add_entries(part, head, topics, texts.codes(count), count)
+        if self._index:
+            self._add_keys(part, head, stored, topics, texts, count)
+
+    def _add_entries(self, part: RangePart, head: Any, topics: _Topics, codes: Any, count: int) -> None:
+        np = self._np
+        entries = np.empty(count, dtype=self._entry)
+        entries["log_offset"], entries["size"], entries["code"] = head["log_offset"], head["total_size"], codes
+        group = topics.numbers[:count] << 32 | head["queue_id"].astype(np.int64)
+        order = np.argsort(group, kind="stable")
+        group, offsets = group[order], head["queue_offset"].astype(np.int64)[order]
+        packed = memoryview(entries[order].tobytes())
+        cuts = np.flatnonzero((group[1:] != group[:-1]) | (offsets[1:] != offsets[:-1] + 1)) + 1
+        edges = [0, *cuts.tolist(), count]
+        for first, last in pairwise(edges):
+            queue = Queue(topics.names[int(group[first]) >> 32], int(group[first]) & 0xFFFFFFFF)
+            part.add_run(queue, int(offsets[first]), packed[first * 20 : last * 20])
+
+    def _add_keys(self, part: RangePart, head: Any, stored: Any, topics: _Topics, texts: _Texts, count: int) -> None:
+        np = self._np
+        records, places, lengths, tags = texts.keys(count, tags=self._rules.tag_keys)
+        seeds = np.array(
+            [[string_hash(f"{name}#") & 0xFFFFFFFF, string_hash(f"{name}#T#") & 0xFFFFFFFF] for name in topics.names],
+            dtype=np.uint32,
+        )
+        seed = seeds[topics.numbers[records], tags]
+        hashes = texts.hashes(places, lengths, seed).view(np.int32)
+        hashes = np.where(hashes < 0, -hashes, hashes)
+        hashes[hashes < 0] = 0  # -2147483648 has no positive counterpart
+        columns = part.index
+        columns.hashes.frombytes(hashes.astype(np.int32).tobytes())
+        columns.log_offsets.frombytes(head["log_offset"][records].astype(np.int64).tobytes())
+        columns.timestamps.frombytes(stored[records].tobytes())
+        columns.tags.frombytes(tags.astype(np.int8).tobytes())
+
+
+class _Topics:
+    """Topics of records, as numbers into a list of names."""
+
+    def __init__(self, np: Any, data: Any, places: Any, lengths: Any) -> None:
+        count = len(places)
+        self.names: list[str] = []
+        self._raw: list[bytes] = []
+        self.numbers = np.zeros(count, dtype=np.int64)
+        for length in np.unique(lengths).tolist():
+            chosen = np.flatnonzero(lengths == length)
+            texts = _gather(np, data, places[chosen], length)
+            _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
+            self.numbers[chosen] = inverse.reshape(-1) + len(self._raw)
+            self._raw += [bytes(texts[n].tobytes()) for n in first.tolist()]
+        self._np = np
+
+    def usable(self, odd: set[bytes]) -> int:
+        """How many records come before the first whose topic needs the other way."""
+        bad = []
+        for number, raw in enumerate(self._raw):
+            try:
+                self.names.append(raw.decode("utf-8"))
+            except UnicodeDecodeError:
+                self.names.append("")
+                bad.append(number)
+                continue
+            if raw in odd or b"\0" in raw:
+                bad.append(number)
+        return _first_false(self._np, ~self._np.isin(self.numbers, bad))
+
+
+class _Texts:
+    """The property texts of records, one behind the other, and where their pairs are."""
+
+    def __init__(self, np: Any, view: memoryview, places: Any, lengths: Any) -> None:
+        self._np = np
+        last = places + lengths
+        pieces: list[memoryview | bytes] = [
+            view[first:end] for first, end in zip(places.tolist(), last.tolist(), strict=True)
+        ]
+        data = np.frombuffer(view, dtype=np.uint8)
+        unclosed = (lengths > 0) & (data[last - 1] != 2)  # older clients leave the last separator off
+        for number in np.flatnonzero(unclosed).tolist():
+            pieces[number] = bytes(pieces[number]) + b"\x02"
+        lengths = lengths + unclosed
+        self._text = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+        self._ends = np.cumsum(lengths)
+        self._record = self._start = self._equals = self._end = np.zeros(0, dtype=np.int64)
+
+    def well_formed(self, rules: EntryRules) -> int:
+        """Find the pairs; returns how many records come before the first that needs the other way."""
+        np, text, ends = self._np, self._text, self._ends
+        good = np.ones(len(ends), dtype=bool)
+        odd = np.flatnonzero((text > 127) | (text == 0))
+        good[np.searchsorted(ends, odd, side="right")] = False
+        count = _first_false(np, good)
+        text = text[: int(ends[count - 1])] if count else text[:0]
+        equals, end = np.flatnonzero(text == 1), np.flatnonzero(text == 2)
+        pairs = min(len(equals), len(end))
+        start = np.concatenate(([0], end[: max(pairs - 1, 0)] + 1))[:pairs]
+        equals_of, end_of = equals[:pairs], end[:pairs]
+        fine = (equals_of > start) & (end_of > equals_of + 1) & (end_of - equals_of <= LONGEST_VALUE)
+        if pairs:
+            following = np.append(equals[1 : pairs + 1], len(text) + 1)[:pairs]
+            fine &= following > end_of  # one that comes earlier is a second separator in this pair
+        sound = _first_false(np, fine)
+        if sound < max(len(equals), len(end)):  # a pair without a name or value, or with two separators
+            place = int(start[sound]) if sound < pairs else (int(end_of[-1]) + 1 if pairs else 0)
+            count = min(count, int(np.searchsorted(ends, place, side="right")))
+        self._start, self._equals, self._end = start[:sound], equals_of[:sound], end_of[:sound]
+        self._record = np.searchsorted(ends, self._start, side="right")
+        return min(count, self._unusual(rules, count))
+
+    def _unusual(self, rules: EntryRules, count: int) -> int:
+        """The first record with a check sum of its own, light queues, or a name of interest twice."""
+        np = self._np
+        self.unique, self.key_list, self.tag = (self._named(name) for name in (b"UNIQ_KEY", b"KEYS", b"TAGS"))
+        first = count
+        for twice in (self.unique, self.key_list, self.tag):
+            records = self._record[twice]
+            again = np.flatnonzero(records[1:] == records[:-1])
+            if len(again):
+                first = min(first, int(records[again[0]]))
+        others = [b"__CRC32#"] + ([b"INNER_MULTI_DISPATCH"] if rules.light_queues else [])
+        for name in others:
+            found = self._named(name)
+            if len(found):
+                first = min(first, int(self._record[found[0]]))
+        return first
+
+    def _named(self, name: bytes) -> Any:
+        """Numbers of the pairs with this name."""
+        np = self._np
+        chosen = np.flatnonzero(self._equals - self._start == len(name))
+        texts = _gather(np, self._text, self._start[chosen], len(name))
+        return chosen[texts == np.void(name)]
+
+    def codes(self, count: int) -> Any:
+        """Tags codes, 0 without a tag."""
+        np = self._np
+        found = np.zeros(len(self._ends), dtype=np.int64)
+        chosen = self.tag[self._record[self.tag] < count]
+        places, lengths = self._equals[chosen] + 1, self._end[chosen] - self._equals[chosen] - 1
+        seed = np.zeros(len(chosen), dtype=np.uint32)
+        found[self._record[chosen]] = self.hashes(places, lengths, seed).view(np.int32)
+        return found[:count]
+
+    def keys(self, count: int, *, tags: bool) -> tuple[Any, Any, Any, Any]:
+        """Record, place, length, and whether it is a tag's, of each key in the order of the index."""
+        np = self._np
+        records, places, lengths, ranks = [], [], [], []
+        unique = self.unique[self._record[self.unique] < count]
+        listed = self.key_list[self._record[self.key_list] < count]
+        records.append(self._record[unique])
+        places.append(self._equals[unique] + 1)
+        lengths.append(self._end[unique] - self._equals[unique] - 1)
+        ranks.append(np.zeros(len(unique), dtype=np.int64))
+        blanks = np.flatnonzero(self._text == 32)
+        start, end = self._equals[listed] + 1, self._end[listed]
+        several = np.searchsorted(blanks, start) != np.searchsorted(blanks, end)
+        records.append(self._record[listed[~several]])
+        places.append(start[~several])
+        lengths.append((end - start)[~several])
+        ranks.append(np.ones(int((~several).sum()), dtype=np.int64))
+        split: list[tuple[int, int, int, int]] = []
+        for number in np.flatnonzero(several).tolist():
+            place, rank = int(start[number]), 1
+            for piece in self._text[place : int(end[number])].tobytes().split(b" "):
+                if piece:
+                    split.append((int(self._record[listed[number]]), place, len(piece), rank))
+                    rank += 1
+                place += len(piece) + 1
+        more = np.array(split, dtype=np.int64).reshape(-1, 4)
+        records.append(more[:, 0])
+        places.append(more[:, 1])
+        lengths.append(more[:, 2])
+        ranks.append(more[:, 3])
+        if tags:
+            tagged = self.tag[self._record[self.tag] < count]
+            records.append(self._record[tagged])
+            places.append(self._equals[tagged] + 1)
+            lengths.append(self._end[tagged] - self._equals[tagged] - 1)
+            ranks.append(np.full(len(tagged), 1 << 20, dtype=np.int64))
+        record, rank = np.concatenate(records), np.concatenate(ranks)
+        order = np.argsort(record << 21 | rank, kind="stable")
+        return (
+            record[order],
+            np.concatenate(places)[order],
+            np.concatenate(lengths)[order],
+            (rank[order] >= 1 << 20).astype(np.int64),
+        )
+
+    def hashes(self, places: Any, lengths: Any, seed: Any) -> Any:
+        """Java's hash of each ASCII text, going on from *seed*, as uint32."""
+        np = self._np
+        found = seed.astype(np.uint32)
+        for length in np.unique(lengths).tolist():
+            chosen = np.flatnonzero(lengths == length)
+            columns = np.ascontiguousarray(
+                _gather(np, self._text, places[chosen], length).view(np.uint8).reshape(-1, length).T
+            )
+            hashed = found[chosen]
+            for column in columns:
+                hashed *= np.uint32(31)
+                hashed += column
+            found[chosen] = hashed
+        return found
+
+
+def _chain(view: memoryview, end: int) -> list[int]:
+    """Starts of the records that lie back to back from 0 on, as far as sizes and magics of version 1 lead."""
+    starts: list[int] = []
+    unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
+    while at < end and at + 8 <= left:
+        size, magic = unpack(view, at)
+        if magic != MAGIC_V1 or size < MIN_RECORD_BYTES or at + size > left:
+            break
+        found(at)
+        at += size
+    return starts
+
+
+def _gather(np: Any, data: Any, places: Any, length: int) -> Any:
+    """*length* bytes from each of *places*, as items of that many bytes."""
+    windows = np.ndarray(shape=(max(len(data) - length + 1, 0),), dtype=f"V{length}", buffer=data, strides=(1,))
+    return windows[places]
+
+
+def _first_false(np: Any, flags: Any) -> int:
+    """How many flags are true before the first that is not."""
+    bad = np.flatnonzero(~flags)
+    return int(bad[0]) if len(bad) else len(flags)

@@ -1,0 +1,57 @@
+"""Files open for reading, a bounded number of them; least recently used goes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+from gantrymq.world.files import File, Files
+from gantrymq_store_tools.layout import Series
+
+__all__ = ["OpenFiles"]
+
+MOST_OPEN = 64
+
+
+class OpenFiles:
+    """Bytes of files and of series of files. Call `close` at the end."""
+
+    def __init__(self, files: Files) -> None:
+        """Opens nothing yet."""
+        self._files = files
+        self._open: OrderedDict[Path, File] = OrderedDict()
+
+    def read(self, path: Path, position: int, length: int) -> bytes:
+        """Up to *length* bytes of one file; shorter at its end. Raises OSError."""
+        file = self._open.get(path)
+        if file is None:
+            if len(self._open) >= MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            file = self._open[path] = self._files.open(path, read_only=True)
+        else:
+            self._open.move_to_end(path)
+        return file.pread(length, position)
+
+    def read_series(self, series: Series, position: int, length: int) -> bytes:
+        """Exactly *length* bytes from *position* of the whole; zeros where no file is. Raises OSError."""
+        parts = []
+        size, at, end = series.file_bytes, position, position + length
+        for file in series.files:
+            if file.start >= end:
+                break
+            if file.start + size <= at:
+                continue
+            if file.start > at:
+                parts.append(bytes(file.start - at))
+                at = file.start
+            step = min(end, file.start + size) - at
+            parts.append(self.read(file.path, at - file.start, step).ljust(step, b"\0"))
+            at += step
+        parts.append(bytes(end - at))
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Close everything."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()

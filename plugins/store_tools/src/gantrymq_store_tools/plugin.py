@@ -1,0 +1,20 @@
+"""Where GantryMQ finds the command ``store``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gantrymq.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from gantrymq.interfaces import CommandRegistry
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer ``gantrymq store``, which is imported when it is used."""
+    registry.add_imported(
+        "store",
+        "gantrymq_store_tools.commands.store:store",
+        "Check, repair and read the files of a store, without a broker.",
+    )

@@ -1,0 +1,278 @@
+"""Consume queues against the log: every record has its entry, every entry its record.
+
+Parts of the log come in its order (`rebuild.RangePart`). A run of entries is compared with the queue's bytes at its
+place in one go; only where they differ is each entry looked at:
+
+    queue.missing     the log has the record, the queue has nothing, or a pre-blank entry, at its offset
+    queue.wrong       an entry that names another place or size
+    queue.code        place and size are right, the tags code is not
+    queue.offset      a record whose queue offset breaks the row that the records around it make (`queue_order`)
+    queue.unusable    records whose topic or queue id can name no folder
+    queue.double      two records of the log have one queue offset
+    queue.no_record   an entry for a place where no sound record stands: it is damaged, or the log ends before
+    queue.lost        an entry that repeats its neighbour, or a blank one between others: a lost record's; no damage
+    queue.stray       bytes behind the queue's end
+
+Of a store that was not closed in good order, what is wrong with entries for places behind the checkpoint is left to the
+next start (`vouched`).
+
+Entries below the first record's may be pre-blank or name records that have left the log. A tags code that is an address
+is looked up in the ext files (ext.wrong: no whole unit, or another code or time).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.model.queue import Queue
+from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
+from gantrymq_store_tools.checkpointed import EVERYTHING
+from gantrymq_store_tools.findings import Finding
+from gantrymq_store_tools.layout import Layout, Series
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.queue_order import InOrder, QueueOrder, name_problem
+from gantrymq_store_tools.range_part import RangePart, Run
+
+__all__ = ["QueueCheck"]
+
+READ_ENTRIES = 4096
+_EMPTY = Series()
+_ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
+
+
+class QueueCheck:
+    """Compare the ordinary queues of one store. `see` each part, then `finish`."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        open_files: OpenFiles,
+        known_topics: frozenset[str] | None = None,
+        vouched_to: int = EVERYTHING,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            layout: the store's files.
+            open_files: reads them.
+            known_topics: those of topics.json; another one without a queue is a deleted topic. None: nobody knows.
+            vouched_to: see `vouched.vouched_to`.
+        """
+        self.findings: list[Finding] = []
+        self.entries = 0
+        self._known = known_topics
+        self._vouched_to = vouched_to
+        self._deleted: dict[str, int] = {}
+        self._layout = layout
+        self._open = open_files
+        self._orders: dict[Queue, QueueOrder] = {}
+        self._repeats: set[tuple[int, int]] = set()  # what entries for lost records may repeat
+        # kind, path and damage of the newest finding, and the place behind it
+        self._last: tuple[str, str, bool, int] | None = None
+
+    def see(self, part: RangePart) -> None:
+        """Compare the entries of *part*."""
+        for queue, runs in part.queues.items():
+            series = self._layout.queues.get(queue, _EMPTY)
+            if series is _EMPTY and self._known is not None and queue.topic not in self._known:
+                self._deleted[queue.topic] = self._deleted.get(queue.topic, 0) + sum(
+                    run.end - run.start for run in runs
+                )
+                continue
+            order = self._orders.get(queue)
+            if order is None:
+                order = self._orders[queue] = QueueOrder()
+                if (problem := name_problem(queue)) is not None:
+                    self._add("unusable", queue, runs[0].start, f"records say they are of {problem}")
+            for run in runs:
+                before, last = order.end, order.last
+                for settled in order.feed(run):
+                    self._settled(queue, series, settled, before, last)
+                    before, last = settled.run.end, _last(settled.run)
+
+    def finish(self) -> list[Finding]:
+        """Look at what lies before and behind the entries that were compared; returns all findings."""
+        for queue, order in self._orders.items():
+            before, last = order.end, order.last
+            for settled in order.finish():
+                self._settled(queue, self._layout.queues.get(queue, _EMPTY), settled, before, last)
+        for queue, series in sorted(self._layout.queues.items()):
+            if any(file.size != series.file_bytes for file in series.files) and series.file_bytes % ENTRY_BYTES:
+                continue  # a finding of the layout; entries cannot be told
+            state = self._orders.get(queue)
+            self._repeats = set() if state is None else {state.last}
+            first = series.start // ENTRY_BYTES
+            if state is None:
+                self._no_records(queue, series, first, series.end // ENTRY_BYTES, gap=False)
+                continue
+            if first < state.first:
+                self._no_records(queue, series, first, state.first, gap=True)
+            self._no_records(queue, series, state.end, series.end // ENTRY_BYTES, gap=False)
+        for topic, count in sorted(self._deleted.items()):
+            text = (
+                f"topic {topic} has {count} messages in the log, no queue and no entry in topics.json: it was deleted"
+            )
+            self.findings.append(Finding("queue.deleted", f"consumequeue/{topic}", text, damage=False))
+        return self.findings
+
+    def _settled(self, queue: Queue, series: Series, settled: InOrder, end: int, last: tuple[int, int]) -> None:
+        """Compare a run; *end* is where the one before it ended, -1 for the first, *last* its last record."""
+        run = settled.run
+        if settled.stated != run.start:
+            place, _, _ = ENTRY.unpack_from(run.entries)
+            self._add("offset", queue, run.start, f"the record at log offset {place} says that it has {settled.stated}")
+        if 0 <= end < run.start:
+            self._repeats = {last, ENTRY.unpack_from(run.entries)[:2]}
+            self._no_records(queue, series, end, run.start, gap=True)
+        elif 0 <= run.start < end:
+            self._again(queue, end, run)
+        self._compare(queue, series, run)
+
+    def _again(self, queue: Queue, end: int, run: Run) -> None:
+        """Offsets are used a second time: from 0 on the topic was deleted and made anew, otherwise a fault.
+
+        What was said of the first use does not count: the queue can only hold the second.
+        """
+        path = _path(queue)
+        self.findings = [each for each in self.findings if each.path != path or (each.place or 0) < run.start]
+        self._last = None
+        place, size, _ = ENTRY.unpack_from(run.entries)
+        sentence = f"queue {queue.topic}/{queue.queue_id}: the record at log offset {place} ({size} bytes)"
+        if run.start == 0:
+            text = f"{sentence} begins the queue anew; the topic was deleted and made again"
+            self.findings.append(Finding("queue.restarted", path, text, 0, damage=False))
+        else:
+            text = f"{sentence} has queue offset {run.start}, which another record before {end} had"
+            self.findings.append(Finding("queue.double", path, text, run.start, end - run.start))
+
+    # --- where a record is ------------------------------------------------------------------------------------------
+
+    def _compare(self, queue: Queue, series: Series, run: Run) -> None:
+        self.entries += run.end - run.start
+        view = memoryview(run.entries)
+        for at in range(0, len(view), READ_ENTRIES * ENTRY_BYTES):
+            wanted = view[at : at + READ_ENTRIES * ENTRY_BYTES]
+            got = self._read(queue, series, run.start * ENTRY_BYTES + at, len(wanted))
+            if got != wanted:
+                self._compare_each(queue, run.start + at // ENTRY_BYTES, got, wanted)
+
+    def _compare_each(self, queue: Queue, queue_offset: int, got: bytes, wanted: memoryview) -> None:
+        for at in range(0, len(wanted), ENTRY_BYTES):
+            place, size, code = ENTRY.unpack_from(wanted, at)
+            got_place, got_size, got_code = ENTRY.unpack_from(got, at)
+            offset = queue_offset + at // ENTRY_BYTES
+            if got_size <= 0 or got_place < 0 or is_pre_blank(got_place, got_size):
+                self._add("missing", queue, offset, f"no entry for the record at log offset {place}", names=place)
+            elif (got_place, got_size) != (place, size):
+                text = f"the entry names {got_size} bytes at {got_place}, its record has {size} at {place}"
+                self._add("wrong", queue, offset, text, names=place)
+            elif is_ext_address(got_code):
+                self._check_unit(queue, offset, got_code, code, place)
+            elif got_code != code:
+                self._add("code", queue, offset, f"the tags code is {got_code}, the record's is {code}", names=place)
+
+    def _check_unit(self, queue: Queue, queue_offset: int, address: int, code: int, place: int) -> None:
+        series = self._layout.ext.get(queue, _EMPTY)
+        position = ext_position(address)
+        problem = "there is no such file"
+        unit: ExtUnit | None = None
+        if series.start <= position < series.end:
+            left = series.file_bytes - position % series.file_bytes
+            try:
+                unit = read_ext_unit(self._open.read_series(series, position, min(left, MAX_UNIT_BYTES)), 0)
+                problem = "no unit stands there" if unit is None else f"its tags code is {unit.tags_code}, not {code}"
+            except (FormatError, OSError) as error:
+                problem = str(error)
+        if unit is None or unit.tags_code != code:
+            self._add(
+                "wrong", queue, queue_offset, f"ext unit at position {position}: {problem}", part="ext", names=place
+            )
+
+    # --- where none is ----------------------------------------------------------------------------------------------
+
+    def _no_records(self, queue: Queue, series: Series, start: int, end: int, *, gap: bool) -> None:
+        """Entries ``[start, end)`` have no record in the log; behind a queue's last one only zeros belong."""
+        log_start = self._layout.log.start
+        empty_at = -1
+        if gap and end > (there := max(start, series.end // ENTRY_BYTES)):  # no file reaches so far
+            self._gap(queue, there, end - there, log_start)
+            end = there
+        for first in range(max(start, series.start // ENTRY_BYTES), end, READ_ENTRIES):
+            data = self._read(queue, series, first * ENTRY_BYTES, min(READ_ENTRIES, end - first) * ENTRY_BYTES)
+            if data == _ZEROS[: len(data)]:
+                if not gap and empty_at < 0:
+                    empty_at = first
+                if gap:
+                    self._gap(queue, first, len(data) // ENTRY_BYTES, log_start)
+                continue
+            for at in range(0, len(data), ENTRY_BYTES):
+                place, size, _ = ENTRY.unpack_from(data, at)
+                offset = first + at // ENTRY_BYTES
+                if size <= 0 or place < 0:
+                    if gap:
+                        self._gap(queue, offset, 1, log_start)
+                    elif any(data[at : at + ENTRY_BYTES]):
+                        self._add("stray", queue, offset, "bytes behind the queue's end that are no entry")
+                    elif empty_at < 0:
+                        empty_at = offset
+                elif empty_at >= 0:
+                    text = f"an entry stands behind the queue's end at {empty_at}, where nothing belongs"
+                    self._add("stray", queue, offset, text, names=place)
+                elif is_pre_blank(place, size):
+                    state = self._orders.get(queue)
+                    if state is not None and offset >= state.first:
+                        self._add("lost", queue, offset, "the entry is blank: its message is lost", damage=False)
+                elif (place, size) in self._repeats:
+                    self._add("lost", queue, offset, "the entry repeats another: its message is lost", damage=False)
+                elif place >= log_start:
+                    text = f"the entry names {size} bytes at log offset {place}, where no sound record of the queue is"
+                    self._add("no_record", queue, offset, text, names=place)
+
+    def _gap(self, queue: Queue, queue_offset: int, count: int, log_start: int) -> None:
+        state = self._orders.get(queue)
+        if state is None or queue_offset >= state.first or log_start == 0:
+            self._add("missing", queue, queue_offset, "no entry, and the log has no record for it", count=count)
+
+    def _read(self, queue: Queue, series: Series, position: int, length: int) -> bytes:
+        try:
+            return self._open.read_series(series, position, length)
+        except OSError as error:
+            self._add("unreadable", queue, position // ENTRY_BYTES, str(error))
+            return bytes(length)
+
+    def _add(
+        self,
+        kind: str,
+        queue: Queue,
+        queue_offset: int,
+        text: str,
+        *,
+        part: str = "queue",
+        damage: bool = True,
+        count: int = 1,
+        names: int = -1,
+    ) -> None:
+        """Add a finding of *count* entries, or make the newest one reach so far; *names*: the log offset they name."""
+        path = _path(queue)
+        name = f"{part}.{kind}"
+        recovery = names >= self._vouched_to
+        damage = damage and not recovery
+        if self._last == (name, path, damage, queue_offset):
+            before = self.findings[-1]
+            self.findings[-1] = attrs.evolve(before, extent=(before.extent or 0) + count)
+        else:
+            sentence = f"queue {queue.topic}/{queue.queue_id}, offset {queue_offset}: {text}"
+            self.findings.append(Finding(name, path, sentence, queue_offset, count, damage, recovery))
+        self._last = (name, path, damage, queue_offset + count)
+
+
+def _last(run: Run) -> tuple[int, int]:
+    """Log offset and size of a run's last record."""
+    place, size, _ = ENTRY.unpack_from(run.entries, len(run.entries) - ENTRY_BYTES)
+    return place, size
+
+
+def _path(queue: Queue) -> str:
+    return f"consumequeue/{queue.topic}/{queue.queue_id}"

@@ -1,0 +1,107 @@
+"""Queue offsets as records state them, and as they can be: nothing in a record protects that field.
+
+The records of one queue have consecutive queue offsets, unless damage between two of them has cost some (each takes 91
+bytes of the log at least), or the topic was deleted and made again, which begins at 0. One record by itself that breaks
+the row is kept back until the next one shows who is right: a row that goes on as if the record had its turn puts it
+there.
+
+    0 1 2 | 900 | 4 5 6      900 is moved to 3
+    0 1 2 | 900 901 902      the row goes on at 900; offsets between have no record
+    0 1 2 | 5 | 9 10         so it stays, if the log has room for what is missing
+    0 1 2 | 0 1 2            the topic was made again
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gantrymq.formats.record import MIN_RECORD_BYTES
+from gantrymq.formats.store_folders import can_be_folder
+from gantrymq.model.queue import Queue
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
+from gantrymq_store_tools.range_part import Run
+
+__all__ = ["InOrder", "QueueOrder", "name_problem"]
+
+MOST_OFFSETS = 1 << 48
+MAX_NAME_BYTES = 255  # of a folder
+
+
+class InOrder(NamedTuple):
+    """A run in its place."""
+
+    run: Run  # with the queue offset that belongs to it
+    stated: int  # what its first record says; differs from the run's start when that was moved
+
+
+class QueueOrder:
+    """The row of one queue. `feed` it runs in the log's order, then `finish`."""
+
+    __slots__ = ("_waiting", "end", "first", "last")
+
+    def __init__(self) -> None:
+        self.first = -1  # queue offset of the first entry, -1 before there is one
+        self.end = -1  # behind the last one
+        self.last = (0, 0)  # log offset and size of the last record
+        self._waiting: Run | None = None
+
+    def feed(self, run: Run) -> list[InOrder]:
+        """Take *run*; returns what is settled by it, in the order of the log."""
+        settled = []
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            settled.append(self._place(waiting, self._settle(waiting, run.start)))
+        usable = 0 <= run.start <= MOST_OFFSETS
+        if usable and (run.start == self.end or run.end - run.start > 1):
+            settled.append(self._place(run, run.start))
+        else:
+            self._waiting = run
+        return settled
+
+    def finish(self) -> list[InOrder]:
+        """Settle what still waits for a next one."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return []
+        start = waiting.start
+        if self.end < 0:
+            return [self._place(waiting, start if 0 <= start <= MOST_OFFSETS else 0)]
+        return [self._place(waiting, start if start == 0 or self._room(waiting) else self.end)]
+
+    def _settle(self, waiting: Run, following: int) -> int:
+        """Where *waiting* belongs when the next record states *following*."""
+        start = waiting.start
+        if not 0 <= start <= MOST_OFFSETS:
+            return max(self.end if self.end >= 0 else following - 1, 0)
+        if following == waiting.end:
+            return start
+        if self.end < 0:
+            return start if following > start or following == 0 else max(following - 1, 0)
+        if following == self.end + 1:
+            return self.end
+        if start == 0 and following < self.end:
+            return 0
+        return start if self._room(waiting) else self.end
+
+    def _room(self, run: Run) -> bool:
+        """Whether the records that would be missing had room in the log."""
+        place: int = ENTRY.unpack_from(run.entries)[0]
+        return 0 <= run.start - self.end <= (place - sum(self.last)) // MIN_RECORD_BYTES
+
+    def _place(self, run: Run, start: int) -> InOrder:
+        placed = run if start == run.start else Run(start, run.entries, start + run.end - run.start)
+        self.first = placed.start if self.first < 0 else min(self.first, placed.start)
+        self.end = placed.end
+        place, size, _ = ENTRY.unpack_from(run.entries, len(run.entries) - ENTRY_BYTES)
+        self.last = (place, size)
+        return InOrder(placed, run.start)
+
+
+def name_problem(queue: Queue) -> str | None:
+    """Why no folder can have this queue's name, or None."""
+    topic = queue.topic
+    if not can_be_folder(topic) or queue.queue_id < 0:
+        return f"{topic!r}, queue {queue.queue_id}, cannot name a folder"
+    if len(topic.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        return f"the topic {topic[:40]!r}... is too long for a folder's name"
+    return None

@@ -1,0 +1,179 @@
+"""Rebuilding the queues or the index of a store from its log, into a folder beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gantrymq.formats.store_folders import BATCH_QUEUES, INDEX, QUEUES
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
+from gantrymq.world.files import Files
+from gantrymq_store_files.index import IndexLayout
+from gantrymq_store_files.log_walk import LogDamage
+from gantrymq_store_tools.check import log_findings, ranges
+from gantrymq_store_tools.findings import Finding, Progress, no_progress
+from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
+from gantrymq_store_tools.index_write import IndexWriter
+from gantrymq_store_tools.layout import Layout, find_layout
+from gantrymq_store_tools.log_reader import LogReader
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.queue_write import QueueWriter
+from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
+from gantrymq_store_tools.target_files import new_folder, same_bytes
+
+__all__ = ["RebuildReport", "beside", "rebuild_index", "rebuild_queues"]
+
+
+@attrs.define
+class RebuildReport:
+    """What was made, and from what."""
+
+    root: Path
+    target: Path
+    records: int = 0
+    files: int = 0
+    entries: int = 0
+    same_files: int = 0  # that the store has exactly so
+    lost: int = 0  # queue offsets whose record is not in the log
+    findings: list[Finding] = attrs.field(factory=list)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the log has damage, so that what was made lacks something."""
+        return any(finding.damage for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as a JSON document."""
+        members = {name: value for name, value in attrs.asdict(self, recurse=False).items() if name != "findings"}
+        return {
+            **members,
+            "root": str(self.root),
+            "target": str(self.target),
+            "damaged": self.damaged,
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def beside(root: Path, what: str) -> Path:
+    """Where something made from *root* goes unless a place is named: ``store`` -> ``store.rebuilt``."""
+    whole = root.absolute()
+    return whole.with_name(f"{whole.name}.{what}")
+
+
+def rebuild_queues(
+    files: Files,
+    root: Path,
+    target: Path,
+    *,
+    log_folders: Sequence[Path] = (),
+    delay_levels: str = DEFAULT_DELAY_LEVELS,
+    progress: Progress = no_progress,
+) -> RebuildReport:
+    """Write ``consumequeue`` and ``batchconsumequeue`` of the store *root* into the folder *target*.
+
+    Raises:
+        StoreLayoutError: *root* is no store that can be read.
+        StoreError: *target* has these folders already.
+        OSError: no room, or a disk failed.
+    """
+    layout = find_layout(files, root, log_folders)
+    for name in (QUEUES, BATCH_QUEUES):
+        new_folder(files, target / name)
+    report = RebuildReport(root, target)
+    reader, open_files = LogReader(files, layout.log), OpenFiles(files)
+    writer = QueueWriter(files, layout, target, open_files)
+    damages: list[LogDamage] = []
+    progress.begin("log", layout.log.end - layout.log.start)
+    try:
+        for part in ranges(reader, rules_of(files, layout, delay_levels), index=False, progress=progress):
+            writer.add(part)
+            damages += part.damages
+            report.records += part.records
+        report.files = writer.finish()
+    finally:
+        reader.close()
+        open_files.close()
+    progress.end()
+    for name in (QUEUES, BATCH_QUEUES):
+        if not files.list(target / name):
+            files.remove_dir(target / name)
+    report.entries, report.lost = writer.entries + writer.batch_entries, writer.lost
+    report.same_files = sum(
+        same_bytes(files, file.path, target / layout.name(file.path))
+        for table in (layout.queues, layout.batch)
+        for series in table.values()
+        for file in series.files
+    )
+    report.findings = log_findings(layout, reader, damages)
+    for queue, log_offset, stated, right in writer.moved:
+        text = f"the record at log offset {log_offset} says that it has queue offset {stated}; its entry is at {right}"
+        report.findings.append(Finding("queue.offset", f"consumequeue/{queue.topic}/{queue.queue_id}", text, right))
+    for problem in writer.refused.values():
+        text = f"records say they are of {problem}; they have no entry"
+        report.findings.append(Finding("queue.unusable", "consumequeue", text))
+    return report
+
+
+def rebuild_index(
+    files: Files,
+    root: Path,
+    target: Path,
+    utc_offset_ms: Callable[[int], int],
+    *,
+    log_folders: Sequence[Path] = (),
+    index_layout: IndexLayout | None = None,
+    tag_keys: bool | None = None,
+    progress: Progress = no_progress,
+) -> RebuildReport:
+    """Write ``index`` of the store *root* into the folder *target*.
+
+    Args:
+        utc_offset_ms: how far local time is ahead of UTC at a wall time, for the files' names.
+        index_layout: slots and entries of a file; found from the files there are, else RocketMQ's default.
+        tag_keys: whether tags get entries, as 5.5.0 makes them; None for what the present index has.
+
+    Raises:
+        StoreLayoutError: *root* is no store that can be read.
+        StoreError: *target* has an index already.
+        OSError: no room, or a disk failed.
+    """
+    layout = find_layout(files, root, log_folders)
+    new_folder(files, target / INDEX)
+    report = RebuildReport(root, target)
+    reader, open_files = LogReader(files, layout.log), OpenFiles(files)
+    damages: list[LogDamage] = []
+    try:
+        found = index_layout or present_index_layout(layout, open_files)
+        rules = rules_of(files, layout)
+        if tag_keys is None:
+            tag_keys = bool(layout.index) and has_tag_keys(layout, found, reader, open_files)
+        rules = attrs.evolve(rules, tag_keys=tag_keys)
+        writer = IndexWriter(files, target / INDEX, found, utc_offset_ms)
+        progress.begin("log", layout.log.end - layout.log.start)
+        for part in ranges(reader, rules, queues=False, progress=progress):
+            writer.add(part)
+            damages += part.damages
+            report.records += part.records
+        report.files = writer.finish()
+        progress.end()
+    finally:
+        reader.close()
+        open_files.close()
+    report.entries = writer.entries
+    for number, name in enumerate(writer.names):
+        if number < len(layout.index):
+            report.same_files += same_bytes(files, layout.index[number].path, target / INDEX / name)
+    report.findings = log_findings(layout, reader, damages)
+    return report
+
+
+def present_index_layout(layout: Layout, open_files: OpenFiles) -> IndexLayout:
+    """What the index files there are say, else RocketMQ's default."""
+    if layout.index:
+        found = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)
+        if found is not None:
+            return found
+    return IndexLayout()

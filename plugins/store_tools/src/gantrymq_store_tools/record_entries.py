@@ -1,0 +1,79 @@
+"""Which queue entries a record of the log makes, as dispatch writes them.
+
+    kind of record                               entries
+    prepared or rolled back                      none
+    of a topic with queue.type=BatchCQ, or one   one batch entry for the whole record
+    that is an inner batch
+    any other                                    one in its own queue, and one in each light queue that lists it
+                                                 (see `model.light_queues`)
+
+Source: apache/rocketmq store/.../DefaultMessageStore.java (CommitLogDispatcherBuildConsumeQueue),
+queue/BatchConsumeQueue.java (putMessagePositionInfoWrapper).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gantrymq.formats.record import RecordView
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
+from gantrymq.model import properties as props
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_places
+from gantrymq.model.queue import Queue
+from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_store_files.batch_entry import pack_batch_entry
+from gantrymq_store_files.queue_entry import ENTRY
+
+__all__ = ["EntryRules", "RecordEntry", "record_entries"]
+
+MAX_BATCH = 32767
+
+RecordEntry = tuple[bool, Queue, int, bytes]
+"""Whether it is a batch entry, its queue, the queue offset of its first message, and the packed entry."""
+
+
+@attrs.frozen
+class EntryRules:
+    """What entries depend on besides the record. Small, and made of plain values: it is sent to whoever rebuilds."""
+
+    delay_levels_ms: tuple[int, ...] = attrs.field(factory=lambda: parse_delay_levels(DEFAULT_DELAY_LEVELS))
+    batch_topics: frozenset[str] = frozenset()  # queue.type=BatchCQ
+    light_queues: bool = False  # enableMultiDispatch
+    tag_keys: bool = False  # the index has an entry for each tag, as 5.5.0 writes it
+    dropped: Mapping[str, int] = attrs.field(
+        factory=dict
+    )  # log offset before which a topic's records are of a deleted one
+
+
+def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
+    """The entries of *record*, its own queue's first."""
+    topic, properties = record.topic, record.properties
+    if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or (
+        rules.dropped and record.log_offset < rules.dropped.get(topic, 0)
+    ):
+        return []
+    code = tags_code_of(topic, properties, record.store_timestamp, rules.delay_levels_ms)
+    queue = Queue(topic, record.queue_id)
+    if record.sys_flag & INNER_BATCH or topic in rules.batch_topics:
+        base = _number(properties.get(props.INNER_BASE), record.queue_offset)
+        count = _number(properties.get(props.INNER_NUM), 1)
+        if base < 0 or not 0 < count <= MAX_BATCH:
+            return []
+        packed = pack_batch_entry(record.log_offset, record.total_size, code, record.store_timestamp, base, count)
+        return [(True, queue, base, packed)]
+    packed = ENTRY.pack(record.log_offset, record.total_size, code)
+    found: list[RecordEntry] = [(False, queue, record.queue_offset, packed)]
+    if rules.light_queues and props.INNER_MULTI_DISPATCH in properties:
+        found += [
+            (False, Queue(light, LIGHT_QUEUE_ID), offset, packed) for light, offset in light_places(topic, properties)
+        ]
+    return found
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    try:
+        return otherwise if text is None else int(text)
+    except ValueError:
+        return otherwise

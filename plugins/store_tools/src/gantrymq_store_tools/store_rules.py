@@ -1,0 +1,82 @@
+"""What a store's own files say of how its queues and its index were made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.config import look_at_topics
+from gantrymq.formats.config.consumer_offsets import LIGHT_CONSUMER_OFFSETS
+from gantrymq.formats.record import read_record
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq.model.names import LMQ_PREFIX, SYSTEM_TOPICS
+from gantrymq.model.properties import TAGS
+from gantrymq.world.files import Files
+from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, read_dropped_topics
+from gantrymq_store_files.index import ENTRY, IndexLayout, read_header
+from gantrymq_store_files.index_hash import index_hash
+from gantrymq_store_tools.layout import Layout
+from gantrymq_store_tools.log_reader import LogReader
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.record_entries import EntryRules
+
+__all__ = ["has_tag_keys", "known_topics", "rules_of"]
+
+SAMPLE = 256
+
+
+def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEVELS) -> EntryRules:
+    """Rules for rebuilding, from topics.json, the queue folders and droppedTopics.json.
+
+    Raises:
+        ConfigError: *delay_levels* is malformed.
+    """
+    topics = look_at_topics(files, layout.root)
+    batch = {queue.topic for queue in layout.batch}
+    if topics is not None:
+        batch |= {name for name, topic in topics.topics.items() if topic.has_batch_queues}
+    light = any(queue.topic.startswith(LMQ_PREFIX) for queue in layout.queues)
+    return EntryRules(
+        delay_levels_ms=parse_delay_levels(delay_levels),
+        batch_topics=frozenset(batch),
+        light_queues=light or files.stat(layout.root / "config" / LIGHT_CONSUMER_OFFSETS) is not None,
+        dropped=_dropped(files, layout.root / DROPPED_TOPICS),
+    )
+
+
+def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:
+    """Names of all topics there are; None when no file says so."""
+    topics = look_at_topics(files, layout.root)
+    return None if topics is None else frozenset(topics.topics) | SYSTEM_TOPICS
+
+
+def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, open_files: OpenFiles) -> bool:
+    """Whether the index has entries for tags, as 5.5.0 writes them: the newest entries of its last file tell."""
+    for file in reversed(layout.index):
+        count = read_header(open_files.read(file.path, 0, 40).ljust(40, b"\0")).index_count
+        for number in range(max(1, count - SAMPLE), min(count, index_layout.entries)):
+            raw = open_files.read(file.path, index_layout.entry_at(number), ENTRY.size)
+            key_hash, log_offset, _, _ = ENTRY.unpack(raw.ljust(ENTRY.size, b"\0"))
+            at = reader.file_at(log_offset)
+            if at is None:
+                continue
+            left = at.start + reader.log.file_bytes - log_offset
+            size = int.from_bytes(reader.read(log_offset, min(4, left)), "big")
+            try:
+                record = read_record(reader.read(log_offset, min(size, left)))
+            except FormatError:
+                continue
+            tag = record.properties.get(TAGS)
+            if tag and index_hash(record.topic, f"T#{tag}") == key_hash:
+                return True
+        if count > 1:
+            return False
+    return False
+
+
+def _dropped(files: Files, path: Path) -> dict[str, int]:
+    """Log offsets below which records belong to a topic that was deleted; nothing where nobody noted any."""
+    try:
+        return read_dropped_topics(files.read(path))
+    except (OSError, FormatError):
+        return {}

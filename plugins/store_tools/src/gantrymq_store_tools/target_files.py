@@ -1,0 +1,125 @@
+"""Files that are made: below a folder that the caller names, never in the store that is examined."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+
+from gantrymq.errors import StoreError
+from gantrymq.world.files import File, Files
+from gantrymq_store_files.file_names import file_name, pieces
+
+__all__ = ["TargetFiles", "copy_file", "new_folder", "same_bytes"]
+
+MOST_OPEN = 64
+CHUNK_BYTES = 1024 * 1024
+_ZEROS = bytes(CHUNK_BYTES)
+
+
+def new_folder(files: Files, folder: Path) -> None:
+    """Make *folder*.
+
+    Raises:
+        StoreError: it is there already.
+    """
+    if files.stat(folder) is not None:
+        raise StoreError(f"{folder} is there already; move it away, or name another folder with --to")
+    files.make_dirs(folder)
+
+
+class TargetFiles:
+    """Sparse files of one size, written at any place. Call `close` at the end."""
+
+    def __init__(self, files: Files, file_bytes: int) -> None:
+        """*file_bytes*: length of each file."""
+        self.file_bytes = file_bytes
+        self.made = 0
+        self._files = files
+        self._open: OrderedDict[Path, File] = OrderedDict()
+        self._known: set[Path] = set()
+        self._folders: set[Path] = set()
+
+    def adopt(self, paths: Iterable[Path]) -> None:
+        """Take files that are there already, of full length."""
+        self._known.update(paths)
+
+    def file(self, path: Path) -> File:
+        """The file at *path*, made with its folder if need be."""
+        found = self._open.get(path)
+        if found is not None:
+            self._open.move_to_end(path)
+            return found
+        if len(self._open) >= MOST_OPEN:
+            self._open.popitem(last=False)[1].close()
+        if path.parent not in self._folders:
+            self._files.make_dirs(path.parent)
+            self._folders.add(path.parent)
+        found = self._open[path] = self._files.open(path, create=True)
+        if path not in self._known:
+            found.truncate(self.file_bytes)
+            self._known.add(path)
+            self.made += 1
+        return found
+
+    def write(self, folder: Path, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Write *data* at byte *position* of the series in *folder*, over as many files as it takes."""
+        rest = memoryview(data)
+        for start, at, length in pieces(position, len(data), self.file_bytes):
+            self.file(folder / file_name(start)).pwrite(rest[:length], at)
+            rest = rest[length:]
+
+    def close(self) -> None:
+        """Make everything durable and close it."""
+        for path in sorted(self._known):
+            file = self._open.pop(path, None) or self._files.open(path)
+            file.datasync()
+            file.close()
+        for folder in sorted(self._folders):
+            self._files.sync_dir(folder)
+
+
+def copy_file(files: Files, source: Path, target: Path, length: int | None = None) -> int:
+    """Copy a file, its zeros as holes, cut or filled up to *length*; what cannot be read is left zero.
+
+    Returns:
+        How many bytes could not be read.
+    """
+    reading = files.open(source, read_only=True)
+    lost = 0
+    try:
+        size = reading.size()
+        writing = files.open(target, create=True)
+        try:
+            writing.truncate(size if length is None else length)
+            for at in range(0, size if length is None else min(size, length), CHUNK_BYTES):
+                wanted = min(CHUNK_BYTES, (size if length is None else min(size, length)) - at)
+                try:
+                    data = reading.pread(wanted, at)
+                except OSError:
+                    lost += wanted
+                    continue
+                if data != _ZEROS[: len(data)]:
+                    writing.pwrite(data, at)
+            writing.datasync()
+        finally:
+            writing.close()
+    finally:
+        reading.close()
+    return lost
+
+
+def same_bytes(files: Files, one: Path, other: Path) -> bool:
+    """Whether two files are there and hold the same."""
+    stats = files.stat(one), files.stat(other)
+    if stats[0] is None or stats[1] is None or stats[0].size != stats[1].size:
+        return False
+    opened = files.open(one, read_only=True), files.open(other, read_only=True)
+    try:
+        return all(
+            opened[0].pread(CHUNK_BYTES, at) == opened[1].pread(CHUNK_BYTES, at)
+            for at in range(0, stats[0].size, CHUNK_BYTES)
+        )
+    finally:
+        for file in opened:
+            file.close()

@@ -1,0 +1,188 @@
+"""What stands at one place of the log: a sound record, a blank, nothing, or something that must not be trusted.
+
+Java's recovery checks lengths and the CRC of the body. A record whose write was torn inside its topic or its properties
+passes that: the lengths still add up while the text is zero bytes. So this check looks at the whole structure:
+
+- total size, magic, and lengths that add up exactly;
+- the log offset in the record equals the place where it stands;
+- the body's CRC;
+- the topic is not empty, UTF-8, and holds no zero byte;
+- the property text is UTF-8 (lone surrogates as Java may leave them are let through) and holds no zeros that a torn
+  write leaves: none at its end, and no run of 512 (the smallest unit a disk tears at). A single zero inside a value is
+  legal, odd as it is; a client may have sent it.
+
+Source of the first three: apache/rocketmq store/.../CommitLog.java (checkMessageAndReturnSize).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import NamedTuple
+from zlib import crc32
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.record import (
+    HEAD_V4,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    PROPERTIES_LENGTH,
+    RecordView,
+    read_record,
+)
+from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
+from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
+
+__all__ = [
+    "HEAD_BYTES",
+    "CheckResult",
+    "Found",
+    "certain_queue_offset",
+    "check_place",
+    "head_is_sound",
+    "properties_problem",
+]
+
+_START = struct.Struct(">iI")
+_PLAIN_HEAD = struct.Struct(">iII8xqqi44xi")  # of HEAD_V4: what a look at a plain record needs
+_HEAD_V4_BYTES = HEAD_V4.size
+_LOG_OFFSET_AT = 28
+HEAD_BYTES = 36  # of a record, up to and with its log offset
+_HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+_SECTOR_BYTES = 512
+_SMALL_BYTES = 16 * 1024  # are sooner copied than looked at through a view
+_ZERO_SECTOR = bytes(_SECTOR_BYTES)
+
+
+class Found(enum.Enum):
+    """What a place holds."""
+
+    RECORD = enum.auto()
+    BLANK = enum.auto()  # the rest of the file is unused by intent
+    END = enum.auto()  # never written: size and magic are zero, or no room for either
+    TORN = enum.auto()  # the remains of a write that did not finish: zeros where its last bytes belong
+    DAMAGED = enum.auto()  # anything else
+
+
+class CheckResult(NamedTuple):
+    """Outcome at one place."""
+
+    found: Found
+    size: int  # bytes of the record, or of the blank with what follows it; 0 otherwise
+    record: RecordView | None
+    problem: str  # what is wrong there, empty when nothing is
+
+
+def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: bool = True) -> CheckResult:
+    """Say what stands at *position*.
+
+    Args:
+        buf: the bytes of one log file up to its end (at least to the end of the record).
+        position: where to look, from the start of *buf*.
+        log_offset: the same place, counted from the start of the whole log.
+        check_crc: False leaves the body's CRC out (``checkCRCOnRecover=false``).
+    """
+    left = len(buf) - position
+    if left < BLANK_BYTES:
+        return CheckResult(Found.END, 0, None, "")
+    size, magic = _START.unpack_from(buf, position)
+    if magic == MAGIC_BLANK:
+        if size == left:
+            return CheckResult(Found.BLANK, size, None, "")
+        return CheckResult(Found.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
+    if size == 0 and magic == 0:
+        return CheckResult(Found.END, 0, None, "")
+    try:
+        record = read_record(buf, position)
+    except FormatError as problem:
+        torn = _ends_in_zeros(buf, position, size)
+        return CheckResult(Found.TORN if torn else Found.DAMAGED, 0, None, f"log offset {log_offset}: {problem}")
+    problem_text = _problem(record, log_offset, check_crc)
+    if problem_text is None:
+        return CheckResult(Found.RECORD, size, record, "")
+    torn = _ends_in_zeros(buf, position, size)
+    return CheckResult(
+        Found.TORN if torn else Found.DAMAGED, 0, None, f"record at log offset {log_offset}: {problem_text}"
+    )
+
+
+def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
+    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`.
+
+    The plain records that a log is full of (version 1, two IPv4 hosts, properties of ASCII) need no object to be told
+    sound: everything that `check_place` looks at is compared in place.
+
+    Args:
+        piece: bytes that hold the record.
+        position: where it starts in *piece*.
+        log_offset: the same place in the whole log.
+        size: bytes it should have.
+        topic: that it should have.
+    """
+    end = position + size
+    if size < MIN_RECORD_BYTES or end > len(piece):
+        return -1
+    found, magic, crc, queue_offset, place, flags, body_bytes = _PLAIN_HEAD.unpack_from(piece, position)
+    body_at = position + _HEAD_V4_BYTES
+    topic_at = body_at + body_bytes + 1
+    length_at = topic_at + len(topic)
+    if (
+        found != size
+        or magic != MAGIC_V1
+        or place != log_offset
+        or flags & _HOST_BITS
+        or body_bytes < 0
+        or length_at + 2 > end
+        or piece[topic_at - 1] != len(topic)
+        or not piece.startswith(topic, topic_at)
+        or length_at + 2 + PROPERTIES_LENGTH.unpack_from(piece, length_at)[0] != end
+    ):
+        return -1
+    body = piece[body_at : topic_at - 1] if body_bytes <= _SMALL_BYTES else memoryview(piece)[body_at : topic_at - 1]
+    if crc32(body) & 0x7FFFFFFF != crc:
+        return -1
+    properties = piece[length_at + 2 : end]
+    return queue_offset if properties.isascii() and 0 not in properties else -1
+
+
+def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:
+    """Whether a log file may begin with *head*, its first `HEAD_BYTES` bytes: a record of that place, or a blank."""
+    if len(head) < HEAD_BYTES:
+        return False
+    size, magic = _START.unpack_from(head)
+    if magic == MAGIC_BLANK:
+        return bool(size == file_bytes)
+    place = int.from_bytes(head[_LOG_OFFSET_AT:HEAD_BYTES], "big")
+    return magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= file_bytes and place == log_offset
+
+
+def properties_problem(text: bytes) -> str | None:
+    """Why stored property text *text* would not be trusted, or None."""
+    if not text.isascii():
+        try:
+            text.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as problem:
+            return f"the properties are not UTF-8: {problem}"
+    if b"\0" in text and (text[-1] == 0 or _ZERO_SECTOR in text):
+        return "the properties hold zero bytes where text belongs"
+    return None
+
+
+def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None:
+    if record.log_offset != log_offset:
+        return f"it says that it stands at {record.log_offset}"
+    if check_crc and crc32(record.body) & 0x7FFFFFFF != record.body_crc:
+        return f"the body's CRC is {crc32(record.body) & 0x7FFFFFFF}, the record says {record.body_crc}"
+    if not record.topic or "\0" in record.topic:
+        return f"the topic is {record.topic!r}"
+    return properties_problem(bytes(record.properties_bytes))
+
+
+def _ends_in_zeros(buf: memoryview, position: int, size: int) -> bool:
+    """Whether a record of *size* bytes has its place here and its last byte is zero, as a write that stopped leaves it.
+
+    A record without properties ends in zeros too; damage in it passes for a torn write, treated no differently.
+    """
+    end = position + size
+    return position < end <= len(buf) and buf[end - 1] == 0

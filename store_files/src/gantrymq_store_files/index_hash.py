@@ -1,0 +1,113 @@
+"""Hashes of index keys, and which keys a message is indexed by.
+
+The hash is Java's ``String.hashCode`` of ``topic#key`` made non-negative, and 0 where Java's ``abs`` cannot
+(-2147483648). What stands before the key is hashed once for each topic.
+
+Source: apache/rocketmq store/.../index/IndexFile.java (indexKeyHashMethod), IndexService.java (buildKey, buildIndex).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+from gantrymq import speedups
+from gantrymq.formats.dispatch_entry import DispatchEntry
+from gantrymq.model import properties as property_text
+from gantrymq.model.java import hash_units, units_of
+from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+
+__all__ = ["hash_entries", "index_hash", "index_hashes", "index_keys"]
+
+_UNIQUE, _KEYS = (f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS))
+_PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
+
+
+def index_hash(topic: str, key: str) -> int:
+    """The hash of one key, 0 to 2^31 - 1."""
+    return _made_positive(hash_units(units_of(key), _front(topic)))
+
+
+def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
+    """The hash of each key under the topic of the same position.
+
+    Args:
+        topics: one for each key.
+        keys: UTF-8; bytes that are not become U+FFFD, as Java reads them.
+    """
+    return [_hash(topic, key) for topic, key in zip(topics, keys, strict=True)]
+
+
+def _hash(topic: str, key: bytes) -> int:
+    if key.isascii():
+        return _made_positive(hash_units(key, _front(topic)))
+    return index_hash(topic, key.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=16384)
+def _front(topic: str) -> int:
+    """The hash of what stands before a topic's keys."""
+    return hash_units(units_of(f"{topic}#"))
+
+
+def _made_positive(found: int) -> int:
+    return (0x100000000 - found) & 0x7FFFFFFF if found & 0x80000000 else found  # 2^31 becomes 0
+
+
+def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
+    """The keys, UTF-8, by which a stored message is found, in the order of its entries.
+
+    Its unique key comes first, then each part of KEYS. Rolled back messages have none.
+    """
+    if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+        return []
+    unique = _value(properties, _UNIQUE)
+    found = [unique] if unique else []
+    if properties.find(_KEYS) >= 0:  # `in` would cost twice as much
+        keys = _value(properties, _KEYS)
+        if keys:
+            found += [key for key in keys.split(b" ") if key] if b" " in keys else [keys]
+    return found
+
+
+def _hash_entries(entries: Sequence[DispatchEntry]) -> tuple[list[int], list[int], list[int]]:
+    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order."""
+    hashes: list[int] = []
+    offsets: list[int] = []
+    timestamps: list[int] = []
+    for entry in entries:
+        for key in index_keys(entry[9], entry[7]):
+            hashes.append(_hash(entry[0], key))
+            offsets.append(entry[3])
+            timestamps.append(entry[6])
+    return hashes, offsets, timestamps
+
+
+def _value(properties: bytes, mark: bytes) -> bytes | None:
+    """The value behind *mark* (``name 0x01``) in stored property text, by the rules of `model.properties`."""
+    at = properties.rfind(_PAIRS[mark])
+    if at >= 0:
+        at += 1
+    elif properties.startswith(mark):
+        at = 0
+    else:
+        return None
+    start = at + len(mark)
+    end = properties.find(b"\x02", start)
+    value = properties[start:] if end < 0 else properties[start:end]
+    if value:
+        return value
+    text = property_text.decode(properties).get(mark[:-1].decode())  # an empty value counts as none: an earlier one may
+    return text.encode("utf-8", "surrogatepass") if text else None
+
+
+def _hash_entry(entry: DispatchEntry) -> list[int]:
+    """The hashes of one entry, for its twin, which hashes nothing unusual itself."""
+    return _hash_entries((entry,))[0]
+
+
+hash_entries = (
+    _hash_entries
+    if speedups.compiled is None
+    else partial(speedups.compiled.hash_entries, (_UNIQUE, _KEYS), TRANSACTION_MASK, _hash_entry)
+)

@@ -1,0 +1,54 @@
+"""What tests of GantryMQ and of its plugins share: contract tests, one class for each kind of plugin, and brokers to
+test against (pytest has them as fixtures, see `gantrymq_testing.pytest_plugin`).
+
+Names are imported when they are first used, so that tests which use nothing of it pay nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gantrymq_testing.allocation_contract import AllocationContract
+    from gantrymq_testing.cluster import Cluster
+    from gantrymq_testing.dispatcher_contract import DispatcherContract
+    from gantrymq_testing.failing_files import FailingFiles
+    from gantrymq_testing.filter_contract import FilterContract
+    from gantrymq_testing.running_broker import RunningBroker
+    from gantrymq_testing.simulation import simulate_cluster
+    from gantrymq_testing.store_contract import StoreContract
+
+__all__ = [
+    "AllocationContract",
+    "Cluster",
+    "DispatcherContract",
+    "FailingFiles",
+    "FilterContract",
+    "RunningBroker",
+    "StoreContract",
+    "simulate_cluster",
+]
+
+_HOMES = {
+    "AllocationContract": "gantrymq_testing.allocation_contract",
+    "Cluster": "gantrymq_testing.cluster",
+    "DispatcherContract": "gantrymq_testing.dispatcher_contract",
+    "FailingFiles": "gantrymq_testing.failing_files",
+    "FilterContract": "gantrymq_testing.filter_contract",
+    "RunningBroker": "gantrymq_testing.running_broker",
+    "StoreContract": "gantrymq_testing.store_contract",
+    "simulate_cluster": "gantrymq_testing.simulation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if home not in sys.modules:
+        import pytest
+
+        pytest.register_assert_rewrite(home)  # so that a failing contract shows the values
+    return getattr(import_module(home), name)

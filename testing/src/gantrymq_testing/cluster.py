@@ -1,0 +1,264 @@
+"""A name server and a broker of it in one process, in whatever world they are given.
+
+Ports are free ones on the loopback address, the store is small, every installed plugin is loaded. In the real world
+`gantrymq_testing.running_broker` gives it a thread; in a simulated one it runs on the virtual clock.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gantrymq.broker import BrokerServer
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.client import Admin, Producer, PullConsumer, PullStatus, SendResult
+from gantrymq.config import Settings, Value, free_port_keys
+from gantrymq.errors import ConfigError, NoRoute
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport, StoreMessage
+from gantrymq.model import properties as property_text
+from gantrymq.model.hosts import format_address
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.subscription import ALL, TAG
+from gantrymq.model.topic import TopicConfig
+from gantrymq.nameserver.server import NameServer
+from gantrymq.nameserver.settings import name_server_settings
+from gantrymq.plugins import Plugins, load_plugins
+from gantrymq.world import World
+
+LOOPBACK = "127.0.0.1"
+PREFERRED_STORES = ("memory", "mmap")
+LOG_FILE_BYTES = 1024 * 1024
+QUEUE_FILE_BYTES = 20 * 1000  # 1,000 entries
+ROUTE_S = 10.0  # for the name server to hear of a topic
+ROUTE_STEP_S = 0.01
+SOURCE = "gantrymq_testing"
+
+GivenPlugin = Any  # a module or object with hooks, or a pair of name and one
+
+
+class Watcher:
+    """A service by which a test gets hold of what plugins see of the broker."""
+
+    name = "gantrymq_testing_watcher"
+
+    def __init__(self) -> None:
+        self.broker: Broker | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Keep it."""
+        self.broker = broker
+
+    async def stop(self) -> None:
+        """Let go of it."""
+        self.broker = None
+
+
+class Cluster:
+    """One name server and one broker; `start`, use, `stop`. May be started again on the same folder."""
+
+    def __init__(
+        self,
+        world: World,
+        root: Path,
+        settings: Mapping[str, Value] | None = None,
+        plugins: Iterable[GivenPlugin] = (),
+    ) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            world: clock, network and files; stays open when the cluster stops.
+            root: folder for the store (``store``) and the name server's files (``namesrv``).
+            settings: of the broker, over the defaults for tests; ``plugins`` picks among the installed ones.
+            plugins: modules or objects with hooks that are not installed, or pairs of a name and one.
+
+        Raises:
+            ConfigError: a setting that nobody declares, or whose value does not fit.
+            PluginError: a plugin is broken, or no store is installed.
+        """
+        self.world = world
+        self.root = root
+        given = dict(settings or {})
+        loaded = load_plugins(str(given.get("plugins", "")), reserved=SCHEMA, extra=map(named, plugins))
+        self._watcher = Watcher()
+        self.plugins = attrs.evolve(loaded, services=(*loaded.services, self._watcher))
+        self.settings = broker_settings(self.plugins, root, given)
+        self._name_server: NameServer | None = None
+        self._broker: BrokerServer | None = None
+        self._producer: Producer | None = None
+        self.namesrv = ""  # host:port, once started
+
+    @property
+    def server(self) -> BrokerServer:
+        """The broker itself, while it runs."""
+        assert self._broker is not None, "the cluster is not started"
+        return self._broker
+
+    @property
+    def broker(self) -> Broker:
+        """What plugins see of the broker, while it runs."""
+        assert self._watcher.broker is not None, "the cluster is not started"
+        return self._watcher.broker
+
+    @property
+    def store(self) -> MessageStore:
+        """The broker's store, while it runs."""
+        return self.server.store
+
+    @property
+    def broker_address(self) -> str:
+        """``host:port`` of the broker, while it runs."""
+        return format_address(*self.server.address)
+
+    async def start(self) -> RecoveryReport:
+        """Start both; returns when requests are accepted and the broker is registered.
+
+        Raises:
+            StoreError: the store cannot be used.
+        """
+        values: dict[str, Value] = {"bindAddress": LOOPBACK, "listenPort": 0}
+        folder = self.root / "namesrv"
+        self.world.files.make_dirs(folder)
+        name_server = NameServer(self.world, Settings(name_server_settings(folder), values))
+        self.namesrv = format_address(*await name_server.start())
+        self._name_server = name_server
+        self.settings.set("namesrvAddr", self.namesrv, SOURCE)
+        try:
+            self._broker = BrokerServer(self.world, self.settings, self.plugins)
+            return await self._broker.start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop both in order, leaving a clean store. Idempotent."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.close()
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            await broker.stop()
+        name_server, self._name_server = self._name_server, None
+        if name_server is not None:
+            await name_server.stop()
+
+    async def restart(self) -> RecoveryReport:
+        """Stop cleanly and start again on the same folder; addresses may change."""
+        await self.stop()
+        return await self.start()
+
+    def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
+        """A client for this cluster, not started: use it with ``async with``. *more* goes to `Producer`."""
+        return Producer(group, self.namesrv, world=self.world, **more)
+
+    def consumer(self, group: str = "testing_consumer", **more: Any) -> PullConsumer:
+        """A client for this cluster, not started: use it with ``async with``. *more* goes to `PullConsumer`."""
+        return PullConsumer(group, self.namesrv, world=self.world, **more)
+
+    async def create_topic(self, name: str, queues: int = 4) -> None:
+        """Create a topic and wait until clients find its route.
+
+        Raises:
+            NoRoute: the name server did not hear of it in ROUTE_S seconds.
+        """
+        self.broker.create_topic(TopicConfig(name, read_queues=queues, write_queues=queues))
+        deadline = self.world.clock.monotonic() + ROUTE_S
+        async with Admin(self.namesrv, world=self.world) as admin:
+            while True:
+                try:
+                    await admin.route(name)
+                except NoRoute:
+                    if self.world.clock.monotonic() > deadline:
+                        raise
+                    await self.world.clock.sleep(ROUTE_STEP_S)
+                else:
+                    return
+
+    async def send(self, topic: str, body: bytes, **more: Any) -> SendResult:
+        """Send one message as a client does; *more* goes to `Message` (tags, keys, properties).
+
+        Raises:
+            SendFailed: no attempt stored it; the others that `Producer.send` names.
+        """
+        if self._producer is None:
+            self._producer = self.producer("testing_sender")
+            await self._producer.start()
+        return await self._producer.send(Message(topic, body, **more))
+
+    async def put(
+        self, topic: str, body: bytes, *, queue_id: int = 0, tags: str = "", properties: Mapping[str, str] | None = None
+    ) -> PutResult:
+        """Store one message the way plugins do (`Broker.put`): through interceptors and gates, without a client.
+
+        The topic need not exist; clients read it once it does (`create_topic`).
+
+        Raises:
+            RequestError: an interceptor or the store refuses it.
+        """
+        text = dict(properties or {})
+        if tags:
+            text[property_text.TAGS] = tags
+        message = StoreMessage(topic, queue_id, body, property_text.encode(text), tags_code=tags_code(tags))
+        return await self.broker.put(message)
+
+    async def pull(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> list[ReceivedMessage]:
+        """Every message of *topic* that a subscription to *expression* gets, queue by queue.
+
+        Raises:
+            NoRoute: no name server knows the topic.
+            BrokerRefused: the broker cannot read the expression, or serves no filter of that type.
+        """
+        found: list[ReceivedMessage] = []
+        async with self.consumer("testing_reader") as consumer:
+            for queue in await consumer.queues(topic):
+                offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                while offset < end:
+                    result = await consumer.pull(queue, offset, expression=expression, expression_type=expression_type)
+                    if result.status is PullStatus.FOUND:
+                        found += result.messages
+                    assert result.next_offset > offset, f"{result.status} at offset {offset} of {queue}"
+                    offset = result.next_offset
+        return found
+
+
+def named(plugin: GivenPlugin) -> tuple[str, Any]:
+    """A plugin with its name: as given, the module's, or its class's."""
+    if isinstance(plugin, tuple):
+        name, given = plugin
+        return str(name), given
+    return str(getattr(plugin, "__name__", type(plugin).__name__)), plugin
+
+
+def broker_settings(plugins: Plugins, root: Path, given: Mapping[str, Value]) -> Settings:
+    """Settings for a small broker on the loopback address, and *given* over them.
+
+    Raises:
+        ConfigError: *given* has a key that nobody declares, or a value that does not fit.
+    """
+    settings = Settings([*SCHEMA, *plugins.schema])
+    values: dict[str, Value] = {
+        "bindAddress": LOOPBACK,
+        "brokerIP1": LOOPBACK,
+        "listenPort": 0,
+        "brokerName": "broker-a",
+        "storePathRootDir": str(root / "store"),
+        "store": next((name for name in PREFERRED_STORES if name in plugins.stores), next(iter(plugins.stores), "")),
+        "mappedFileSizeCommitLog": LOG_FILE_BYTES,
+        "mappedFileSizeConsumeQueue": QUEUE_FILE_BYTES,
+    }
+    values.update(dict.fromkeys(free_port_keys(plugins.schema), 0))
+    for key, value in values.items():
+        if key in settings.schema:
+            settings.set(key, value, SOURCE)
+    for key, value in given.items():
+        if key not in settings.schema:
+            near = difflib.get_close_matches(key, settings.schema, 1)
+            raise ConfigError(
+                f"no setting is called {key}" + (f"; did you mean {near[0]}?" if near else "; see gantrymq config")
+            )
+        settings.set(key, value, "the test")
+    return settings

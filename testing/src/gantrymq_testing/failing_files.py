@@ -1,0 +1,54 @@
+"""Files on a disk that dies: from a chosen call on, every call that changes something fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from gantrymq.world.files import File, Files
+from gantrymq_testing.forwarding import CHANGES, ForwardingFile, ForwardingFiles
+
+T = TypeVar("T")
+
+FAILING = CHANGES - {"write"}  # writes into a mapping do not fail, as they would not on a real disk
+
+
+class FailingFiles(ForwardingFiles):
+    """`Files` that hands calls on until `fail_at`, and none that changes anything from there.
+
+    ``done`` says whether the failing call itself still takes effect before it raises, as a rename does whose
+    folder then cannot be synced.
+    """
+
+    def __init__(self, inner: Files, fail_at: int | None = None, *, done: bool = False) -> None:
+        """*fail_at*: number of the first changing call that fails, from 0; None for never."""
+        super().__init__(inner)
+        self._fail_at = fail_at
+        self._done = done
+        self.changes = 0  # changing calls so far, failed ones included
+
+    @property
+    def failed(self) -> bool:
+        """Whether a call has failed."""
+        return self._fail_at is not None and self.changes > self._fail_at
+
+    def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
+        """Count a call that changes something; raise OSError (EIO) when it is to fail."""
+        if name not in FAILING:
+            return proceed()
+        number = self.changes
+        self.changes += 1
+        if self._fail_at is None or number < self._fail_at:
+            return proceed()
+        if self._done and number == self._fail_at:
+            proceed()
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
+        """With *create* a changing call, which leaves nothing open where it fails."""
+        if create:
+            self.around("create", Path(path), lambda: self._inner.open(path, create=True).close())
+        return ForwardingFile(self._inner.open(path, create=create, read_only=read_only), self)

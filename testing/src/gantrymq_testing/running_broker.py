@@ -1,0 +1,175 @@
+"""A name server and a broker of this process on an event loop in a thread of their own.
+
+Plain tests call the synchronous methods; asynchronous ones use ``producer()`` and ``consumer()`` on their own loop, or
+hand coroutines to ``run``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from gantrymq.client import Producer, PullConsumer, SendResult
+from gantrymq.config import Settings, Value
+from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.subscription import ALL, TAG
+from gantrymq.world.real import real_world
+from gantrymq_testing.cluster import Cluster, GivenPlugin
+
+T = TypeVar("T")
+
+TIMEOUT_S = 60.0
+
+
+class RunningBroker:
+    """What the fixture ``gantrymq_broker`` gives; as a context manager it starts and stops."""
+
+    def __init__(
+        self, root: Path, settings: Mapping[str, Value] | None = None, plugins: Iterable[GivenPlugin] = ()
+    ) -> None:
+        """As `Cluster`, in the real world. Raises ConfigError and PluginError as that does."""
+        self.cluster = Cluster(real_world(), root, settings, plugins)
+        self.start_ms = 0.0  # how long `start` took until requests were accepted
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def namesrv(self) -> str:
+        """``host:port`` of the name server."""
+        return self.cluster.namesrv
+
+    @property
+    def broker_address(self) -> str:
+        """``host:port`` of the broker."""
+        return self.cluster.broker_address
+
+    @property
+    def settings(self) -> Settings:
+        """The broker's settings in force."""
+        return self.cluster.settings
+
+    @property
+    def store(self) -> MessageStore:
+        """The broker's store. It belongs to the loop's thread: call its methods with `call`."""
+        return self.cluster.store
+
+    @property
+    def broker(self) -> Broker:
+        """What plugins see of the broker. It belongs to the loop's thread: use `call` and `run`."""
+        return self.cluster.broker
+
+    def start(self) -> RecoveryReport:
+        """Start thread, name server and broker. Raises StoreError when the store cannot be used."""
+        begun = time.perf_counter()
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="gantrymq-testing", daemon=True)
+            self._thread.start()
+        try:
+            report = self.run(self.cluster.start())
+        except BaseException:
+            self.stop()
+            raise
+        self.start_ms = (time.perf_counter() - begun) * 1000
+        return report
+
+    def stop(self) -> None:
+        """Stop everything in order and end the thread. Idempotent."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        try:
+            self.run(self._wind_up())
+        finally:
+            self._loop = self._thread = None
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(TIMEOUT_S)
+            loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the broker's loop and return (or raise) what it does.
+
+        Raises:
+            TimeoutError: it took longer than TIMEOUT_S seconds; it is cancelled.
+            RuntimeError: the broker does not run, or the caller is on its loop.
+        """
+        loop = self._running_loop(work.close)
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result(TIMEOUT_S)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a plain function on the broker's thread, which owns all of its state."""
+
+        async def body() -> T:
+            return function(*args)
+
+        return self.run(body())
+
+    def restart(self) -> RecoveryReport:
+        """Stop cleanly and start again on the same folder; addresses may change."""
+        return self.run(self.cluster.restart())
+
+    def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
+        """A client for the caller's own loop, not started: use it with ``async with``."""
+        return Producer(group, self.namesrv, **more)
+
+    def consumer(self, group: str = "testing_consumer", **more: Any) -> PullConsumer:
+        """A client for the caller's own loop, not started: use it with ``async with``."""
+        return PullConsumer(group, self.namesrv, **more)
+
+    def create_topic(self, name: str, queues: int = 4) -> None:
+        """Create a topic and wait until clients find its route."""
+        self.run(self.cluster.create_topic(name, queues))
+
+    def send(self, topic: str, body: bytes, **more: Any) -> SendResult:
+        """Send one message as a client does; *more* goes to `Message` (tags, keys, properties)."""
+        return self.run(self.cluster.send(topic, body, **more))
+
+    def put(
+        self, topic: str, body: bytes, *, queue_id: int = 0, tags: str = "", properties: Mapping[str, str] | None = None
+    ) -> PutResult:
+        """Store one message the way plugins do; see `Cluster.put`."""
+        return self.run(self.cluster.put(topic, body, queue_id=queue_id, tags=tags, properties=properties))
+
+    def pull(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> list[ReceivedMessage]:
+        """Every message of *topic* that a subscription to *expression* gets, queue by queue."""
+        return self.run(self.cluster.pull(topic, expression, expression_type))
+
+    def _running_loop(self, give_up: Callable[[], object]) -> asyncio.AbstractEventLoop:
+        if self._loop is None or threading.current_thread() is self._thread:
+            give_up()
+            where = "does not run" if self._loop is None else "would wait for itself: await the coroutine instead"
+            raise RuntimeError(f"the broker {where}")
+        return self._loop
+
+    async def _wind_up(self) -> None:
+        try:
+            await self.cluster.stop()
+        finally:
+            await self.cluster.world.workers.close()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+            loop = asyncio.get_running_loop()
+            await loop.shutdown_asyncgens()
+            await loop.shutdown_default_executor()  # threads that looked names up

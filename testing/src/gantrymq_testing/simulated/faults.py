@@ -1,0 +1,94 @@
+"""A network that misbehaves as real ones do: jitter, slow hosts, partitions, resets, refusals. All from one seed.
+
+Bytes of one connection never overtake each other, as TCP sees to that; those of two connections do all the time.
+During a partition they wait, as TCP sends them again until they get through: a caller sees silence, then a late answer.
+
+    kind        what it is                                   who makes it
+    delay       most bytes are quick, some take a second     every delivery
+    short read  a read ends at any byte                      every delivery
+    slow host   trickles in both directions                  `slow_down`
+    partition   nothing passes between two hosts             `part`
+    refusal     a host takes no connections                  `refuse`
+    cut         a connection is reset, at any byte           `cut_some`
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from gantrymq_testing.simulated.delivery import READ_BYTES, Link
+from gantrymq_testing.simulated.network import SimulatedNetwork
+
+QUICK_S = (20e-6, 2e-3)
+SLOW_S = (0.01, 0.3)
+SLOW_READ_BYTES = 2000
+LATE_S = (0.05, 1.5)  # a packet was lost and sent again
+
+
+class FaultyDelivery:
+    """A `Delivery` with controls; seconds are those of the loop's clock, which ``attach`` hands in."""
+
+    def __init__(self, seeded: random.Random, *, late: float = 0.02) -> None:
+        """*late*: the share of deliveries that are delayed by LATE_S."""
+        self._random = seeded
+        self._late = late
+        self._now_s: Callable[[], float] = lambda: 0.0
+        self._slow: dict[str, float] = {}  # until
+        self._parted: dict[frozenset[str], float] = {}
+        self._refusing: dict[str, float] = {}
+        self._network: SimulatedNetwork | None = None
+
+    def attach(self, network: SimulatedNetwork, now_s: Callable[[], float]) -> None:
+        """Take over *network*, whose delivery this is; *now_s* tells virtual seconds."""
+        self._network = network
+        self._now_s = now_s
+        network.refuse(self._refuses)
+
+    # --- what the network asks --------------------------------------------------------------------------------------
+
+    def latency_s(self, link: Link) -> float:
+        """Quick, slow, late, or as long as a partition still lasts."""
+        now_s, hosts = self._now_s(), (link.source[0], link.target[0])
+        slow = any(self._slow.get(host, 0.0) > now_s for host in hosts)
+        latency_s = self._random.uniform(*(SLOW_S if slow else QUICK_S))
+        if self._random.random() < self._late:
+            latency_s += self._random.uniform(*LATE_S)
+        return latency_s + max(self._parted.get(frozenset(hosts), 0.0) - now_s, 0.0)
+
+    def read_size(self, link: Link, waiting: int) -> int:
+        """Half of the reads get all, the others a part; slow hosts get little at a time."""
+        slow = any(self._slow.get(host, 0.0) > self._now_s() for host in (link.source[0], link.target[0]))
+        most = min(waiting, SLOW_READ_BYTES if slow else READ_BYTES)
+        return most if self._random.random() < 0.5 else self._random.randint(1, most)
+
+    def _refuses(self, link: Link) -> bool:
+        return self._refusing.get(link.target[0], 0.0) > self._now_s()
+
+    # --- controls ---------------------------------------------------------------------------------------------------
+
+    def slow_down(self, host: str, seconds: float) -> None:
+        """Let everything to and from *host* trickle."""
+        self._slow[host] = self._now_s() + seconds
+
+    def part(self, one: str, other: str, seconds: float) -> None:
+        """Let nothing that is sent from now on pass between two hosts."""
+        self._parted[frozenset({one, other})] = self._now_s() + seconds
+
+    def refuse(self, host: str, seconds: float) -> None:
+        """Refuse new connections to *host*; those that exist go on."""
+        self._refusing[host] = self._now_s() + seconds
+
+    def cut_some(self, share: float) -> int:
+        """Reset that share of the open connections, each at a random byte of what is under way; returns how many."""
+        assert self._network is not None, "attach a network first"
+        chosen = [link for link in self._network.links() if self._random.random() < share]
+        for link in chosen:
+            self._network.cut(link, self._random.randrange(100_000), self._random.randrange(2_000))
+        return len(chosen)
+
+    def heal(self) -> None:
+        """End partitions, slowness and refusals for what is sent from now on, and be quick."""
+        self._late = 0.0
+        for table in (self._slow, self._parted, self._refusing):
+            table.clear()

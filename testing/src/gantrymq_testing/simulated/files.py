@@ -1,0 +1,267 @@
+"""A file system in memory: a table of paths. Deterministic, for one thread.
+
+Folders exist once made, files need theirs to exist, errors carry the errno the operating system would give. Room is
+bounded by ``capacity``, which a test may change while the world runs. Folders and names take no room.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from gantrymq.world.files import DiskUse, FileStat
+from gantrymq_testing.simulated.disk import Content, Disk
+from gantrymq_testing.simulated.file import Note, SimulatedFile
+from gantrymq_testing.simulated.trace import Trace
+
+CAPACITY_BYTES = 1 << 40
+
+
+class SimulatedLock:
+    """Held until `release`; one table of locks serves every process of the simulation."""
+
+    def __init__(self, content: Content) -> None:
+        self._content: Content | None = content
+        content.locked = True
+        content.hold()
+
+    def release(self) -> None:
+        """Give the lock up; the file stays."""
+        content, self._content = self._content, None
+        if content is not None:
+            content.locked = False
+            content.let_go()
+
+
+class SimulatedFolderLock:
+    """Held until `release`, as `SimulatedLock`."""
+
+    def __init__(self, path: Path, locked: set[Path]) -> None:
+        self._path, self._locked = path, locked
+        locked.add(path)
+
+    def release(self) -> None:
+        """Give the lock up. Harmless the second time."""
+        self._locked.discard(self._path)
+        self._locked = set()
+
+
+class SimulatedVolume:
+    """The whole disk, where nothing can be lost."""
+
+    def __init__(self, folder: Path, note: Note) -> None:
+        self._folder, self._note = folder, note
+
+    def sync(self) -> None:
+        """Note the sync."""
+        self._note("file.sync_all", self._folder, 0, b"")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class SimulatedFiles:
+    """`Files` over a dictionary. Relative paths start at ``/``."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], trace: Trace | None = None, *, capacity: int = CAPACITY_BYTES
+    ) -> None:
+        """Make an empty file system.
+
+        Args:
+            now_ms: gives the times of modification, milliseconds since 1970-01-01 UTC.
+            trace: gets ``file.*`` events, one for each call that changes or syncs something.
+            capacity: room for blocks of 4 KiB, in bytes.
+        """
+        self._now_ms = now_ms
+        self._trace = trace
+        self._disk = Disk(capacity)
+        self._files: dict[Path, Content] = {}
+        self._dirs: dict[Path, int] = {Path("/"): now_ms()}  # with the time of making
+        self._locked: set[Path] = set()  # folders
+
+    @property
+    def capacity(self) -> int:
+        """Room in bytes; below what is used it means a full disk, not a loss."""
+        return self._disk.capacity
+
+    @capacity.setter
+    def capacity(self, length: int) -> None:
+        self._disk.capacity = length
+
+    def stat(self, path: Path) -> FileStat | None:
+        """What is there, or None where nothing is."""
+        path = _absolute(path)
+        if path in self._dirs:
+            return FileStat(0, self._dirs[path], is_dir=True)
+        content = self._files.get(path)
+        return None if content is None else FileStat(content.size, content.modified_ms, is_dir=False)
+
+    def list(self, path: Path) -> list[str]:
+        """Names in a folder, sorted; empty where there is no folder."""
+        path = _absolute(path)
+        return sorted(each.name for table in (self._dirs, self._files) for each in table if _is_inside(each, path))
+
+    def make_dirs(self, path: Path) -> None:
+        """Create the folder and its parents; fine if it exists."""
+        path = _absolute(path)
+        for folder in reversed((path, *path.parents)):
+            if folder in self._files:
+                raise _error(errno.EEXIST if folder == path else errno.ENOTDIR, path)
+            if folder not in self._dirs:
+                self._note("file.make_dir", folder)
+                self._dirs[folder] = self._now_ms()
+
+    def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> SimulatedFile:
+        """Open an existing file, or with *create* make it if absent."""
+        path = Path(path)
+        content = self._content(path, create=create)
+        if content.locked:
+            raise OSError(errno.EBUSY, "locked; a real process would lose its lock by closing the file", str(path))
+        return SimulatedFile(path, content, self._note, self._now_ms, read_only=read_only)
+
+    def read(self, path: Path) -> bytes:
+        """The whole content. Raises FileNotFoundError."""
+        content = self._content(path, create=False)
+        return content.read(0, content.size)
+
+    def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
+        """Up to *length* bytes of a file from *position*; None where there is no file."""
+        content = self._files.get(_absolute(Path(path)))
+        return None if content is None else content.read(position, max(0, min(length, content.size - position)))
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Write ``<path>.tmp``, then rename it over *path*; on an error *path* is as it was."""
+        temporary = path.with_name(path.name + ".tmp")
+        self._note("file.replace", path, 0, data)
+        content = self._content(temporary, create=True)
+        try:
+            content.resize(0)
+            content.write(0, data)
+            content.modified_ms = self._now_ms()
+            self._move(temporary, path)
+        except OSError:
+            self._unlink(_absolute(temporary))
+            raise
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Move a file or a folder with all it holds, replacing *new*."""
+        self._note("file.rename", old, 0, os.fsencode(new))
+        self._move(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Unlink a file; fine if it is gone."""
+        path = _absolute(path)
+        if path in self._dirs:
+            raise _error(errno.EISDIR, path)
+        self._note("file.remove", path)
+        self._unlink(path)
+
+    def remove_dir(self, path: Path) -> None:
+        """Remove an empty folder; fine if it is gone. Raises OSError (ENOTEMPTY, ENOTDIR)."""
+        path = _absolute(path)
+        if path in self._files:
+            raise _error(errno.ENOTDIR, path)
+        if self.list(path):
+            raise _error(errno.ENOTEMPTY, path)
+        self._note("file.remove_dir", path)
+        self._dirs.pop(path, None)
+
+    def sync_dir(self, path: Path) -> None:
+        """Note the sync; nothing can be lost here. Raises FileNotFoundError."""
+        path = _absolute(path)
+        if path not in self._dirs:
+            raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
+        self._note("file.sync_dir", path)
+
+    def lock(self, path: Path, content: bytes) -> SimulatedLock | None:
+        """Create *path* with *content* and lock it; None when it is held."""
+        found = self._content(path, create=True)
+        if found.locked:
+            return None
+        self._note("file.lock", path, 0, content)
+        found.resize(0)
+        found.write(0, content)
+        return SimulatedLock(found)
+
+    def lock_folder(self, path: Path) -> SimulatedFolderLock | None:
+        """Lock a folder; None when it is held."""
+        path = _absolute(path)
+        if path not in self._dirs:
+            raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
+        return None if path in self._locked else SimulatedFolderLock(path, self._locked)
+
+    def watch(self, folder: Path) -> SimulatedVolume:
+        """The one disk."""
+        return SimulatedVolume(_absolute(folder), self._note)
+
+    def disk_use(self, path: Path) -> DiskUse:
+        """The one disk's space, whatever *path* is."""
+        free = max(self._disk.capacity - self._disk.used, 0)
+        return DiskUse(self._disk.capacity, free, free)
+
+    def _content(self, path: Path, *, create: bool) -> Content:
+        """The file at *path*; with *create* an empty one where none is."""
+        path = _absolute(path)
+        if path in self._dirs:
+            raise _error(errno.EISDIR, path)
+        if path not in self._files:
+            if not create or path.parent not in self._dirs:
+                raise _error(errno.ENOTDIR if path.parent in self._files else errno.ENOENT, path)
+            self._note("file.create", path)
+            self._files[path] = Content(self._disk, self._now_ms())
+            self._files[path].hold()
+        return self._files[path]
+
+    def _move(self, old: Path, new: Path) -> None:
+        old, new = _absolute(old), _absolute(new)
+        if new.parent not in self._dirs:
+            raise _error(errno.ENOENT, new)
+        if old in self._files:
+            if new in self._dirs:
+                raise _error(errno.EISDIR, new)
+            if new != old:
+                self._unlink(new)
+                self._files[new] = self._files.pop(old)
+        elif old in self._dirs:
+            self._move_dir(old, new)
+        else:
+            raise _error(errno.ENOENT, old)
+
+    def _move_dir(self, old: Path, new: Path) -> None:
+        if new in self._files:
+            raise _error(errno.ENOTDIR, new)
+        if self.list(new):
+            raise _error(errno.ENOTEMPTY, new)
+        if old in new.parents:
+            raise _error(errno.EINVAL, new)
+        self._dirs = {_moved(path, old, new): made for path, made in self._dirs.items()}
+        self._files = {_moved(path, old, new): content for path, content in self._files.items()}
+
+    def _unlink(self, path: Path) -> None:
+        content = self._files.pop(path, None)
+        if content is not None:
+            content.let_go()
+
+    def _note(self, kind: str, path: Path, position: int = 0, data: bytes | bytearray | memoryview = b"") -> None:
+        if self._trace is not None:
+            self._trace.add(kind, str(path), position, data)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.normpath(Path("/") / path))
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.parent == folder and path != folder
+
+
+def _moved(path: Path, old: Path, new: Path) -> Path:
+    return new / path.relative_to(old) if path.is_relative_to(old) else path
+
+
+def _error(number: int, path: Path) -> OSError:
+    """The OSError subclass that Python would raise for *number*."""
+    return OSError(number, os.strerror(number), str(path))

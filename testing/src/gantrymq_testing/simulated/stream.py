@@ -1,0 +1,142 @@
+"""One direction of a simulated connection: bytes under way, and the timer that brings the next of them.
+
+Order is kept by construction: there is one buffer and one timer. What is written while bytes are under way joins them;
+`Delivery.read_size` decides where a read stops. Nothing moves while the receiver has paused reading, so the buffer is
+both the sender's write buffer and the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from gantrymq_testing.simulated.delivery import Delivery, Link
+from gantrymq_testing.simulated.trace import Trace
+
+
+class Sender(Protocol):
+    """The end that writes."""
+
+    def drained(self) -> None:
+        """Bytes have left the stream."""
+
+    def lose(self, error: Exception | None) -> None:
+        """The connection is gone."""
+
+
+class Receiver(Protocol):
+    """The end that reads."""
+
+    def readable(self) -> bool:
+        """Whether bytes may be handed over now: connected and not paused."""
+
+    def gone(self) -> bool:
+        """Whether it reads no more, for good."""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes."""
+
+    def receive_end(self) -> None:
+        """Take note that no more bytes will come."""
+
+    def lose(self, error: Exception | None) -> None:
+        """The connection is gone."""
+
+
+class Stream:
+    """From `write` to `Receiver.receive`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, link: Link, delivery: Delivery, trace: Trace | None) -> None:
+        """Make a stream that moves nothing until `join` has named its ends."""
+        self._loop = loop
+        self._link = link
+        self._delivery = delivery
+        self._trace = trace
+        self._buffer = bytearray()
+        self._sent = 0  # bytes written since the stream was made
+        self._ending = False  # an end follows the last byte
+        self._done = False  # the end was delivered, or the stream was dropped
+        self._timer: asyncio.TimerHandle | None = None
+        self._sender: Sender
+        self._receiver: Receiver
+
+    def join(self, sender: Sender, receiver: Receiver) -> None:
+        """Name the two ends."""
+        self._sender = sender
+        self._receiver = receiver
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def write(self, data: bytes) -> None:
+        """Put *data* behind what is under way."""
+        self._note("net.send", self._sent, data)
+        self._sent += len(data)
+        self._buffer += data
+        self.move()
+
+    def end(self) -> None:
+        """Let an end follow the last byte."""
+        self._ending = True
+        self.move()
+
+    def drop(self) -> None:
+        """Forget what is under way; nothing more arrives, no end either."""
+        self._done = True
+        self._buffer.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def break_off(self) -> None:
+        """Drop everything; the receiver learns after a delay that the connection was reset."""
+        self.drop()
+        self._note("net.reset", self._sent)
+        error = ConnectionResetError("connection reset by peer")
+        self._later(self._receiver.lose, error)
+
+    def cut(self, size: int) -> None:
+        """Let *size* of the bytes under way arrive at once, drop the others and let nothing follow."""
+        data = bytes(self._buffer[:size])
+        if data and self._receiver.readable():
+            self._note("net.deliver", self._sent - len(self._buffer), data)
+            self._receiver.receive(data)
+        self.drop()
+
+    def move(self) -> None:
+        """Start the timer for the next delivery, if there is one to make and it is not running."""
+        if self._timer is not None or self._done or not (self._buffer or self._ending):
+            return
+        if self._receiver.gone() or self._receiver.readable():
+            self._timer = self._later(self._arrive)
+
+    def _arrive(self) -> None:
+        self._timer = None
+        if self._receiver.gone():
+            if self._buffer:  # a write to a closed socket is answered with a reset
+                self.drop()
+                self._later(self._sender.lose, ConnectionResetError("connection reset by peer"))
+            self._done = True
+            return
+        if not self._receiver.readable():
+            return  # `move` is called when reading resumes
+        if self._buffer:
+            size = self._delivery.read_size(self._link, len(self._buffer))
+            data = bytes(self._buffer[:size])
+            self._note("net.deliver", self._sent - len(self._buffer), data)
+            del self._buffer[:size]
+            self._receiver.receive(data)
+            self._sender.drained()
+            self.move()
+        else:
+            self._done = True
+            self._note("net.end", self._sent)
+            self._receiver.receive_end()
+
+    def _later(self, callback: Callable[..., None], *args: object) -> asyncio.TimerHandle:
+        return self._loop.call_later(self._delivery.latency_s(self._link), callback, *args)
+
+    def _note(self, kind: str, position: int, data: bytes = b"") -> None:
+        if self._trace is not None:
+            self._trace.add(kind, str(self._link), position, data)

@@ -1,0 +1,149 @@
+"""What a put takes, numbers and refuses, and what the record of it holds."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, body_crc
+from gantrymq.interfaces import PutStatus
+from gantrymq.model import sys_flag
+from gantrymq.model.hosts import pack_host
+from gantrymq.model.queue import Queue
+from gantrymq_testing.store_contract.cases import T0, StoreCases, with_store
+from gantrymq_testing.store_contract_bench import START_MS, StoreBench, bodies, message
+
+
+class PuttingCases(StoreCases):
+    """What was put lies in the log as it was put."""
+
+    @with_store()
+    async def test_queue_offsets_are_consecutive_in_every_queue(self, bench: StoreBench) -> None:
+        places = [("A", 0), ("B", 0), ("A", 1), ("A", 0), ("A", 0), ("B", 0), ("A", 1)]
+        results = await bench.add(*[message(topic, queue, str(n).encode()) for n, (topic, queue) in enumerate(places)])
+        assert [result.queue_offset for result in results] == [0, 0, 0, 1, 2, 1, 1]
+        assert [result.log_offset for result in results[1:]] == [result.end for result in results[:-1]]
+        assert bodies(await bench.read_all(Queue("A", 0))) == [b"0", b"3", b"4"]
+        assert bodies(await bench.read_all(Queue("A", 1))) == [b"2", b"6"]
+        assert bodies(await bench.read_all(Queue("B", 0))) == [b"1", b"5"]
+        assert set(bench.store.queues()) == {Queue("A", 0), Queue("A", 1), Queue("B", 0)}
+
+    @with_store()
+    async def test_a_joined_batch_lies_back_to_back(self, bench: StoreBench) -> None:
+        batch = [message(body=b"%d" % n, joined=n > 0) for n in range(5)]
+        results = await bench.add(message(body=b"single"), *batch)
+        assert [result.queue_offset for result in results] == [0, 1, 2, 3, 4, 5]
+        assert [result.log_offset for result in results[1:]] == [result.end for result in results[:-1]]
+        assert bodies(await bench.read_all(T0, 1)) == [b"0", b"1", b"2", b"3", b"4"]
+
+    @with_store()
+    async def test_a_record_holds_what_was_put(self, bench: StoreBench) -> None:
+        born = pack_host("10.1.2.3", 4567)
+        stored = pack_host("127.0.0.1", 10911)
+        sent = message(
+            "Topic", 2, b"hello", "TagA", flag=5, sys_flag=1, born_timestamp=START_MS - 9, born_host=born,
+            store_host=stored, reconsume_times=3, prepared_offset=11,
+        )  # fmt: skip
+        await bench.add(message("Topic", 2))
+        (result,) = await bench.add(sent)
+        (record,) = await bench.read_all(Queue("Topic", 2), 1)
+        assert (record.topic, record.queue_id, record.queue_offset) == ("Topic", 2, 1)
+        assert (record.log_offset, record.total_size) == (result.log_offset, result.size)
+        assert (record.magic, record.flag, record.sys_flag) == (MAGIC_V1, 5, 1)
+        assert (record.body_crc, bytes(record.body)) == (body_crc(b"hello"), b"hello")
+        assert (record.born_timestamp, record.store_timestamp) == (START_MS - 9, START_MS)
+        assert (record.born_host, record.store_host) == (born, stored)
+        assert (record.reconsume_times, record.prepared_offset) == (3, 11)
+        assert bytes(record.properties_bytes) == b"TAGS\x01TagA\x02"
+
+    @with_store()
+    async def test_ipv6_hosts_are_marked_in_the_sys_flag(self, bench: StoreBench) -> None:
+        six, four = pack_host("::1", 1), pack_host("1.2.3.4", 2)
+        await bench.add(
+            message(born_host=six, store_host=four, sys_flag=sys_flag.STORE_HOST_V6),
+            message(born_host=four, store_host=six),
+            message(born_host=six, store_host=six),
+        )
+        records = await bench.read_all(T0)
+        assert [record.sys_flag for record in records] == [0x10, 0x20, 0x30]
+        assert [(record.born_host, record.store_host) for record in records] == [(six, four), (four, six), (six, six)]
+
+    @with_store()
+    async def test_a_long_topic_makes_a_version_2_record(self, bench: StoreBench) -> None:
+        topic = "%RETRY%" + "g" * 140
+        await bench.add(message(topic))
+        (record,) = await bench.read_all(Queue(topic, 0))
+        assert (record.magic, record.topic) == (MAGIC_V2, topic)
+
+    @with_store()
+    async def test_bodies_may_be_empty_or_a_view(self, bench: StoreBench) -> None:
+        await bench.add(message(body=b""), message(body=memoryview(b"xviewx")[1:5]))
+        assert bodies(await bench.read_all(T0)) == [b"", b"view"]
+
+    @with_store()
+    async def test_store_time_never_goes_back(self, bench: StoreBench) -> None:
+        times = []
+        for now in (START_MS + 5, START_MS, START_MS + 7):
+            bench.clock.now = now
+            times += [result.store_timestamp for result in await bench.add(message())]
+        assert times == [START_MS + 5, START_MS + 5, START_MS + 7]
+
+    @with_store(maxMessageSize=2048)
+    async def test_what_is_too_long_is_refused_and_leaves_the_others_alone(self, bench: StoreBench) -> None:
+        results = bench.store.put(
+            [
+                message(body=b"x" * 2048),
+                message(body=b"x" * 2049),
+                message(properties=b"a\x01" + b"x" * 32765 + b"\x02"),
+                message(topic="T" * 256),
+                message(body=b"last", properties=b"a\x01" + b"x" * 32764 + b"\x02"),
+            ]
+        )
+        ok, illegal = PutStatus.OK, PutStatus.MESSAGE_ILLEGAL
+        assert [result.status for result in results] == [ok, illegal, illegal, illegal, ok]
+        assert all(result.problem for result in results[1:4])
+        assert "2049" in results[1].problem
+        assert "2048" in results[1].problem
+        assert (results[4].queue_offset, results[4].log_offset) == (1, results[0].end)
+        await bench.publish(results)
+        assert bodies(await bench.read_all(T0)) == [b"x" * 2048, b"last"]
+
+    @with_store()
+    async def test_a_stopped_store_refuses_with_a_sentence(self, bench: StoreBench) -> None:
+        await bench.add(message())
+        await bench.store.stop()
+        await bench.store.stop()
+        results = bench.store.put([message(), message()])
+        assert [result.status for result in results] == [PutStatus.SERVICE_NOT_AVAILABLE] * 2
+        assert all(result.problem for result in results)
+        assert bench.store.state().refusal
+
+    @with_store()
+    async def test_a_refusal_has_a_cause(self, bench: StoreBench) -> None:
+        assert (bench.store.state().refusal, bench.store.state().refusal_cause) == (None, "")
+        await bench.store.stop()
+        assert bench.store.state().refusal
+        assert bench.store.state().refusal_cause == "not_running"
+
+    @with_store()
+    async def test_watermarks_follow_append_flush_and_publication(self, bench: StoreBench) -> None:
+        before = bench.store.state()
+        assert (before.min_log_offset, before.max_log_offset, before.published_offset) == (0, 0, 0)
+        assert before.refusal is None
+        (result,) = bench.store.put([message()])
+        appended = bench.store.state()
+        assert (appended.max_log_offset, appended.published_offset) == (result.end, 0)
+        await bench.store.flushed(result.end)
+        assert bench.store.state().flushed_offset == result.end
+        bench.store.publish(result.end)
+        assert bench.store.state().published_offset == result.end
+
+    @with_store()
+    async def test_many_may_wait_for_one_flush(self, bench: StoreBench) -> None:
+        results = bench.store.put([message() for _ in range(20)])
+
+        async def wait(log_offset: int) -> None:
+            await bench.store.flushed(log_offset)
+
+        await asyncio.gather(*[wait(result.end) for result in results])
+        await bench.store.flushed(results[0].end)
+        assert bench.store.state().flushed_offset == results[-1].end

@@ -1,0 +1,80 @@
+"""A plugin that uses all of `gantrymq.interfaces.Broker` that coming plugins need, from outside and in one place.
+
+It copies every message of topic A to topic B, once a consumer of B waits for it and holds the lock of its queue, and
+refuses clients that have not said a word of greeting.
+"""
+
+from __future__ import annotations
+
+from gantrymq.errors import NoPermission
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import PullRequest, SendRequest, StoreMessage
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.remoting.command import response_to
+
+GREETING = 9001
+FROM, TO = Queue("A", 0), Queue("B", 0)
+
+
+class Copier:
+    """The service and the guard; `told` is what it heard, in order."""
+
+    name = "copier"
+    order = 10
+
+    async def start(self, broker):
+        self.broker, self.told, self.woken, self.guarded = broker, [], 0, False
+        self.stop_hearing = broker.on_arrival(self.arrived, FROM)
+        broker.on_connection_closed(lambda connection: self.told.append(("closed", connection.notes)))
+        broker.on_subscriptions_changed(lambda group: self.told.append(("subscribed", group)))
+
+    async def stop(self):
+        self.stop_hearing()
+
+    def arrived(self, queue, end):
+        self.told.append(("arrived", queue, end))
+
+    def __call__(self, code, fields, body, connection):
+        if code == GREETING:
+            connection.notes["copier"] = {**fields, "bytes": len(body)}
+        elif self.guarded and "copier" not in connection.notes:
+            raise NoPermission("say hello first")
+
+    async def copy(self, group):
+        """Copy what matches the subscription of *group*."""
+        (consumer, *_) = self.broker.consumers(group)
+        wanted = self.broker.subscription(group, TO.topic)
+        match = self.broker.filter_of(wanted)
+        queue = MessageQueue(TO.topic, "broker-a", TO.queue_id)
+        if not self.broker.lock_queues(group, consumer.client_id, [queue]):
+            raise NoPermission("another client holds the queue")
+        held = self.broker.hold(TO, self.broker.bounds(TO).max_offset, match, 60, consumer.connection, self.wake)
+        request = PullRequest(group, FROM.topic, FROM.queue_id, 0, expression=wanted.expression)
+        pulled = await self.broker.pull(request)
+        bodies = [b"%d of %d" % (number, pulled.messages) for number in range(pulled.messages)]
+        host = self.broker.store_host
+        results = await self.broker.put_all([StoreMessage(TO.topic, 0, body, b"", store_host=host) for body in bodies])
+        await self.broker.send(SendRequest("copier", TO.topic, b"done", queue_id=0))
+        self.broker.unlock_queues(group, consumer.client_id, [queue])
+        return held, len(results), self.broker.producers("copier")
+
+    def wake(self):
+        self.woken += 1
+
+
+copier = Copier()
+
+
+@hookimpl
+def gantry_register_services(registry):
+    registry.add(copier)
+
+
+@hookimpl
+def gantry_register_guards(registry):
+    registry.add(copier)
+
+
+@hookimpl
+def gantry_register_handlers(registry):
+    registry.add(GREETING, lambda asked, connection: response_to(asked))

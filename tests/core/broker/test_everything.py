@@ -1,0 +1,117 @@
+"""One plugin uses all that a broker offers to plugins."""
+
+from __future__ import annotations
+
+import attrs
+import everything
+import pytest
+from broker_desk import records, run_broker, send_header
+
+from gantrymq.errors import NoPermission
+from gantrymq.loose_json import dumps
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.plugins import load_plugins
+
+
+@pytest.fixture
+def run(plugins):
+    """``run(main)`` runs ``await main(desk, copier)`` against a broker with the plugin."""
+    loaded = load_plugins(extra=[("everything", everything)], installed=False)
+
+    def run(main):
+        with_it = attrs.evolve(loaded, stores=plugins.stores)
+        return run_broker(with_it, lambda desk: main(desk, everything.copier))
+
+    return run
+
+
+async def topics(desk):
+    for name in "AB":
+        everything.copier.broker.create_topic(TopicConfig(name, 1, 1))
+    await desk.heartbeat("CG", "B")
+
+
+def test_messages_are_copied_by_its_operations(run):
+    async def main(desk, copier):
+        await topics(desk)
+        for body in (b"one", b"two"):
+            await desk.send("A", body)
+        ends = desk.server.store.state().max_log_offset
+        assert await copier.copy("CG") == (True, 2, [])
+        copies = [bytes(each.body) for each in records(await desk.pull("B"))]
+        assert copies == [b"0 of 2", b"1 of 2", b"done"]
+        first, second, _ = desk.server.store.scan(ends, desk.server.store.state().max_log_offset)
+        assert first.log_offset + first.size == second.log_offset
+        assert copier.woken == 1
+        assert [each[:1] for each in copier.told] == [("subscribed",), ("arrived",), ("arrived",)]
+        assert copier.told[0] == ("subscribed", "CG")
+
+    run(main)
+
+
+def test_a_queue_that_another_client_holds_is_left_alone(run):
+    async def main(desk, copier):
+        await topics(desk)
+        queue = MessageQueue("B", "broker-a", 0)
+        assert copier.broker.lock_queues("CG", "other", [queue]) == [queue]
+        with pytest.raises(NoPermission):
+            await copier.copy("CG")
+        copier.broker.unlock_queues("CG", "other", [queue])
+        assert (await copier.copy("CG"))[1] == 0
+
+    run(main)
+
+
+def test_an_end_to_hearing_of_a_queue(run):
+    async def main(desk, copier):
+        await topics(desk)
+        await desk.send("A")
+        copier.stop_hearing()
+        await desk.send("A")
+        assert [each for each in copier.told if each[0] == "arrived"] == [("arrived", everything.FROM, 1)]
+
+    run(main)
+
+
+def test_a_guard_sees_requests_of_core_and_keeps_what_it_learns_of_a_connection(run):
+    async def main(desk, copier):
+        await topics(desk)
+        copier.guarded = True
+        refused = await desk.send("A")
+        assert (refused.code, refused.remark) == (16, "say hello first")
+        greeting = await desk.ask(everything.GREETING, {"name": "desk"}, b"hello")
+        assert greeting.code == 0
+        assert (await desk.send("A")).code == 0
+        assert (await desk.ask(34, None, dumps({"clientID": "c"}))).code == 0
+        other = desk.peer()
+        assert (await other.pull("A")).code == 16
+        await desk.client.close()
+        await desk.clock.sleep(1)
+        assert ("closed", {"copier": {"name": "desk", "bytes": 5}}) in copier.told
+
+    run(main)
+
+
+def test_sends_of_one_read_are_seen_one_by_one(run):
+    seen = []
+
+    async def main(desk, copier):
+        await topics(desk)
+        await desk.send("A")
+        copier.guarded = True
+        await desk.ask(everything.GREETING)
+        tasks = [desk.later(310, send_header("A").to_ext_v2(), b"body") for _ in range(5)]
+        answers = [await task for task in tasks]
+        assert [answer.code for answer in answers] == [0] * 5
+        assert seen.count((310, "A")) == 6
+
+    original = everything.Copier.__call__
+
+    def watching(self, code, fields, body, connection):
+        seen.append((code, fields.get("b")))
+        original(self, code, fields, body, connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(everything.Copier, "__call__", watching)
+        run(main)

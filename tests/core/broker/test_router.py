@@ -1,0 +1,226 @@
+"""From a read of the socket to the handlers, and how a broker turns clients away."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from broker_desk import pull_ext
+
+from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.wire.router import NOT_BUILT, RequestRouter
+from gantrymq.errors import NoPermission, ServiceNotAvailable
+from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.sends import Send
+
+
+class FakeConnection:
+    def __init__(self):
+        self.closed = False
+        self.answers = []
+        self.closing = []
+
+    def reply(self, asked, answer):
+        self.answers.append((asked.opaque, answer.code, answer.remark))
+
+    def on_close(self, callback):
+        self.closing.append(callback)
+
+
+def asked(code, opaque=1, *, flag=0, version=479):
+    return Command(code, opaque=opaque, flag=flag, version=version)
+
+
+async def later(command, connection):
+    await asyncio.sleep(0)
+    if command.opaque == 9:
+        raise NoPermission("not today")
+    return ok(command)
+
+
+def broken(command, connection):
+    raise ZeroDivisionError("a bug")
+
+
+def refused(command, connection):
+    raise NoPermission("not here")
+
+
+@pytest.fixture
+def router():
+    router = RequestRouter()
+    router.add({1: lambda command, connection: ok(command), 2: refused, 3: broken, 4: later})
+    router.add({5: lambda command, connection: None})
+    return router
+
+
+def answers_of(router, *commands):
+    async def run():
+        connection = FakeConnection()
+        router.requests(connection, commands)
+        await router.close()
+        return connection.answers
+
+    return asyncio.run(run())
+
+
+def test_requests_of_one_read_are_answered_in_order(router):
+    assert [opaque for opaque, _, _ in answers_of(router, *(asked(1, number) for number in range(5)))] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_an_error_is_an_answer_and_the_next_request_is_served(router):
+    assert answers_of(router, asked(2, 1), asked(1, 2)) == [(1, 16, "not here"), (2, 0, None)]
+
+
+def test_a_bug_is_told_as_system_error_and_logged_with_its_place(router, caplog):
+    ((_, code, remark), good) = answers_of(router, asked(3, 1), asked(1, 2))
+    assert code == 1
+    assert "ZeroDivisionError: a bug" in remark
+    assert good == (2, 0, None)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def sent(opaque, code=310):
+    return Send(asked(code, opaque), b"{}", b"", 0, 0, b"ID")
+
+
+def test_sends_alike_are_served_together_and_what_is_left_one_by_one(router):
+    seen = []
+
+    def together(commands, start, connection):
+        behind = next((n for n in range(start, len(commands)) if commands[n].opaque in (3, 5)), len(commands))
+        seen.append([command.opaque for command in commands[start:behind]])
+        return behind - start
+
+    router.add({310: lambda command, connection: ok(command)})
+    router.add_together(together)
+    commands = [sent(1), sent(2), sent(3), sent(4), asked(1, 5), sent(6)]
+    assert answers_of(router, *commands) == [(3, 0, None), (5, 0, None)]
+    assert seen == [[1, 2], [], [4], [6]]
+
+
+def test_an_error_of_sends_alike_is_told_to_each(router):
+    def together(commands, start, connection):
+        raise ServiceNotAvailable("the broker is stopping")
+
+    router.add_together(together)
+    stopping = "the broker is stopping"
+    assert answers_of(router, sent(1), sent(2)) == [(1, 14, stopping), (2, 14, stopping)]
+
+
+@pytest.mark.parametrize("code", [10, 310])
+def test_whoever_serves_a_code_of_sends_serves_them_one_by_one(router, code):
+    router.add_together(lambda commands, start, connection: pytest.fail("asked"))
+    router.add({code: lambda command, connection: ok(command)})
+    assert answers_of(router, sent(1, code), sent(2, code)) == [(1, 0, None), (2, 0, None)]
+
+
+def test_sends_alike_are_turned_away_too(router):
+    router.add({310: lambda command, connection: ok(command)})
+    router.add_together(lambda commands, start, connection: pytest.fail("asked"))
+    router.turn_away()
+    send = sent(1)
+    send.version = VERSION_5_3_1 + 1
+    assert answers_of(router, send)[0][:2] == (1, 1500)
+
+
+def test_an_answer_that_takes_time_holds_up_no_other(router):
+    assert answers_of(router, asked(4, 1), asked(1, 2), asked(4, 9)) == [
+        (2, 0, None),
+        (1, 0, None),
+        (9, 16, "not today"),
+    ]
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 9999])
+def test_oneway_requests_are_never_answered(router, code):
+    assert answers_of(router, asked(code, flag=FLAG_ONEWAY)) == []
+
+
+def test_a_handler_that_answers_later_by_itself_is_left_to_it(router):
+    assert answers_of(router, asked(5)) == []
+
+
+def test_an_unknown_code_is_told_so(router):
+    assert answers_of(router, asked(9999)) == [(1, 3, " request type 9999 not supported")]
+
+
+def test_a_request_for_a_name_server_is_told_where_that_is(router):
+    ((_, code, remark),) = answers_of(router, asked(105))
+    assert code == 3
+    assert "this port is a broker's; name servers are usually at port 9876" in remark
+
+
+@pytest.mark.parametrize("code", sorted(NOT_BUILT))
+def test_what_is_not_built_is_named(router, code):
+    ((_, answered, remark),) = answers_of(router, asked(code))
+    assert answered == 3
+    assert "not built in this version" in remark
+
+
+def test_a_later_handler_replaces_an_earlier_one(router):
+    router.add({2: lambda command, connection: ok(command)})
+    assert answers_of(router, asked(2)) == [(1, 0, None)]
+
+
+def test_a_lost_connection_is_told_once_to_who_wants_to_know(router):
+    lost = []
+    router.on_connection_lost(lost.append)
+    connection = FakeConnection()
+    router.requests(connection, [asked(1)])
+    router.requests(connection, [asked(1)])
+    (callback,) = connection.closing
+    callback(connection)
+    assert lost == [connection]
+
+
+def test_a_stopping_broker_turns_away_clients_that_understand_it(router):
+    router.turn_away()
+    new, old = answers_of(router, asked(1, 1, version=476), asked(1, 2, version=475))
+    assert new[1] == 1500
+    assert old == (2, 0, None)
+
+
+# --- a whole broker that stops --------------------------------------------------------------------------------------
+
+
+def test_a_pull_that_waits_is_answered_when_the_broker_stops(broker):
+    async def main(desk):
+        await desk.send("T")
+        held = desk.later(11, pull_ext("T", 1, wait_s=15))
+        await desk.clock.sleep(1)
+        before = desk.clock.monotonic()
+        await desk.server.stop()
+        assert (await held).code == 19
+        assert desk.clock.monotonic() - before < 2
+
+    broker(main)
+
+
+def test_stopping_twice_is_stopping_once(broker):
+    async def main(desk):
+        await desk.server.stop()
+        await desk.server.stop()
+
+    broker(main)
+
+
+def test_those_around_hear_of_the_end_though_an_answer_cannot_be_written(router):
+    heard = []
+
+    class Broken(FakeConnection):
+        def reply(self, asked, answer):
+            raise ZeroDivisionError("a bug")
+
+    connection = Broken()
+    router.around(lambda: heard.append("before"), heard.append)
+    with pytest.raises(ZeroDivisionError):
+        router.requests(connection, [asked(1, 1)])
+    assert heard == ["before", connection]

@@ -1,0 +1,63 @@
+"""Logs and descriptors of a server's process."""
+
+import logging
+import resource
+
+import click
+import pytest
+
+from gantrymq.cli.server_process import raise_descriptor_limit, set_up_logs
+
+
+@pytest.fixture
+def root_logger():
+    """The root logger, put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    for handler in root.handlers[:]:
+        if handler not in handlers:
+            root.removeHandler(handler)
+            handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_logs_go_to_stderr_from_the_level_on(root_logger, capsys):
+    root_logger.handlers[:] = []
+    set_up_logs("warning", None)
+    logging.getLogger("gantrymq.example").info("unheard")
+    logging.getLogger("gantrymq.example").warning("heard")
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert errors.endswith("WARNING gantrymq.example: heard\n")
+    assert "unheard" not in errors
+
+
+def test_a_log_file_that_was_moved_away_is_opened_again(root_logger, tmp_path):
+    root_logger.handlers[:] = []
+    path = tmp_path / "broker.log"
+    set_up_logs("info", str(path))
+    logging.getLogger("gantrymq.example").info("first")
+    path.rename(tmp_path / "broker.log.1")
+    logging.getLogger("gantrymq.example").info("second")
+    assert "second" in path.read_text()
+    assert "first" in (tmp_path / "broker.log.1").read_text()
+
+
+def test_a_log_file_that_cannot_be_opened_is_wrong_usage(tmp_path):
+    with pytest.raises(click.BadParameter, match="cannot open"):
+        set_up_logs("info", str(tmp_path / "missing" / "broker.log"))
+
+
+def test_the_soft_limit_of_descriptors_is_lifted_to_the_hard_one():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lower = min(256, before[1])
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lower, before[1]))
+        raise_descriptor_limit()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert soft > lower or hard == lower
+        assert hard == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

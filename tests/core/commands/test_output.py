@@ -1,0 +1,57 @@
+"""What commands print, and where."""
+
+import json
+import os
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.commands.output import namesrv_option, print_json, print_table, say, warn
+
+
+def test_json_is_one_line_on_stdout(capsys):
+    print_json({"topic": "Grüße", "queues": [1, 2]})
+    out, errors = capsys.readouterr()
+    assert out.count("\n") == 1
+    assert json.loads(out) == {"topic": "Grüße", "queues": [1, 2]}
+    assert errors == ""
+
+
+def test_sentences_and_warnings_go_to_stderr(capsys):
+    say("Hello.")
+    warn("the disk is almost full")
+    out, errors = capsys.readouterr()
+    assert out == ""
+    assert errors == "Hello.\nwarning: the disk is almost full\n"
+
+
+@pytest.mark.parametrize("length", [10, 300])
+def test_a_table_in_a_pipe_folds_and_cuts_nothing(capsys, length):
+    print_table(("key", "value"), [("short", "x" * length), ("other", 5)])
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if "short" in line)
+    assert row.split() == ["short", "x" * length]
+    assert max(map(len, lines)) < length + 20
+
+
+def test_a_table_takes_square_brackets_as_they_are(capsys):
+    print_table(("value",), [("[red]not markup[/red]",)])
+    assert "[red]not markup[/red]" in capsys.readouterr().out
+
+
+def test_what_a_command_says_of_tls_is_forgotten_after_it(monkeypatch):
+    monkeypatch.setenv("tls.enable", "false")
+    monkeypatch.delenv("tls.config.file", raising=False)
+    seen = {}
+    keys = ("tls.enable", "tls.config.file")
+
+    @click.command()
+    @namesrv_option
+    def command(namesrv):
+        seen.update({key: os.environ.get(key) for key in keys})
+
+    result = CliRunner().invoke(command, ["--tls", "--tls-config", "some.properties"])
+    assert result.exit_code == 0, result.output
+    assert seen == {"tls.enable": "true", "tls.config.file": "some.properties"}
+    assert [os.environ.get(key) for key in keys] == ["false", None]

@@ -1,0 +1,28 @@
+"""What tests of connections share: a loop around each, requests in bytes, and an echo."""
+
+import asyncio
+import functools
+
+from gantrymq.remoting.command import Command, encode
+
+
+def in_loop(test):
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+async def turn():
+    """Let everything that is due now run."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def asked(code=11, opaque=1, serialize=0, flag=0, body=None):
+    return encode(Command(code, opaque=opaque, serialize=serialize, flag=flag, body=body))
+
+
+def echo(connection, command):
+    connection.reply(command, Command(0, ext={"code": str(command.code)}, body=command.body))

@@ -1,0 +1,123 @@
+"""Requests of one connection: in parts, some a turn of the loop, and behind answers that the peer has not read."""
+
+import asyncio
+import itertools
+
+from loop_tests import asked, echo, in_loop, turn
+
+from gantrymq.remoting.request_queue import HAND_OVER, MOST_WAITING
+
+
+@in_loop
+async def test_without_a_handler_requests_are_answered_with_3(rig):
+    connection, transport = rig.connect()
+    connection.data_received(asked(code=9999, opaque=5))
+    await turn()
+    (answer,) = transport.commands
+    assert (answer.code, answer.opaque, answer.remark) == (3, 5, " request type 9999 not supported")
+
+
+@in_loop
+async def test_a_handler_that_raises_is_logged_and_the_connection_goes_on(rig, recorder, caplog):
+    def broken(connection, command):
+        raise ZeroDivisionError
+
+    handler = recorder(broken)
+    connection, transport = rig.connect(handler)
+    connection.data_received(asked(310))
+    connection.data_received(asked(310))
+    assert len(handler.batches) == 2
+    assert "SEND_MESSAGE_V2" in caplog.text
+    assert not transport.closing
+
+
+@in_loop
+async def test_requests_behind_answers_that_are_not_read_wait_until_they_are(rig, recorder):
+    """A peer that asks for much in one write and then reads slowly, but steadily, is not cut off."""
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
+    transport.slow = True
+    connection.data_received(b"".join(asked(opaque=number, body=bytes(1000)) for number in range(200)))
+    seen = []
+    while len(seen) < 6:
+        await turn()
+        seen.append(len(handler.seen))
+        assert not transport.reading
+        transport.drain(transport.held)
+    assert seen == [32, 64, 96, 128, 160, 192]
+    await turn()
+    assert [command.opaque for command in handler.seen] == list(range(200))
+    transport.drain(transport.held)
+    await turn()
+    assert transport.reading
+    assert not connection.closed
+
+
+@in_loop
+async def test_a_peer_that_reads_at_once_has_all_its_requests_served(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
+    connection.data_received(b"".join(asked(opaque=number, body=bytes(1000)) for number in range(200)))
+    for _ in range(20):
+        await turn()
+    assert len(handler.seen) == 200
+    assert transport.reading
+    assert not connection.closed
+
+
+@in_loop
+async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_leave_early(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler)
+    connection.data_received(b"".join(asked(opaque=number) for number in range(3 * HAND_OVER)))
+    assert len(handler.seen) == HAND_OVER
+    assert [answer.opaque for answer in transport.commands] == list(range(HAND_OVER))
+    await asyncio.sleep(0)
+    assert len(handler.seen) == 2 * HAND_OVER
+    assert [answer.opaque for answer in transport.commands] == list(range(2 * HAND_OVER))
+    connection.data_received(asked(opaque=3 * HAND_OVER))
+    for _ in range(5):
+        await turn()
+    assert [command.opaque for command in handler.seen] == list(range(3 * HAND_OVER + 1))
+    assert [answer.opaque for answer in transport.commands] == list(range(3 * HAND_OVER + 1))
+
+
+@in_loop
+async def test_the_longer_requests_take_the_fewer_are_served_a_turn(rig, recorder):
+    cost_s = 0.0001
+
+    def take(connection, command):
+        rig.clock.advance(cost_s)
+        return echo(connection, command)
+
+    handler = recorder(take)
+    connection, _ = rig.connect(handler)
+
+    async def turns(count):
+        seen, last = [len(handler.seen)], -1
+        connection.data_received(b"".join(asked(opaque=number) for number in range(count)))
+        seen.append(len(handler.seen))
+        while seen[-1] != last:
+            last = seen[-1]
+            await asyncio.sleep(0)
+            seen.append(len(handler.seen))
+        return [after - before for before, after in itertools.pairwise(seen) if after > before]
+
+    assert await turns(60) == [32, 16, 8, 4]
+    assert await turns(20) == [8, 8, 4]
+    cost_s = 0.0
+    assert await turns(60) == [8, 16, 32, 4]
+
+
+@in_loop
+async def test_a_peer_that_asks_faster_than_it_is_served_is_not_read_from_meanwhile(rig, recorder):
+    handler = recorder(echo)
+    connection, transport = rig.connect(handler)
+    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING)))
+    assert transport.reading
+    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING, 2 * MOST_WAITING)))
+    assert not transport.reading
+    for _ in range(20):
+        await turn()
+    assert transport.reading
+    assert [command.opaque for command in handler.seen] == list(range(2 * MOST_WAITING))

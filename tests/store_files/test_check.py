@@ -1,0 +1,166 @@
+import pytest
+
+from gantrymq.formats.record import encode_record
+from gantrymq_store_files.blank import encode_blank, fits
+from gantrymq_store_files.check import (
+    HEAD_BYTES,
+    Found,
+    certain_queue_offset,
+    check_place,
+    head_is_sound,
+    properties_problem,
+)
+from gantrymq_store_files.record_crc import crc_tail, record_crc_matches
+
+PROPERTIES = b"TAGS\x01TagA\x02"
+
+
+def record(**fields):
+    return encode_record(
+        **{
+            "topic": "TopicTest",
+            "queue_id": 1,
+            "body": b"hello",
+            "properties": PROPERTIES,
+            "log_offset": 5000,
+            **fields,
+        }
+    )
+
+
+def look(raw, log_offset=5000, **more):
+    return check_place(memoryview(raw), 0, log_offset, **more)
+
+
+def changed(raw, position, data):
+    raw = bytearray(raw)
+    raw[position : position + len(data)] = data
+    return raw
+
+
+def test_a_sound_record_is_found():
+    result = look(record() + b"rest")
+    assert (result.found, result.size, result.problem) == (Found.RECORD, len(record()), "")
+    assert result.record.topic == "TopicTest"
+
+
+def test_a_blank_fills_the_rest_of_its_file():
+    assert encode_blank(200).hex() == "000000c8cbd43194"
+    assert look(encode_blank(200).ljust(200, b"?"))[:2] == (Found.BLANK, 200)
+    assert look(encode_blank(200).ljust(300, b"?")).found is Found.DAMAGED
+
+
+def test_a_record_fits_when_a_blank_still_does():
+    assert fits(192, 200)
+    assert not fits(193, 200)
+
+
+@pytest.mark.parametrize("raw", [bytes(100), bytes(8), b"", b"1234567"])
+def test_zeros_and_no_room_are_the_end(raw):
+    assert look(raw).found is Found.END
+
+
+@pytest.mark.parametrize("cut_at", range(6, len(record())))
+def test_a_record_whose_end_was_not_written_is_torn(cut_at):
+    raw = record()
+    result = look(raw[:cut_at].ljust(len(raw), b"\0"))
+    assert result.found is Found.TORN
+    assert "5000" in result.problem
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (record(log_offset=4999), "it says that it stands at 4999"),
+        (changed(record(), 90, b"L"), "the body's CRC is"),
+        (changed(record(), 95, b"\0"), "the topic is 'T"),
+        (record(topic=""), "the topic is ''"),
+        (record(properties=b"KEYS\x01\xff\xfe\x02"), "not UTF-8"),
+        (record(properties=b"KEYS\x01" + bytes(512) + b"\x02"), "zero bytes where text belongs"),
+        (changed(record(), 3, b"\xff"), "total size"),
+    ],
+)
+def test_what_no_write_leaves_is_damage(raw, says):
+    result = look(raw)
+    assert (result.found, result.size, result.record) == (Found.DAMAGED, 0, None)
+    assert says in result.problem
+
+
+def test_the_crc_can_be_left_out():
+    assert look(changed(record(), 90, b"L"), check_crc=False).found is Found.RECORD
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"a\x01b", b"a\x01\0b\x02", "k\x01ü\x02".encode(), "k\x01\ud800\x02".encode("utf-8", "surrogatepass")]
+)
+def test_odd_but_legal_property_text(text):
+    assert properties_problem(text) is None
+
+
+def test_the_check_sum_property_has_the_documented_digits():
+    raw = encode_record(
+        topic="TopicTest",
+        queue_id=1,
+        body=b"hello",
+        properties=b"TAGS\x01TagA\x02" + bytes(20),
+        born_timestamp=1700000000000,
+        born_host=bytes.fromhex("c0a8010a0000c350"),
+        store_timestamp=1700000000123,
+        store_host=bytes.fromhex("7f00000100002a9f"),
+    )
+    assert len(raw) == 135
+    assert crc_tail(raw[:-20]) == b"__CRC32#\x014922240251\x02"
+    whole = raw[:-20] + crc_tail(raw[:-20])
+    assert record_crc_matches(whole) is True
+    assert record_crc_matches(changed(whole, 90, b"L")) is False
+    assert record_crc_matches(raw) is None
+
+
+def test_the_head_of_a_log_file_is_a_record_of_its_place_or_a_blank():
+    head = encode_record(topic="T", queue_id=0, body=b"", properties=b"", log_offset=8192)[:HEAD_BYTES]
+    assert head_is_sound(head, 8192, 8192)
+    assert not head_is_sound(head, 4096, 8192)
+    assert not head_is_sound(head[:-1], 8192, 8192)
+    assert not head_is_sound(bytes(HEAD_BYTES), 8192, 8192)
+    assert not head_is_sound(head, 8192, 50)
+    assert head_is_sound(encode_blank(8192).ljust(HEAD_BYTES, b"\0"), 0, 8192)
+    assert not head_is_sound(encode_blank(8192).ljust(HEAD_BYTES, b"\0"), 0, 4096)
+
+
+def certain(raw, *, size=None, topic=b"TopicTest", log_offset=5000):
+    return certain_queue_offset(bytes(raw), 0, log_offset, len(raw) if size is None else size, topic)
+
+
+def test_a_plain_record_is_sound_beyond_doubt():
+    assert certain(record(queue_offset=7)) == 7
+    assert certain(record(queue_offset=7) + b"rest", size=len(record())) == 7
+    assert certain_queue_offset(b"before" + record(queue_offset=7), 6, 5000, len(record()), b"TopicTest") == 7
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        record(topic="Other"),
+        record(topic="T" * 200),
+        record(log_offset=5001),
+        record(born_host=bytes(20)),
+        record(properties="ä".encode()),
+        record(properties=b"a\0b"),
+        record()[:-1],
+        b"",
+        bytes(300),
+    ],
+    ids=["topic", "version 2", "place", "IPv6", "not ASCII", "zero", "cut", "nothing", "zeros"],
+)
+def test_anything_else_calls_for_the_whole_check(raw):
+    assert certain(raw) == -1
+
+
+def test_no_flipped_bit_passes_that_the_whole_check_refuses():
+    raw = record(queue_offset=7)
+    for bit in range(8 * len(raw)):
+        flipped = changed(raw, bit // 8, bytes([raw[bit // 8] ^ 1 << bit % 8]))
+        found = certain(flipped)
+        if found != -1:
+            result = look(flipped)
+            assert (result.found, result.size, result.record.queue_offset) == (Found.RECORD, len(raw), found)

@@ -1,0 +1,109 @@
+"""The walk by itself; tests/store_tools/test_walking.py walks over damaged files."""
+
+from memory_log import MemoryLog
+
+from gantrymq_store_files.log_walk import LogDamage, LogWalk
+
+
+def filled(records=100):
+    log = MemoryLog()
+    for _ in range(records):
+        log.add()
+    return log
+
+
+def walked(walk):
+    found = list(walk)
+    return (
+        [each.log_offset for each in found if not isinstance(each, LogDamage)],
+        [each for each in found if isinstance(each, LogDamage)],
+    )
+
+
+def test_the_end_is_behind_the_last_record():
+    log = filled()
+    walk = LogWalk(log, 0)
+    assert walked(walk) == ([place for place, _ in log.records], [])
+    assert (walk.sound_end, walk.zeros_from, walk.position) == (log.used, log.used, log.end)
+
+
+def test_behind_a_blank_the_end_is_the_next_file():
+    log = filled(1)
+    while log.used < log.file_bytes:
+        log.add()
+    second = log.file_bytes
+    log.put(second, bytes(log.file_bytes))
+    walk = LogWalk(log, 0)
+    walked(walk)
+    assert (walk.sound_end, walk.zeros_from) == (second, second)
+
+
+def test_damage_at_or_behind_the_end_is_the_tail_and_before_it_a_hole():
+    log = filled()
+    log.put(log.records[50][0] + 90, b"?")
+    log.put(log.records[-1][0] + 90, b"?")
+    walk = LogWalk(log, 0)
+    _, (hole, tail) = walked(walk)
+    assert hole[:3] == ("damaged", *log.records[50])
+    assert tail[:3] == ("damaged", *log.records[-1])
+    assert hole.log_offset < walk.sound_end == tail.log_offset
+    assert walk.zeros_from == log.used
+
+
+def test_zeros_over_several_files_are_a_hole_in_each_when_the_log_goes_on_behind_them():
+    log = filled()
+    ends = [log.file_bytes, 2 * log.file_bytes]
+    place = max(at for at, _ in log.records if at < ends[0])
+    log.put(place, bytes(ends[1] - place))
+    walk = LogWalk(log, 0)
+    sound, holes = walked(walk)
+    assert [each[:3] for each in holes] == [("zeros", place, ends[0] - place), ("zeros", ends[0], log.file_bytes)]
+    assert sound == [at for at, _ in log.records if at < place or at >= ends[1]]
+    log.put(place, b"?" * 20)  # the same behind damage
+    _, holes = walked(LogWalk(log, 0))
+    assert [each[:2] for each in holes] == [("damaged", place), ("zeros", place + 20), ("zeros", ends[0])]
+
+
+def test_a_blank_behind_damage_is_no_end():
+    log = filled(1)
+    while log.used < log.file_bytes:
+        log.add()
+    log.put(log.file_bytes, bytes(log.file_bytes))
+    place, size = log.records[-2]
+    log.put(place + 90, b"?")
+    walk = LogWalk(log, 0)
+    _, (tail,) = walked(walk)
+    assert tail[:3] == ("damaged", place, size)
+    assert walk.sound_end == place
+
+
+def test_trusted_zeros_end_the_walk_unread():
+    log = filled()
+    log.put(log.used + 500, b"something")
+    log.put(log.end, bytes(4 * log.file_bytes))
+    walk = LogWalk(log, log.records[-3][0], trust_zeros=True, chunk_bytes=1)
+    assert walked(walk) == ([place for place, _ in log.records[-3:]], [])
+    assert (walk.sound_end, walk.zeros_from) == (log.used, log.used)
+    assert max(place + length for place, length in log.reads) == log.used + 8
+
+
+def test_nothing_behind_a_sharp_end_is_looked_at():
+    log = filled()
+    end = log.records[60][0]
+    log.put(end, b"half written")
+    assert len(walked(LogWalk(log, 0, end))[1]) == 1
+    log.reads.clear()
+    walk = LogWalk(log, 0, end, look_behind_end=False)
+    assert walked(walk) == ([place for place, _ in log.records[:60]], [])
+    assert (walk.position, walk.sound_end) == (end, end)
+    assert max(place + length for place, length in log.reads) == end
+
+
+def test_a_missing_file_behind_a_sharp_end_is_not_told():
+    log = filled(200)
+    log.missing = {log.file_bytes, 2 * log.file_bytes}
+    last = max(place for place, _ in log.records if place < log.file_bytes)
+    assert walked(LogWalk(log, last, log.file_bytes, look_behind_end=False)) == ([last], [])
+    assert walked(LogWalk(log, last, log.file_bytes + 1, look_behind_end=False)) == ([last], [])
+    _, (gap,) = walked(LogWalk(log, last, look_behind_end=False))
+    assert gap[:3] == ("missing", log.file_bytes, 2 * log.file_bytes)

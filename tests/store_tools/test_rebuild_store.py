@@ -1,0 +1,97 @@
+"""Queues and index made anew beside the store."""
+
+from importlib.util import find_spec
+
+import pytest
+from small_store import INDEX
+
+from gantrymq.errors import StoreError
+from gantrymq_store_files.index import IndexHeader, IndexLayout
+from gantrymq_store_files.index_table import IndexTable
+from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
+from gantrymq_store_tools.layout import find_layout
+from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
+from gantrymq_store_tools.open_files import OpenFiles
+from gantrymq_store_tools.range_part import IndexKeys
+from gantrymq_store_tools.rebuild_store import beside, rebuild_index, rebuild_queues
+
+
+def part(contents, name):
+    return {path: data for path, data in contents.items() if path.startswith(f"{name}/")}
+
+
+def test_what_is_made_equals_what_is_there(small, tmp_path):
+    before = small.contents()
+    queues = rebuild_queues(small.files, small.root, tmp_path / "made")
+    index = rebuild_index(small.files, small.root, tmp_path / "made", lambda time_ms: 0)
+    assert small.contents() == before
+    assert small.contents(tmp_path / "made") == part(before, "consumequeue") | part(before, "index")
+    assert (queues.files, queues.same_files, queues.entries) == (4, 4, 60)
+    assert (index.files, index.same_files, index.entries) == (4, 4, 180)
+    assert not queues.damaged
+
+
+def test_nothing_is_written_over(small, tmp_path):
+    rebuild_queues(small.files, small.root, tmp_path / "made")
+    with pytest.raises(StoreError, match="--to"):
+        rebuild_queues(small.files, small.root, tmp_path / "made")
+
+
+def test_the_folder_lies_beside_the_store(tmp_path):
+    assert beside(tmp_path / "store", "rebuilt") == tmp_path / "store.rebuilt"
+
+
+def test_a_queue_without_a_record_keeps_its_entries_for_records_that_left_the_log(small, tmp_path):
+    small.log_file(0)[0].unlink()  # as retention does it
+    gone = small.root / "consumequeue" / "Old" / "0"
+    gone.mkdir(parents=True)
+    source = small.root / "consumequeue" / "Bills" / "0" / f"{0:020d}"
+    (gone / source.name).write_bytes(source.read_bytes()[:60].ljust(6_000_000, b"\0"))
+    report = rebuild_queues(small.files, small.root, tmp_path / "made")
+    kept = tmp_path / "made" / "consumequeue" / "Old" / "0" / source.name
+    assert kept.read_bytes() == (gone / source.name).read_bytes()
+    assert not report.damaged
+
+
+def test_offsets_whose_record_is_lost_are_counted(small, tmp_path):
+    small.spoil_log(small.records[7][0] + 100, b"?")
+    report = rebuild_queues(small.files, small.root, tmp_path / "made")
+    assert report.lost == 1
+    assert report.damaged
+
+
+@pytest.mark.parametrize("layout", [INDEX, IndexLayout(7, 200), IndexLayout(1000, 31), IndexLayout(100, 400)])
+def test_slots_and_entries_are_found_from_the_files(small, tmp_path, layout):
+    rebuild_index(small.files, small.root, tmp_path / "made", lambda time_ms: 0, index_layout=layout)
+    (tmp_path / "made" / "commitlog").mkdir()
+    (tmp_path / "made" / "commitlog" / f"{0:020d}").write_bytes(bytes(10))
+    found = find_layout(small.files, tmp_path / "made")
+    assert find_index_layout(found.index, OpenFiles(small.files)) == layout
+
+
+def test_rocketmq_s_own_proportion_is_known():
+    assert usual_layout(420_000_040) == IndexLayout()
+    assert usual_layout(420_000_041) is None
+
+
+@pytest.mark.skipif(find_spec("numpy") is None, reason="needs numpy")
+@pytest.mark.parametrize("header", [IndexHeader(), IndexHeader(1000, 1000, 7, 7)])
+def test_columns_fill_a_file_as_the_table_does(header):
+    layout = IndexLayout(5, 40)
+    columns = IndexKeys()
+    for number in range(60):
+        columns.hashes.append(number * 7919 % 31)
+        columns.log_offsets.append(number // 2 * 100)
+        columns.timestamps.append(500 + number * 700)
+    one, other = IndexTable(layout, header), NumpyIndexTable(layout, header)
+    at = 0
+    for until in (1, 2, 30, 60):
+        cut = IndexKeys(columns.hashes[:until], columns.log_offsets[:until], columns.timestamps[:until])
+        expected = one.put(cut.hashes, cut.log_offsets, cut.timestamps, at)
+        got = other.put(cut.hashes, cut.log_offsets, cut.timestamps, at)
+        assert (got.first, got.entries, got.taken) == (expected.first, expected.entries, expected.taken)
+        assert other.header == one.header
+        at += got.taken
+    assert other.full
+    assert one.full
+    assert other.slot_bytes(0, 5) == one.slot_bytes(0, 5)
