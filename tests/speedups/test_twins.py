@@ -216,7 +216,7 @@ def test_headers_say_the_same(seed, monkeypatch):
         for own, other in zip(found, expected, strict=True):
             if type(own) is Send:
                 sent += 1
-                left += type(own.alike) is tuple
+                left += own.alike.startswith(b"[")
                 names = ("queue_id", "born_timestamp", "unique_id", "header")
                 assert [getattr(own, name) for name in names] == [getattr(other, name) for name in names]
                 assert list(own.ext.items()) == list(other.ext.items())

@@ -18,8 +18,9 @@ Source of the names: apache/rocketmq remoting/.../protocol/header/SendMessageReq
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from typing import Final
+
+import orjson
 
 from gantrymq import speedups
 from gantrymq.remoting.codes import SERIALIZE_JSON, LanguageCode, RequestCode
@@ -53,7 +54,7 @@ class Send(Command):
     __slots__ = ("_ext", "alike", "born_timestamp", "header", "queue_id", "unique_id")
 
     def __init__(
-        self, command: Command, header: bytes, alike: Hashable, queue_id: int, born_timestamp: int, unique_id: bytes
+        self, command: Command, header: bytes, alike: bytes, queue_id: int, born_timestamp: int, unique_id: bytes
     ) -> None:
         self.code = command.code
         self.language = command.language
@@ -100,7 +101,10 @@ def _read(frame: Frame) -> Command:
     if queue_id is None or _BORN.fullmatch(born) is None or not (unique_id.isalnum() and unique_id.isascii()):
         return command
     others = {**ext, queue_name: "", born_name: before, properties_name: after}  # in the places of what is taken out
-    alike = (command.code, command.language, command.version, command.flag, command.remark, *others, *others.values())
+    try:
+        alike = orjson.dumps([command.code, command.language, command.version, command.flag, command.remark, others])
+    except TypeError:  # half of a surrogate pair, or a number of more than 64 bits
+        return command
     return Send(command, frame.header, alike, queue_id, int(born), unique_id.encode())
 
 

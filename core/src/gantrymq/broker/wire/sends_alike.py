@@ -7,7 +7,7 @@ together. What is worth remembering comes a second time: of sends with a key of 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gantrymq import speedups
@@ -88,7 +88,7 @@ class SendsAlike:
         self._topics = topics
         self._interceptors = tuple(interceptors)
         self._store_host = store_host
-        self._passed: dict[Hashable, Passed] = {}  # by what is alike
+        self._passed: dict[bytes, Passed] = {}  # by what is alike
         self._bytes = 0  # of their headers
         self._met: set[int] = set()  # hashes of what came once; where two collide, one is remembered sooner
 
