@@ -8,6 +8,7 @@ from gantrymq.remoting.headers.base import Header
 
 for module in iter_modules(headers.__path__, f"{headers.__name__}."):
     import_module(module.name)
+import_module("gantrymq_nameserver.headers")
 
 
 def _below(base: type[Header]) -> list[type[Header]]:

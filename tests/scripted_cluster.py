@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+import pytest
 
 from gantrymq.formats.record import encode_record
 from gantrymq.remoting.codes import RequestCode
@@ -12,8 +15,10 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.world import World
+from gantrymq_testing import simulated
 
 Answer = Callable[[Command], Command | None]
+LIMIT_S = 3600.0
 
 
 class Peer:
@@ -136,3 +141,32 @@ class _Stored:
 def record(**fields: Any) -> bytes:
     """One record of topic T, with any field of `encode_record` set otherwise."""
     return encode_record(**{"topic": "T", "queue_id": 0, "body": b"x", "properties": b"", **fields})
+
+
+@pytest.fixture
+def simulate() -> Callable[[Callable[[World], Coroutine[Any, Any, Any]]], Any]:
+    """Run a coroutine function of a simulated world; no task may be left when it ends."""
+
+    async def checked(work: Callable[[World], Coroutine[Any, Any, Any]], world: World) -> Any:
+        result = await work(world)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left
+        return result
+
+    return lambda work: simulated.simulate(7, lambda world: checked(work, world), limit_s=LIMIT_S)
+
+
+@pytest.fixture
+def cluster() -> type[Cluster]:
+    return Cluster
+
+
+@pytest.fixture
+def peer() -> type[Peer]:
+    return Peer
+
+
+@pytest.fixture(name="record")
+def record_maker() -> Callable[..., bytes]:
+    """One record of topic T, with any field of `encode_record` set otherwise."""
+    return record

@@ -21,9 +21,9 @@ from harness import gantrymq, route_of
 from harness.probe import request
 
 from gantrymq.client import Admin, Producer, PullConsumer, PullStatus
-from gantrymq.client.admin_messages import MessageAdmin
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.topic import TopicConfig
+from gantrymq_admin.messages import MessageAdmin
 
 TOPIC = "Stepped"
 SENDS = 20

@@ -3,9 +3,10 @@
 import pytest
 
 from gantrymq.client import Admin, PullStatus, SendFailed
-from gantrymq.client.admin_groups import BrokerAdmin
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
+
+BrokerAdmin = pytest.importorskip("gantrymq_admin.groups").BrokerAdmin
 
 SMALL = {"plugins": "storage_mmap", "store": "mmap", "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400}
 BODY = b"b" * 3000  # two to a log file

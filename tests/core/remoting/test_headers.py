@@ -4,10 +4,11 @@ from header_classes import CLASSES
 from gantrymq.errors import RefusedWith
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, RegisterBrokerResponse
+from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
 from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest, UpdateConsumerOffsetRequest
 from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.headers.send import SendMessageRequest, SendMessageResponse, read_send_header
+from gantrymq_nameserver.headers import RegisterBrokerResponse
 
 LETTERS = {"a": "PG", "b": "T", "c": "TBW102", "d": "4", "e": "-1", "f": "0", "g": "1700000000000", "h": "2000"}
 NAMES = {

@@ -18,19 +18,18 @@ from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers.nameserver import (
-    BrokerHeartbeatRequest,
-    GetBrokerMemberGroupRequest,
-    QueryDataVersionRequest,
-    QueryDataVersionResponse,
-    RegisterBrokerRequest,
-    RegisterBrokerResponse,
-    UnregisterBrokerRequest,
-)
+from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest, UnregisterBrokerRequest
 from gantrymq.remoting.serving import serves
 from gantrymq.world import World
 from gantrymq.world.clock import monotonic_ms
 from gantrymq_nameserver.handlers import Answer, read_object
+from gantrymq_nameserver.headers import (
+    BrokerHeartbeatRequest,
+    GetBrokerMemberGroupRequest,
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerResponse,
+)
 from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
 from gantrymq_nameserver.membership import Membership
 from gantrymq_nameserver.registration import Registration, RegistrationBody

@@ -16,10 +16,10 @@ from gantrymq.errors import GantryError
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
-from gantrymq.remoting.headers.nameserver import NotifyMinBrokerIdChangeRequest
 from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
+from gantrymq_nameserver.headers import NotifyMinBrokerIdChangeRequest
 from gantrymq_nameserver.notices import MinimumChange
 
 log = logging.getLogger(__name__)

@@ -11,16 +11,16 @@ from gantrymq.errors import QueryNotFound, RequestError
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
-from gantrymq.remoting.headers.nameserver import (
+from gantrymq.remoting.serving import serves
+from gantrymq.settings_file import parse_properties, properties_text
+from gantrymq.world import World
+from gantrymq_nameserver import runtime_config
+from gantrymq_nameserver.headers import (
     GetKvConfigResponse,
     GetKvlistByNamespaceRequest,
     KvConfigRequest,
     PutKvConfigRequest,
 )
-from gantrymq.remoting.serving import serves
-from gantrymq.settings_file import parse_properties, properties_text
-from gantrymq.world import World
-from gantrymq_nameserver import runtime_config
 from gantrymq_nameserver.kv import KvConfig
 
 

@@ -14,18 +14,20 @@ from gantrymq.loose_json import dumps, dumps_standard
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
-    AddWritePermOfBrokerResponse,
     DeleteTopicInNamesrvRequest,
     GetRouteinfoByTopicRequest,
-    GetTopicsByClusterRequest,
     RegisterTopicInNamesrvRequest,
-    WipeWritePermOfBrokerResponse,
-    WritePermOfBrokerRequest,
 )
 from gantrymq.remoting.serving import serves
 from gantrymq.world import Clock
 from gantrymq_nameserver import topics
 from gantrymq_nameserver.handlers import read_object, wants_standard_json
+from gantrymq_nameserver.headers import (
+    AddWritePermOfBrokerResponse,
+    GetTopicsByClusterRequest,
+    WipeWritePermOfBrokerResponse,
+    WritePermOfBrokerRequest,
+)
 from gantrymq_nameserver.kv import ORDER_TOPIC_CONFIG, KvConfig
 from gantrymq_nameserver.routes import find_route, keep_zone
 from gantrymq_nameserver.tables import QueueData, RouteTables

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin_groups import CLEANINGS, BrokerAdmin
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
+from gantrymq_admin.groups import CLEANINGS, BrokerAdmin
 
 
 @click.command()

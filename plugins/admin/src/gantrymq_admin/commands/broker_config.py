@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin_groups import BrokerAdmin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ConfigError
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
+from gantrymq_admin.groups import BrokerAdmin
 
 
 @click.group()

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin_groups import GroupAdmin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import parse_address
+from gantrymq_admin.groups import GroupAdmin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -6,7 +6,6 @@ import time
 
 import click
 
-from gantrymq.client.admin_messages import FOREVER_MS, MessageAdmin
 from gantrymq.commands.message_shown import as_json, body_text, show
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
@@ -15,6 +14,7 @@ from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.model.message import ReceivedMessage
 from gantrymq_admin.commands.topic import topic_option
+from gantrymq_admin.messages import FOREVER_MS, MessageAdmin
 
 __all__ = ["query", "view"]
 

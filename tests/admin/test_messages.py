@@ -2,13 +2,13 @@
 
 import pytest
 
-from gantrymq.client.admin_messages import MessageAdmin
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
 from gantrymq.model import properties
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.ids import UniqueIds, offset_id, parse_unique_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
+from gantrymq_admin.messages import MessageAdmin
 
 QUERY, VIEW = RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID
 NONE = Command(22, remark="no message of topic T with key k was found in that time")

@@ -1,0 +1,145 @@
+"""Headers that name servers alone read or write.
+
+Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, GetTopicsByClusterRequestHeader.java,
+BrokerHeartbeatRequestHeader.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Header, Int32, Int64, RequestHeader, header_of
+
+__all__ = [
+    "AddWritePermOfBrokerResponse",
+    "BrokerHeartbeatRequest",
+    "GetBrokerMemberGroupRequest",
+    "GetKvConfigResponse",
+    "GetKvlistByNamespaceRequest",
+    "GetTopicsByClusterRequest",
+    "KvConfigRequest",
+    "NotifyMinBrokerIdChangeRequest",
+    "PutKvConfigRequest",
+    "QueryDataVersionRequest",
+    "QueryDataVersionResponse",
+    "RegisterBrokerResponse",
+    "WipeWritePermOfBrokerResponse",
+    "WritePermOfBrokerRequest",
+]
+
+
+@header_of(RequestCode.PUT_KV_CONFIG)
+class PutKvConfigRequest(RequestHeader):
+    """Set a value."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+@header_of(RequestCode.GET_KV_CONFIG, RequestCode.DELETE_KV_CONFIG)
+class KvConfigRequest(RequestHeader):
+    """Get or delete a value."""
+
+    namespace: str
+    key: str
+
+
+@header_of(RequestCode.GET_KV_CONFIG)
+class GetKvConfigResponse(Header):
+    """The value."""
+
+    value: str | None = None
+
+
+@header_of(RequestCode.GET_KVLIST_BY_NAMESPACE)
+class GetKvlistByNamespaceRequest(RequestHeader):
+    """All values of a namespace."""
+
+    namespace: str
+
+
+@header_of(RequestCode.REGISTER_BROKER)
+class RegisterBrokerResponse(Header):
+    """Where a slave finds its master."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
+class WritePermOfBrokerRequest(RequestHeader):
+    """Take the write permission from, or give it to, all queues of a broker."""
+
+    broker_name: str
+
+
+@header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
+class WipeWritePermOfBrokerResponse(Header):
+    """How many topics changed."""
+
+    wipe_topic_count: Int32
+
+
+@header_of(RequestCode.ADD_WRITE_PERM_OF_BROKER)
+class AddWritePermOfBrokerResponse(Header):
+    """How many topics changed."""
+
+    add_topic_count: Int32
+
+
+@header_of(RequestCode.GET_TOPICS_BY_CLUSTER)
+class GetTopicsByClusterRequest(RequestHeader):
+    """Topics of a cluster."""
+
+    cluster: str
+
+
+@header_of(RequestCode.QUERY_DATA_VERSION)
+class QueryDataVersionRequest(RequestHeader):
+    """Do you have this version of my topics?"""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Int64
+
+
+@header_of(RequestCode.QUERY_DATA_VERSION)
+class QueryDataVersionResponse(Header):
+    """Whether a registration is due."""
+
+    changed: bool
+
+
+@header_of(RequestCode.GET_BROKER_MEMBER_GROUP)
+class GetBrokerMemberGroupRequest(RequestHeader):
+    """Addresses behind one broker name."""
+
+    cluster_name: str
+    broker_name: str
+
+
+@header_of(RequestCode.BROKER_HEARTBEAT)
+class BrokerHeartbeatRequest(RequestHeader):
+    """I am alive. The spelling of the time-out is the protocol's."""
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+    broker_id: Int64 | None = None
+    epoch: Int32 | None = None
+    max_offset: Int64 | None = None
+    confirm_offset: Int64 | None = None
+    heartbeat_timeout_mills: Int64 | None = None
+    election_priority: Int32 | None = None
+
+
+@header_of(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
+class NotifyMinBrokerIdChangeRequest(RequestHeader):
+    """Name server to broker, oneway."""
+
+    min_broker_id: Int64 | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    ha_broker_addr: str | None = None
