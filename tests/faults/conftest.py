@@ -40,13 +40,16 @@ def row(request: pytest.FixtureRequest, rows: dict[str, Row]) -> Row:
 @pytest.fixture
 def logged() -> Iterator[Sentences]:
     """What GantryMQ logs during a test; an error or a traceback fails it."""
-    handler, logger = Sentences(), logging.getLogger("gantrymq")
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
+    handler = Sentences()
+    loggers = [logging.getLogger(name) for name in ("gantrymq", "gantrymq_nameserver")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
     yield handler
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.removeHandler(handler)
+        logger.setLevel(level)
     assert handler.errors() == []
 
 

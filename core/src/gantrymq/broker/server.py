@@ -124,7 +124,7 @@ class BrokerServer:
         )
         await state.load()
         self._closing.append(state.close)
-        committing = Committing(self.store, tables.topics, tables.offsets, lambda: state.commits_refusal)
+        committing = Committing(self.store, tables, lambda: state.commits_refusal)
         if not report.clean:
             await self._cut_offsets_back(committing)
         await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics

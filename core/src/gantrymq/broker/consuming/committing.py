@@ -1,4 +1,6 @@
-"""Commits of offsets, checked against the queue: nobody can have read what was never there.
+"""Committed offsets: what a group is told of its own, and commits, checked against the queue.
+
+Nobody can have read what was never there.
 
 An offset below zero, or behind the end of a queue that this store keeps, comes from a client's mistake or from another
 life of the topic. RocketMQ stores it: the group then counts as a negative number of messages behind, and passes over
@@ -9,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.tables.offsets import ConsumerOffsets
-from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import InvalidParameter, ServiceNotAvailable
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, ServiceNotAvailable, TopicNotExist
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
@@ -22,13 +23,12 @@ __all__ = ["Committing"]
 class Committing:
     """Takes the commits of clients and plugins."""
 
-    def __init__(
-        self, store: MessageStore, topics: TopicTable, offsets: ConsumerOffsets, refusal: Callable[[], str | None]
-    ) -> None:
+    def __init__(self, store: MessageStore, tables: Tables, refusal: Callable[[], str | None]) -> None:
         """*refusal*: why no commit is taken now, None while they are."""
         self._store = store
-        self._topics = topics
-        self._offsets = offsets
+        self._topics = tables.topics
+        self._groups = tables.groups
+        self._offsets = tables.offsets
         self._refusal = refusal
 
     def end(self, queue: Queue) -> int | None:
@@ -38,6 +38,44 @@ class Committing:
         if end == 0 and (topic is None or topic.attributes or queue.topic.startswith(LMQ_PREFIX)):
             return None
         return end
+
+    def begin(self, group: str, queue: Queue, *, zero_if_new: bool) -> int:
+        """Where a group reads on: what it committed, or 0 for a new group on a queue that still has its first message.
+
+        5.3.3 looks whether that message is in memory, so an empty queue has no offset to tell.
+
+        Raises:
+            QueryNotFound: there is no offset; never 0 without *zero_if_new*.
+        """
+        committed = self._offsets.committed(group, queue)
+        if committed is not None:
+            return committed
+        if not zero_if_new:
+            raise QueryNotFound(f"consumer group {group} has no offset for {queue} yet")
+        bounds = self._store.bounds(queue)
+        if bounds.min_offset > 0 or bounds.max_offset == 0:
+            raise QueryNotFound(
+                f"consumer group {group} has no offset for {queue} yet, and the queue is empty or its first messages "
+                "are gone; start from where consumeFromWhere says"
+            )
+        return 0
+
+    def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
+        """Store an offset that a client commits by itself; one for a queue that cannot be there is left out.
+
+        RocketMQ stores an offset for any queue id; here the table does not grow by such.
+
+        Raises:
+            GroupNotExist, TopicNotExist: this broker does not know them.
+            RequestError: as `commit`.
+        """
+        if self._groups.known(group) is None:
+            raise GroupNotExist(f"Group {group} not exist!")
+        topic = self._topics.get(queue.topic)
+        if topic is None:
+            raise TopicNotExist(f"Topic {queue.topic} not exist!")
+        if 0 <= queue.queue_id < max(topic.read_queues, topic.write_queues):
+            self.commit(group, queue, queue_offset)
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset.

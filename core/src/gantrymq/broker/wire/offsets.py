@@ -8,7 +8,7 @@ from __future__ import annotations
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import told_minimum
 from gantrymq.broker.wire.answers import ok
-from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, TopicNotExist
+from gantrymq.errors import InvalidParameter
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import Connection, Edge, GetLimit, MessageStore
 from gantrymq.model.queue import Queue
@@ -32,42 +32,22 @@ class OffsetRequests:
         self._committing = parts.committing
         self._store = parts.store
         self._topics = parts.topics
-        self._groups = parts.groups
-        self._offsets = parts.offsets
 
     @serves(RequestCode.QUERY_CONSUMER_OFFSET)
     def query(self, asked: Command, connection: Connection) -> Command:
-        """14: the committed offset; 0 for a group that is new on a queue that still has its first message.
-
-        5.3.3 looks whether that message is in memory, so an empty queue has no offset to tell.
-        """
+        """14: the committed offset."""
         header = QueryConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
-        committed = self._offsets.committed(header.consumer_group, queue)
-        if committed is None:
-            if header.set_zero_if_not_found is False:
-                raise QueryNotFound(f"consumer group {header.consumer_group} has no offset for {queue} yet")
-            bounds = self._store.bounds(queue)
-            if bounds.min_offset > 0 or bounds.max_offset == 0:
-                raise QueryNotFound(
-                    f"consumer group {header.consumer_group} has no offset for {queue} yet, and the queue is empty or "
-                    "its first messages are gone; start from where consumeFromWhere says"
-                )
-            committed = 0
-        return ok(asked, {"offset": str(committed)})
+        zero_if_new = header.set_zero_if_not_found is not False
+        begin = self._committing.begin(header.consumer_group, queue, zero_if_new=zero_if_new)
+        return ok(asked, {"offset": str(begin)})
 
     @serves(RequestCode.UPDATE_CONSUMER_OFFSET)
     def update(self, asked: Command, connection: Connection) -> Command:
         """15: commit an offset, usually oneway."""
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
-        if self._groups.known(header.consumer_group) is None:
-            raise GroupNotExist(f"Group {header.consumer_group} not exist!")
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise TopicNotExist(f"Topic {header.topic} not exist!")
-        # RocketMQ stores an offset for any queue id; here the table does not grow by queues that cannot be there.
-        if 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
-            self._committing.commit(header.consumer_group, Queue(header.topic, header.queue_id), header.commit_offset)
+        queue = Queue(header.topic, header.queue_id)
+        self._committing.commit_of_client(header.consumer_group, queue, header.commit_offset)
         return ok(asked, {})
 
     @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
