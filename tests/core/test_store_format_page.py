@@ -1,4 +1,4 @@
-"""docs/store-format.md says what `gantrymq.formats` does: fields side by side, and the sizes of the whole."""
+"""docs/store-format.md says what the modules of formats do: fields side by side, and the sizes of the whole."""
 
 import re
 from itertools import pairwise

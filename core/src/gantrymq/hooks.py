@@ -117,7 +117,7 @@ def gantry_register_guards(registry: GuardRegistry) -> None:
 
 @hookspec
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve request codes that core does not serve.
+    """Serve request codes, in place of core where that serves them.
 
     When: once, at broker start. Runs: a plain call per request.
     Errors: a code served twice raises PluginConflict.

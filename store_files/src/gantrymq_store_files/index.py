@@ -135,7 +135,7 @@ def walk(
         header: of the file.
         newest: what the hash's slot holds.
         read_entry: gives an entry by its number.
-        key_hash: see `formats.index_hash`.
+        key_hash: see `gantrymq_store_files.index_hash`.
         window_ms: first and last store time that are wanted.
     """
     begin_ms, end_ms = window_ms

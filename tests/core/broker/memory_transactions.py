@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import EndTransaction, GetLimit, Outcome, StoreMessage
+from gantrymq.interfaces import EndTransaction, GetLimit, Outcome, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
@@ -64,7 +64,10 @@ class MemoryTransactions:
             store_host=self.broker.store_host,
             prepared_offset=half.log_offset,
         )
-        await self.broker.put_all([real, op] if request.decision == COMMIT else [op])
+        results = await self.broker.put_all([real, op] if request.decision == COMMIT else [op])
+        for result in results:
+            if result.status is not PutStatus.OK:
+                raise RefusedWith(result.status.value, result.problem)
         return Outcome.COMMITTED if request.decision == COMMIT else Outcome.ROLLED_BACK
 
     async def check(self, now_ms):

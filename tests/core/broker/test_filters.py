@@ -6,6 +6,8 @@ import pytest
 from broker_desk import pull_ext, records
 
 from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.config import Settings
 from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
 from gantrymq.model.subscription import Subscription
 from gantrymq.plugins import Plugins
@@ -47,7 +49,7 @@ def subscription(expression="x", *, kind="FRAGILE", group="CG", topic="T"):
 
 @pytest.fixture
 def filters():
-    return Filters({"FRAGILE": Fragile()})
+    return Filters(Settings(SCHEMA), {"FRAGILE": Fragile()})
 
 
 def test_one_expression_is_compiled_once(filters):
@@ -57,7 +59,7 @@ def test_one_expression_is_compiled_once(filters):
 
 
 def test_everything_needs_no_plugin_but_tags_do():
-    bare = Filters({})
+    bare = Filters(Settings(SCHEMA), {})
     assert bare.compiled(subscription("*", kind="TAG")).accepts_all
     with pytest.raises(RefusedWith, match="by TAG; no plugin serves this type") as caught:
         bare.compiled(subscription("TagA", kind="TAG"))

@@ -13,6 +13,12 @@ from gantrymq.model.queue import Queue
 QUEUE = Queue("T", 0)
 
 
+class Open:
+    """A connection that is."""
+
+    closed = False
+
+
 class Match:
     """Accepts one tags code; with *message*, asks the record as well."""
 
@@ -107,7 +113,7 @@ def test_a_hold_ends_at_its_own_deadline(bench):
 
 
 def test_holds_of_a_lost_connection_are_forgotten_not_woken(bench):
-    lost, other = object(), object()
+    lost, other = Open(), Open()
     bench.hold("lost", connection=lost)
     bench.hold("lost too", connection=lost, queue=Queue("U", 0))
     bench.hold("other", connection=other)
@@ -127,7 +133,7 @@ def test_a_changed_topic_wakes_all_its_holds(bench):
 
 
 def test_closing_wakes_everything(bench):
-    bench.hold("a", connection=object())
+    bench.hold("a", connection=Open())
     bench.hold("b", queue=Queue("U", 3))
     bench.held.close()
     assert bench.woken == ["a", "b"]
@@ -149,7 +155,7 @@ def test_who_is_woken_may_hold_again_at_once(bench):
 
 def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
     monkeypatch.setattr(held_pulls, "MAX_HOLDS_OF_CONNECTION", 2)
-    greedy, other = object(), object()
+    greedy, other = Open(), Open()
     assert [bench.hold("greedy", connection=greedy) for _ in range(3)] == [True, True, False]
     assert bench.hold("other", connection=other)
     bench.held.arrived([entry()])
@@ -159,7 +165,7 @@ def test_a_connection_holds_so_many_and_no_more(bench, monkeypatch):
 
 def test_all_connections_together_hold_so_many_and_no_more(bench, monkeypatch):
     monkeypatch.setattr(held_pulls, "MAX_HOLDS", 3)
-    assert [bench.hold(name, connection=object()) for name in "abcd"] == [True, True, True, False]
+    assert [bench.hold(name, connection=Open()) for name in "abcd"] == [True, True, True, False]
     bench.clock.advance(15)
     assert bench.woken == ["a", "b", "c"]
     assert bench.hold("e")
@@ -189,3 +195,20 @@ def test_an_untagged_inner_batch_wakes_holds_with_any_tag(bench):
     assert bench.woken == []
     bench.held.arrived([entry()._replace(sys_flag=0xC0)])
     assert bench.woken == ["tagged"]
+
+
+def test_who_waits_awaited_is_told_that_the_connection_closed(bench):
+    lost, told = Open(), []
+    bench.held.hold(QUEUE, 0, Match(), 15, lost, lambda: told.append("woken"), lambda: told.append("lost"))
+    bench.held.connection_lost(lost)
+    bench.clock.advance(60)
+    assert told == ["lost"]
+
+
+def test_nothing_is_held_for_a_closed_connection_or_once_the_broker_stops(bench):
+    closed = Open()
+    closed.closed = True
+    assert not bench.hold("closed", connection=closed)
+    bench.held.close()
+    assert not bench.hold("late")
+    assert bench.held.count == 0

@@ -126,7 +126,10 @@ def test_a_check_that_fails_is_counted_and_made_again(run):
     async def main(desk, service):
         await desk.clock.sleep(5.5)
         assert service.checks == 5
-        assert desk.tables.stats.plugin_errors[("transaction service", Failing.__qualname__)] == 5
+        assert (
+            desk.tables.stats.plugin_errors[("transaction service", f"{Failing.__module__}.{Failing.__qualname__}")]
+            == 5
+        )
 
     run(main, Failing(), transactionCheckInterval=1000)
 

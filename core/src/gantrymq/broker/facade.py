@@ -14,6 +14,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.tables.clients import ConsumerGroup, Member
 from gantrymq.broker.wire.router import RequestRouter
+from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     Bounds,
@@ -26,6 +27,7 @@ from gantrymq.interfaces import (
     PullAnswer,
     PullRequest,
     PutResult,
+    PutStatus,
     SendAnswer,
     SendRequest,
     StoreMessage,
@@ -58,6 +60,8 @@ class BrokerFacade:
     async def put(self, message: StoreMessage) -> PutResult:
         """Store one message through interceptors and gates."""
         (result,) = await self._parts.sends.put([message])
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
     async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
@@ -141,10 +145,19 @@ class BrokerFacade:
         wake: Callable[[], None],
     ) -> bool:
         """Call *wake* when a message arrives, at once where one is there, or at the timeout."""
-        if self.store.bounds(queue).max_offset > queue_offset:
-            asyncio.get_running_loop().call_soon(wake)
+        counted = counted_listener(wake, self._parts.stats)
+
+        def wake_up() -> None:
+            try:
+                if connection is None or not connection.closed:
+                    counted()
+            except Exception:
+                log.exception("a plugin that waited for messages of %s failed", queue)
+
+        if self.store.bounds(queue).max_offset > queue_offset and not (connection is not None and connection.closed):
+            asyncio.get_running_loop().call_soon(wake_up)
             return True
-        return self._parts.held.hold(queue, queue_offset, match, timeout_s, connection, wake)
+        return self._parts.held.hold(queue, queue_offset, match, timeout_s, connection, wake_up)
 
     def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
         """Call *callback* with queue and new maximum offset after each publication."""

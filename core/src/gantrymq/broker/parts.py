@@ -23,9 +23,11 @@ from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.registration import Registration
 from gantrymq.broker.sending.followers import Followers, SyncFlush
 from gantrymq.broker.sending.pipeline import Pipeline
+from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.sending.send import Sends
-from gantrymq.broker.sending.transactions import Ending
+from gantrymq.broker.sending.transactions import Transactions
+from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
@@ -65,7 +67,7 @@ class Parts:
         self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
         self.committing, self.followers = opened.committing, opened.followers
         self.started_ms = world.clock.now_ms()
-        name_servers = [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
+        name_servers = name_servers_of(settings)
         self.registration = Registration(
             client,
             world,
@@ -84,6 +86,7 @@ class Parts:
         settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
         self.held = HeldPulls(opened.store, opened.world.clock, light=serves_light_queues(settings))
         self.filters = Filters(
+            settings,
             {name: build() for name, build in opened.plugins.filters.items()},
             lambda name: stats.plugin_failed("filter", name),
         )
@@ -104,11 +107,12 @@ class Parts:
         for listener in (opened.followers.published, stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)
-        self.preparing = Preparing(
-            opened.world, settings, self.identity, tables, self.interceptors, opened.transactions
+        self.transactions = (
+            None if opened.transactions is None else Transactions(opened.transactions, settings, world.clock, stats)
         )
-        self.ending = None if opened.transactions is None else Ending(opened.transactions, settings, world.clock, stats)
-        self.sends = Sends(settings, tables, self.preparing, self.pipeline, opened.state, self.interceptors)
+        placer = Placer(settings)
+        self.preparing = Preparing(world, settings, self.identity, tables, self.interceptors, placer, self.transactions)
+        self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interceptors, placer)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

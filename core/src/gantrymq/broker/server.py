@@ -25,6 +25,7 @@ from gantrymq.broker.ports import Ports
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.followers import FLUSH_S, Followers
 from gantrymq.broker.sending.transactions import chosen_transactions
+from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.reserve import Reserve
 from gantrymq.broker.tables.state_files import StateFiles
@@ -33,7 +34,7 @@ from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, StoreError
 from gantrymq.formats.config import RESERVE
-from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, Service, StoreContext, TransactionService
+from gantrymq.interfaces import Cleaning, MessageStore, RecoveryReport, StoreContext
 from gantrymq.model.hosts import pack_host
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.admission import admission_of
@@ -142,17 +143,23 @@ class BrokerServer:
         identity = self._identity = identified(world, settings, bound)
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
-        client = RemotingClient(world, tls=client_of(settings))
+        client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
         opened = Opened(
             world, settings, self._plugins, self.store, tables, state, committing, followers, self._transactions
         )
         parts = Parts(opened, identity, client)
         serve(router, parts)
+        facade = BrokerFacade(parts, router)
+        if self._transactions is not None:
+            await self._transactions.start(facade)
+            self._closing.append(self._transactions.stop)  # after the last producer was answered
         self._closing.append(partial(self._turn_away, router, parts))
-        await self._start_services(BrokerFacade(parts, router))
-        if parts.ending is not None:
-            parts.ending.start()
-            self._closing.append(parts.ending.close)
+        for service in self._plugins.services:
+            await service.start(facade)
+            self._closing.append(service.stop)
+        if parts.transactions is not None:
+            parts.transactions.start()
+            self._closing.append(parts.transactions.close)
         self._sample()
         self._every(SAMPLE_S, self._sample)
         self._every(SILENT_SCAN_S, self._close_silent)
@@ -166,14 +173,6 @@ class BrokerServer:
         tables.topics.on_change(lambda topic: parts.registration.topic_changed(topic.name))
         await parts.registration.registered()
         return report
-
-    async def _start_services(self, facade: BrokerFacade) -> None:
-        services: list[Service | TransactionService] = [*self._plugins.services]
-        if self._transactions is not None:
-            services.insert(0, self._transactions)
-        for service in services:
-            await service.start(facade)
-            self._closing.append(service.stop)
 
     async def _turn_away(self, router: RequestRouter, parts: Parts) -> None:
         """Turn clients away and answer everything that waits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gantrymq.config import Setting, Value
+from gantrymq.config import Setting, Settings, Value
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 
 
@@ -44,6 +44,11 @@ def _number(key: str, default: int, help: str, **more: Any) -> Setting:
 def _flag(key: str, default: bool, help: str, **more: Any) -> Setting:
     """A true/false key."""
     return Setting(key, "flag", default, help, **more)
+
+
+def name_servers_of(settings: Settings) -> list[str]:
+    """The addresses in ``namesrvAddr``."""
+    return [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
 
 
 SCHEMA: tuple[Setting, ...] = (

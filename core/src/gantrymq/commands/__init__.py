@@ -4,6 +4,7 @@
     times            times as options give them
     message_shown    one message for people and for scripts
     imported         commands whose modules are imported when they are used
+    run              a coroutine on an event loop of its own, for commands that ask servers
 
 A plugin of commands may import all of it; `gantrymq.cli`, the command line itself, it sees as little as any other.
 """

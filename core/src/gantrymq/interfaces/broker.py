@@ -71,8 +71,10 @@ class Broker(Protocol):
     async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
         """Store several messages as one append; a result for each, in order.
 
+        One that the store refuses leaves the others alone: look at each result's status.
+
         Raises:
-            RequestError: an interceptor refuses one, and none is stored; or the store refuses one.
+            RequestError: an interceptor refuses one, and none is stored.
             StoreError: a gate failed or took too long.
         """
 
@@ -84,6 +86,7 @@ class Broker(Protocol):
 
         Raises:
             RequestError: with RocketMQ's code for the first check that fails.
+            ConnectionLost: *connection* closed while the pull waited.
         """
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
@@ -158,11 +161,16 @@ class Broker(Protocol):
     ) -> bool:
         """Call *wake* once: when a matching message with *queue_offset* or later arrives, or at the timeout.
 
-        Where the queue has one already it is called soon. It is also called when the topic changes and when the broker
-        stops, and never after *connection* closed.
+        Where the queue has a message there already, matching or not, it is called soon: read first, and hold at the
+        offset that the reading ended at. It is also called when the topic changes and when the broker stops, and never
+        after *connection* closed. What it raises is logged.
+
+        Args:
+            timeout_s: at most 600.
 
         Returns:
-            False, and *wake* will not be called, when the connection or the broker holds as many as it may.
+            False, and *wake* will not be called, when the connection or the broker holds as many as it may, the
+            connection is closed, or the broker stops.
         """
 
     def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:

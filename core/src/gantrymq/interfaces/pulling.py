@@ -16,7 +16,7 @@ class PullRequest(NamedTuple):
     queue_id: int
     queue_offset: int
     max_count: int = 32
-    sys_flag: int = 4  # 1: commit, 2: wait for messages, 4: the subscription is here, see model.sys_flag
+    sys_flag: int = 4  # 1: commit, 2: wait for messages, 4: the subscription is here, see model.pull_flag
     commit_offset: int = 0
     suspend_ms: int = 0  # how long to wait, with 2
     expression: str | None = None  # with 4; None means all

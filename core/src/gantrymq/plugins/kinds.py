@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.plugins.registries import ByName, ByOrder, Commands, Declarations, Factories, Handlers, Lined, Shelf
+from gantrymq.plugins.registries import AllByName, ByName, ByOrder, Commands, Declarations, Factories, Handlers, Shelf
 
 __all__ = ["KINDS", "Kind", "registries"]
 
@@ -32,10 +32,10 @@ KINDS: Final = (  # in the order in which hooks are called
     Kind("gantry_register_allocations", Factories, "allocation", "allocations"),
     Kind("gantry_register_transactions", Factories, "transaction service", "transactions"),
     Kind("gantry_register_interceptors", ByOrder, "interceptor with order", "interceptors"),
-    Kind("gantry_register_gates", Lined, "gate", "gates"),
+    Kind("gantry_register_gates", AllByName, "gate", "gates"),
     Kind("gantry_register_guards", ByOrder, "guard with order", "guards"),
     Kind("gantry_register_handlers", Handlers, "handler for request code", "handlers"),
-    Kind("gantry_register_services", Lined, "service", "services"),
+    Kind("gantry_register_services", AllByName, "service", "services"),
     Kind("gantry_register_name_servers", ByName, "name server", "name_servers"),
     Kind("gantry_register_commands", Commands, "command", "commands"),
 )

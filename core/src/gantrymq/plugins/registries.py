@@ -90,7 +90,7 @@ class ByName(Shelf[str, Any]):
         self.put(each.name, each)
 
 
-class Lined(ByName):
+class AllByName(ByName):
     """Objects with names of which all are used."""
 
     def collected(self) -> tuple[Any, ...]:

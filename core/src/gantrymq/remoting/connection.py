@@ -46,7 +46,7 @@ class Connection(Channel, asyncio.Protocol):
 
     Attributes:
         last_heard: monotonic seconds of the last read.
-        state: whatever the owner attaches.
+        notes: whatever the owner keeps of it.
     """
 
     def __init__(
@@ -171,8 +171,10 @@ class Connection(Channel, asyncio.Protocol):
         self._unfinished.update(self, 0, fresh=False)
         self._queue.clear()
         self._idle.stop()
-        self._writes.lost(in_order=exc is None and not self._aborted)
-        self._pending.lost()
+        try:
+            self._writes.lost(in_order=exc is None and not self._aborted)
+        finally:  # whatever somebody makes of oneways that were dropped
+            self._pending.lost()
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
             try:

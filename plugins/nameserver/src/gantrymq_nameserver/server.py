@@ -26,6 +26,8 @@ __all__ = ["NameServer"]
 
 log = logging.getLogger(__name__)
 
+_KNOWN = "gantrymq_nameserver"  # a connection whose closing we hear of
+
 SHARE_ALONE, SHARE_BESIDE = 7 / 8, 1 / 8  # of the process's descriptors, for connections
 
 
@@ -99,8 +101,8 @@ class NameServer:
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
         """Answer all requests of one read, in order; those that need a thread answer when it is done."""
-        if self not in connection.notes:
-            connection.notes[self] = True
+        if _KNOWN not in connection.notes:
+            connection.notes[_KNOWN] = True
             connection.on_close(self.service.membership.connection_closed)
         for command in commands:
             answer = self.service.answer(command, connection)

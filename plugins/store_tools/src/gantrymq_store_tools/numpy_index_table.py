@@ -1,4 +1,5 @@
-"""An index file while it is filled, with NumPy: what `formats.index_table.IndexTable` does, for whole files.
+"""An index file while it is filled, with NumPy, for whole files: what `index_table.IndexTable` of store_files
+does.
 
 Entries of one slot follow each other in a stable sort by slot, so each one's predecessor is the entry before it there,
 or what the slot held.

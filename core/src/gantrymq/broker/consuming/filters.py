@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
+from gantrymq.config import Settings
 from gantrymq.errors import FilterFailed, GantryError, RefusedWith, SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
@@ -56,8 +57,14 @@ class _Guarded:
 class Filters:
     """Filter types by name, and the expressions compiled so far."""
 
-    def __init__(self, types: Mapping[str, FilterType], failed: Callable[[str], None] = lambda type_name: None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        types: Mapping[str, FilterType],
+        failed: Callable[[str], None] = lambda type_name: None,
+    ) -> None:
         """*failed* is called with the type of each filter that raised."""
+        self._settings = settings
         self._types = types
         self._failed = failed
         self._compiled: OrderedDict[tuple[str, str, str, str], MessageFilter] = OrderedDict()
@@ -72,8 +79,14 @@ class Filters:
 
         Raises:
             SubscriptionParseFailed: the expression does not compile, or failed while running.
-            RefusedWith: no plugin serves its type (code 1, as RocketMQ answers).
+            RefusedWith: no plugin serves its type, or the operator switched it off (code 1, as RocketMQ answers).
         """
+        if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
+            raise RefusedWith(
+                1,
+                f"the broker does not support consumer to filter message by {subscription.type} "
+                "(enablePropertyFilter=false)",
+            )
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
         found = self._compiled.get(key)
         if found is not None:

@@ -28,16 +28,23 @@ MAX_HOLD_S: Final = 600.0  # RocketMQ holds for as long as it is asked to, up to
 class Hold:
     """One waiting pull."""
 
-    __slots__ = ("connection", "match", "queue", "timer", "wake", "wanted")
+    __slots__ = ("connection", "lost", "match", "queue", "timer", "wake", "wanted")
 
     def __init__(
-        self, queue: Queue, wanted: int, match: MessageFilter, connection: Connection | None, wake: Callable[[], None]
+        self,
+        queue: Queue,
+        wanted: int,
+        match: MessageFilter,
+        connection: Connection | None,
+        wake: Callable[[], None],
+        lost: Callable[[], object],
     ) -> None:
         self.queue = queue
         self.wanted = wanted  # queue offset
         self.match = match
         self.connection = connection  # whose loss ends the hold
         self.wake = wake
+        self.lost = lost
         self.timer: Timer | None = None
 
 
@@ -52,6 +59,7 @@ class HeldPulls:
         self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no table is empty
         self._by_connection: dict[Connection | None, set[Hold]] = {}
         self.count = 0
+        self._closed = False
 
     def hold(
         self,
@@ -61,14 +69,20 @@ class HeldPulls:
         timeout_s: float,
         connection: Connection | None,
         wake: Callable[[], None],
+        lost: Callable[[], object] = lambda: None,
     ) -> bool:
         """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout.
 
-        Returns False, and will call nothing, when the connection or the broker holds as many as it may.
+        Where the connection closes before, *lost* is called in its place.
+
+        Returns False, and will call nothing, when the connection or the broker holds as many as it may, the connection
+        is closed, or the broker stops.
         """
+        if self._closed or (connection is not None and connection.closed):
+            return False
         if self.count >= MAX_HOLDS or len(self._by_connection.get(connection, ())) >= MAX_HOLDS_OF_CONNECTION:
             return False
-        hold = Hold(queue, wanted, match, connection, wake)
+        hold = Hold(queue, wanted, match, connection, wake, lost)
         self._by_topic.setdefault(queue.topic, {}).setdefault(queue.queue_id, {})[hold] = None
         if connection is not None:
             self._by_connection.setdefault(connection, set()).add(hold)
@@ -106,10 +120,12 @@ class HeldPulls:
     def connection_lost(self, connection: Connection) -> None:
         """Forget the holds of a closed connection; nobody is there to be answered."""
         for hold in self._by_connection.pop(connection, set()):
-            self._remove(hold)
+            if self._remove(hold):
+                hold.lost()
 
     def close(self) -> None:
-        """Wake everything: the broker stops."""
+        """Wake everything, and hold no more: the broker stops."""
+        self._closed = True
         for topic in list(self._by_topic):
             self.topic_changed(topic)
 

@@ -53,7 +53,7 @@ class Members:
         self._groups = tables.groups
         self._clients = tables.clients
 
-    def beat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
+    def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
         """Note who is there; whether the client must send its subscriptions in full the next time.
 
         Raises:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
 
 from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
@@ -21,6 +23,7 @@ from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
 from gantrymq.config import Settings
 from gantrymq.errors import (
+    ConnectionLost,
     FilterFailed,
     GantryError,
     InvalidParameter,
@@ -80,6 +83,14 @@ class PullForbidden(NoPermission):
 Respond = Callable[[PullAnswer | GantryError], None]
 
 
+class Asker(NamedTuple):
+    """Who pulls, and how he is answered."""
+
+    connection: Connection | None
+    respond: Respond
+    lost: Callable[[], object] = lambda: None  # called in place of *respond* when the connection closes
+
+
 class Pulls:
     """Serves pulls from the store."""
 
@@ -107,26 +118,30 @@ class Pulls:
         self._tasks: set[asyncio.Future[GetResult]] = set()
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
-        """Serve one pull, waiting as long as it allows. Raises what ``serve`` responds."""
+        """Serve one pull, waiting as long as it allows.
+
+        Raises:
+            GantryError: what ``serve`` raises or responds; ConnectionLost when *connection* closes meanwhile.
+        """
         future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
-        self.serve(request, connection, outcome_into(future))
+        respond = outcome_into(future)
+        gone = ConnectionLost("the connection that a pull waited for has closed")
+        self._attempt(request, Asker(connection, respond, partial(respond, gone)), may_hold=True)
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
-        """Check a pull and call *respond* once, now or later.
+        """Check a pull and call *respond* once, now or later; never after *connection* has closed.
 
         Raises:
             RequestError: with RocketMQ's code for the first check that fails.
         """
-        self._attempt(request, connection, respond, may_hold=True)
+        self._attempt(request, Asker(connection, respond), may_hold=True)
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
-    def _attempt(
-        self, request: PullRequest, connection: Connection | None, respond: Respond, *, may_hold: bool
-    ) -> None:
+    def _attempt(self, request: PullRequest, asker: Asker, *, may_hold: bool) -> None:
         topic, group, subscription, match = self._checked(request)
-        queue = Queue(request.topic, request.queue_id)
+        queue, respond = Queue(request.topic, request.queue_id), asker.respond
         if may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
             try:
                 self._committing.commit(request.group, queue, request.commit_offset)
@@ -136,6 +151,7 @@ class Pulls:
         if reset is not None:
             bounds = self._store.bounds(queue)
             where = (reset, told_minimum(topic, bounds), bounds.max_offset)
+            self._stats.pulled(0)
             respond(PullAnswer(PULL_OFFSET_MOVED, OFFSET_RESET, *where, (), 0, 0, topic.sys_flag, group.sys_flag))
             return
         began = self._clock.monotonic()
@@ -145,7 +161,7 @@ class Pulls:
             raise SubscriptionParseFailed(self._filters.reject(subscription, error)) from error
         if isinstance(found, GetResult):
             self._stats.got_in(self._clock.monotonic() - began)
-            self._finish(found, request, topic, group, match, connection, respond, may_hold=may_hold)
+            self._finish(found, request, topic, group, match, asker, may_hold=may_hold)
             return
 
         def cold_read_done(future: asyncio.Future[GetResult]) -> None:
@@ -162,7 +178,7 @@ class Pulls:
                 log.error("a cold read of %s failed", queue, exc_info=error)
                 respond(RefusedWith(1, f"reading {queue} failed: {error}"))
             else:
-                self._finish(future.result(), request, topic, group, match, connection, respond, may_hold=may_hold)
+                self._finish(future.result(), request, topic, group, match, asker, may_hold=may_hold)
 
         task = asyncio.ensure_future(_awaited(found))
         self._tasks.add(task)
@@ -175,8 +191,7 @@ class Pulls:
         topic: TopicConfig,
         group: GroupConfig,
         match: MessageFilter,
-        connection: Connection | None,
-        respond: Respond,
+        asker: Asker,
         *,
         may_hold: bool,
     ) -> None:
@@ -185,9 +200,10 @@ class Pulls:
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
         self._offsets.pulled(request.group, Queue(request.topic, request.queue_id), found.next_offset)
         held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
-        if held and self._hold(request, connection, respond, match):
+        if held and self._hold(request, asker, match):
             return
-        respond(
+        self._stats.pulled(found.count, request.topic, request.group, found.size)
+        asker.respond(
             PullAnswer(
                 code,
                 found.status.name,
@@ -202,9 +218,7 @@ class Pulls:
             )
         )
 
-    def _hold(
-        self, request: PullRequest, connection: Connection | None, respond: Respond, match: MessageFilter
-    ) -> bool:
+    def _hold(self, request: PullRequest, asker: Asker, match: MessageFilter) -> bool:
         long = self._settings.flag("longPollingEnable")
         timeout_ms = request.suspend_ms if long else self._settings.number("shortPollingTimeMills")
         if timeout_ms <= 0:
@@ -212,15 +226,19 @@ class Pulls:
 
         def wake() -> None:
             try:
-                self._attempt(request, connection, respond, may_hold=False)
+                self._attempt(request, asker, may_hold=False)
             except GantryError as error:
-                respond(error)
+                asker.respond(error)
+            except Exception as error:
+                log.exception("a pull of %s that waited failed", queue)
+                asker.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
 
         queue = Queue(request.topic, request.queue_id)
         if self._store.bounds(queue).max_offset > request.queue_offset:  # it came while a cold read was under way
             wake()
             return True
-        return self._held.hold(queue, request.queue_offset, match, timeout_ms / 1000, connection, wake)
+        timeout_s = timeout_ms / 1000
+        return self._held.hold(queue, request.queue_offset, match, timeout_s, asker.connection, wake, asker.lost)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -245,12 +263,6 @@ class Pulls:
                 f"queueId {request.queue_id} is outside topic {request.topic}, with {topic.read_queues} read queues"
             )
         subscription = self._subscription(request)
-        if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
-            raise RefusedWith(
-                1,
-                f"the broker does not support consumer to filter message by {subscription.type} "
-                "(enablePropertyFilter=false)",
-            )
         return topic, group, subscription, self._filters.compiled(subscription)
 
     def _subscription(self, request: PullRequest) -> Subscription:

@@ -79,6 +79,8 @@ class Stats:
         self.got = Meter(self.totals, "get")  # messages handed out
         self.found = Meter(self.totals, "found")  # pulls that found something
         self.missed = Meter(self.totals, "missed")
+        for key in ("put", "get", "found", "missed"):
+            self.totals.add(key, 0, 0, 0)  # known from the start: rates are over the time since then
         self.put_failed = 0
         self.put_times = PutTimes()
         self.longest_get_s = 0.0  # that the store took for one pull

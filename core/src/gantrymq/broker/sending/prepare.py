@@ -21,6 +21,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.placing import Placer, refuse_delays
 from gantrymq.broker.sending.stored_properties import Plan, StoredProperties
+from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
@@ -30,7 +31,7 @@ from gantrymq.errors import (
     NoPermission,
     RefusedWith,
 )
-from gantrymq.interfaces import Interceptor, SendRequest, StoreMessage, TransactionService
+from gantrymq.interfaces import Interceptor, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
@@ -72,7 +73,8 @@ class Preparing:
         identity: Identity,
         tables: Tables,
         interceptors: Sequence[Interceptor],
-        transactions: TransactionService | None,
+        placer: Placer,
+        transactions: Transactions | None,
     ) -> None:
         self._world = world
         self._settings = settings
@@ -88,7 +90,7 @@ class Preparing:
         self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
-        self._placer = Placer(settings)
+        self._placer = placer
         self._batches = Batches(settings, self._placer, self._interceptors, identity.packed_host)
         self._read_settings()
 

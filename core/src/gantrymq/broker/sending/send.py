@@ -19,7 +19,6 @@ from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.config import Settings
 from gantrymq.errors import GantryError, RefusedWith, StoreError
 from gantrymq.interfaces import Interceptor, PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.world.workers import into
@@ -34,19 +33,19 @@ class Sends:
 
     def __init__(
         self,
-        settings: Settings,
         tables: Tables,
         preparing: Preparing,
         pipeline: Pipeline,
         state: StateFiles,
         interceptors: Sequence[Interceptor],
+        placer: Placer,
     ) -> None:
         self._preparing = preparing
         self._pipeline = pipeline
         self._state = state
         self._topics = tables.topics
         self._stats: Stats = tables.stats
-        self._placer = Placer(settings)
+        self._placer = placer
         self._interceptors = tuple(interceptors)
 
     def submit(self, request: SendRequest, answered: Answered) -> None:
@@ -80,7 +79,7 @@ class Sends:
         """Store what a plugin made, as one append, through interceptors and gates; a result for each.
 
         Raises:
-            RequestError: an interceptor or the store refuses one of them; what an interceptor refuses keeps all out.
+            RequestError: an interceptor refuses one of them, and none is stored.
             StoreError: the gates failed or took too long.
         """
         made = [intercepted(message, self._interceptors) for message in messages]
@@ -88,11 +87,7 @@ class Sends:
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         self.store(made, into(future))
-        results = await future
-        for result in results:
-            if result.status is not PutStatus.OK:
-                raise RefusedWith(result.status.value, result.problem or result.status.name)
-        return results
+        return await future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
         """Store checked *messages*, once their topics are on disk: before that none is acknowledged.

@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from gantrymq.broker.counted_plugins import name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError, PluginError
-from gantrymq.interfaces import EndTransaction, Outcome, TransactionService
+from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, TransactionService
 from gantrymq.plugins import Plugins
 from gantrymq.world import Clock, Timer
 
-__all__ = ["Ending", "chosen_transactions"]
+__all__ = ["Transactions", "chosen_transactions"]
 
 log = logging.getLogger(__name__)
 
 
-class Ending:
-    """Ends transactions, and has those checked whose producers said nothing."""
+class Transactions:
+    """Begins and ends transactions, and has those checked whose producers said nothing."""
 
     def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
         self._service = service
@@ -30,6 +31,7 @@ class Ending:
         self._stats = stats
         self._timer: Timer | None = None
         self._checking: asyncio.Task[None] | None = None
+        self._closed = False
 
     def start(self) -> None:
         """Check every ``transactionCheckInterval`` from now on; a check that lasts longer puts the next one off."""
@@ -37,6 +39,7 @@ class Ending:
 
     async def close(self) -> None:
         """Check no more."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._checking is not None:
@@ -54,8 +57,21 @@ class Ending:
         except GantryError:
             raise
         except Exception:
-            self._stats.plugin_failed("transaction service", type(self._service).__qualname__)
+            self._failed()
             raise
+
+    def prepare(self, message: StoreMessage) -> StoreMessage:
+        """The half message to store in place of *message*. Raises RequestError."""
+        try:
+            return self._service.prepare(message)
+        except GantryError:
+            raise
+        except Exception:
+            self._failed()
+            raise
+
+    def _failed(self) -> None:
+        self._stats.plugin_failed("transaction service", name_of(self._service))
 
     def _begin(self) -> None:
         self._checking = asyncio.get_running_loop().create_task(self._check())
@@ -65,10 +81,11 @@ class Ending:
             await self._service.check(self._clock.now_ms())
         except Exception as error:
             if not isinstance(error, GantryError):
-                self._stats.plugin_failed("transaction service", type(self._service).__qualname__)
+                self._failed()
             log.exception("a check of undecided transactions failed; it is made again in its time")
         self._checking = None
-        self.start()
+        if not self._closed:
+            self.start()
 
 
 def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:

@@ -22,7 +22,7 @@ from gantrymq.broker.wire.answers import (
 )
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection
-from gantrymq.model.subscription import TAG, Subscription
+from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.clients import (
@@ -100,7 +100,7 @@ class ClientRequests:
         without_subscriptions = bool(body.get("withoutSub") or body.get("isWithoutSub"))
         consumers = [_consumer(data, without_subscriptions) for data in objects_in(body, "consumerDataSet")]
         producers = [str(data.get("groupName") or "") for data in objects_in(body, "producerDataSet")]
-        changed = self._members.beat(
+        changed = self._members.heartbeat(
             Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),
             connection,
         )
@@ -130,12 +130,6 @@ class ClientRequests:
         if isinstance(data, dict):
             with reading("subscriptionData"):
                 subscription = Subscription.from_json(data, str(body.get("group") or ""))
-            if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
-                raise RefusedWith(
-                    1,
-                    f"The broker does not support consumer to filter message by {subscription.type} "
-                    "(enablePropertyFilter=false)",
-                )
             self._filters.compiled(subscription)
         return ok(asked)
 

@@ -53,8 +53,8 @@ def serve(router: RequestRouter, parts: Parts) -> None:
     router.add(handlers_of(sends))
     for family in FAMILIES:
         router.add(handlers_of(family(parts)))
-    if parts.ending is not None:
-        router.add(handlers_of(TransactionRequests(parts.ending)))
+    if parts.transactions is not None:
+        router.add(handlers_of(TransactionRequests(parts.transactions)))
     router.add_together(sends.send_alike)
     router.around(parts.pipeline.hold, parts.pipeline.release)
     stats, plugins = parts.stats, parts.plugins

@@ -58,7 +58,6 @@ class PullRequests:
         return None
 
     def _send(self, asked: Command, connection: Connection, answer: PullAnswer, request: PullRequest) -> None:
-        self._stats.pulled(answer.messages, request.topic, request.group, answer.size)
         head = encode_pull_head(
             asked.serialize,
             asked.opaque,

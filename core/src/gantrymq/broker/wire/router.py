@@ -42,7 +42,7 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.POLLING_INFO: "pop consumption is",
     RequestCode.POP_ROLLBACK: "pop consumption is",
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: "transactional messages are",
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: "checking a half message again is",
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: "RocksDB is",
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
@@ -124,8 +124,10 @@ class RequestRouter:
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")
-                for guard in guards:
-                    guard(asked.code, asked.ext or {}, asked.payload, connection)
+                if guards:
+                    fields, body = asked.ext or {}, asked.body or b""
+                    for guard in guards:
+                        guard(asked.code, fields, body, connection)
                 response = _unknown(asked) if handler is None else handler(asked, connection)
             except GantryError as error:
                 response = refusal(asked, error)

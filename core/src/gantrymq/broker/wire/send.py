@@ -30,6 +30,8 @@ class SendRequests:
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
         self._sends = parts.sends
+        self._stats = parts.stats
+        self._is_saved = parts.state.is_saved
         self._preparing = parts.preparing
         self._alike = SendsAlike(parts.settings, parts.topics, parts.interceptors, parts.identity.packed_host)
         self._packed_host = parts.identity.packed_host
@@ -56,15 +58,22 @@ class SendRequests:
                 connection.reply(asked, self._answer(asked, answer))
 
         try:
-            request = read_send(asked, connection)
+            request = self._read(asked, connection)
             self._sends.submit(request, answered)
         except GantryError as error:
             return refusal(asked, error, self._region_ext())
         if type(asked) is Send:
             passed = self._preparing.passed(request)
-            if passed is not None:
+            if passed is not None and self._is_saved(passed.topic.name):  # or those beside them would wait with them
                 self._alike.remember(asked, passed)
         return None
+
+    def _read(self, asked: Command, connection: Connection) -> SendRequest:
+        try:
+            return read_send(asked, connection)
+        except GantryError:
+            self._stats.put_failed += 1
+            raise
 
     def send_alike(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
         """Hand on ``asked[start]`` and those behind it whose checks an earlier send like them passed.

@@ -5,7 +5,7 @@ Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
 
 from __future__ import annotations
 
-from gantrymq.broker.sending.transactions import Ending
+from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.wire.answers import ok
 from gantrymq.interfaces import Connection, EndTransaction, Outcome
 from gantrymq.remoting.codes import RequestCode
@@ -17,14 +17,14 @@ from gantrymq.remoting.serving import serves
 class TransactionRequests:
     """Serves what producers decide."""
 
-    def __init__(self, ending: Ending) -> None:
-        self._ending = ending
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
     @serves(RequestCode.END_TRANSACTION)
     async def end(self, asked: Command, connection: Connection) -> Command | None:
         """37: commit or roll back, usually oneway; a state that decides nothing gets no answer, as by a Java broker."""
         header = EndTransactionRequest.from_ext(asked.ext)
-        outcome = await self._ending.end(
+        outcome = await self._transactions.end(
             EndTransaction(
                 header.producer_group,
                 header.tran_state_table_offset,
