@@ -3,7 +3,8 @@
 import pytest
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.wrong_port import asked_a_broker, asked_a_name_server
+from gantrymq.remoting.wrong_port import asked_a_broker
+from gantrymq_nameserver.wrong_port import asked_a_name_server
 
 
 def test_a_pull_at_a_name_server():

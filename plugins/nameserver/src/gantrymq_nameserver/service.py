@@ -15,7 +15,6 @@ from gantrymq.errors import GantryError, RefusedWith, RequestNotSupported
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import handlers_of
-from gantrymq.remoting.wrong_port import asked_a_name_server
 from gantrymq.world import World
 from gantrymq_nameserver.broker_requests import BrokerRequests
 from gantrymq_nameserver.handlers import Answer, Handler
@@ -25,6 +24,7 @@ from gantrymq_nameserver.notices import MinimumChange
 from gantrymq_nameserver.operator_requests import OperatorRequests
 from gantrymq_nameserver.route_requests import RouteRequests
 from gantrymq_nameserver.tables import RouteTables
+from gantrymq_nameserver.wrong_port import asked_a_name_server
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,50 @@
+"""What to tell a client that asks a name server for a broker's service; `gantrymq.remoting.wrong_port` is the other way.
+
+Source of who serves what: apache/rocketmq broker/.../BrokerController.java (registerProcessor); wire reference 2.1 to 2.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.remoting.codes import RequestCode
+
+__all__ = ["asked_a_name_server"]
+
+_OF_BROKERS: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.CONSUMER_SEND_MSG_BACK,
+        RequestCode.END_TRANSACTION,
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+        RequestCode.GET_MAX_OFFSET,
+        RequestCode.GET_MIN_OFFSET,
+        RequestCode.HEART_BEAT,
+        RequestCode.UNREGISTER_CLIENT,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+        RequestCode.LOCK_BATCH_MQ,
+        RequestCode.UNLOCK_BATCH_MQ,
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        RequestCode.GET_BROKER_CONFIG,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+    }
+)
+
+
+def asked_a_name_server(code: int) -> str | None:
+    """The sentence for a request that a name server got and a broker serves; None for any other."""
+    if code not in _OF_BROKERS:
+        return None
+    return (
+        f"request {code} {RequestCode(code).name} is for a broker, and this port is a name server's; a topic's route names its brokers' "
+        "addresses, usually at port 10911"
+    )
