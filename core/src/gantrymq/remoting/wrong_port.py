@@ -40,4 +40,5 @@ def asked_a_broker(code: int) -> str | None:
     """The sentence for a request that a broker got and a name server serves; None for any other."""
     if code not in _OF_NAME_SERVERS:
         return None
-    return f"request {code} {RequestCode(code).name} is for a name server, and this port is a broker's; name servers are usually at port 9876"
+    name = f"request {code} {RequestCode(code).name}"
+    return f"{name} is for a name server, and this port is a broker's; name servers are usually at port 9876"

@@ -1,6 +1,7 @@
-"""What to tell a client that asks a name server for a broker's service; `gantrymq.remoting.wrong_port` is the other way.
+"""What to tell a client that asks a name server for a broker's service; the other way: `gantrymq.remoting.wrong_port`.
 
-Source of who serves what: apache/rocketmq broker/.../BrokerController.java (registerProcessor); wire reference 2.1 to 2.4.
+Source of who serves what: apache/rocketmq broker/.../BrokerController.java (registerProcessor); wire reference 2.1
+to 2.4.
 """
 
 from __future__ import annotations
@@ -45,6 +46,6 @@ def asked_a_name_server(code: int) -> str | None:
     if code not in _OF_BROKERS:
         return None
     return (
-        f"request {code} {RequestCode(code).name} is for a broker, and this port is a name server's; a topic's route names its brokers' "
-        "addresses, usually at port 10911"
+        f"request {code} {RequestCode(code).name} is for a broker, and this port is a name server's; a topic's route "
+        "names its brokers' addresses, usually at port 10911"
     )
