@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import attrs
 import everything
 import pytest
 from broker_desk import records, run_broker, send_header
 
-from gantrymq.errors import NoPermission
+from gantrymq.errors import ConnectionLost, NoPermission
+from gantrymq.interfaces import PullRequest, PutStatus, StoreMessage
 from gantrymq.loose_json import dumps
+from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import load_plugins
 
@@ -89,6 +94,48 @@ def test_a_guard_sees_requests_of_core_and_keeps_what_it_learns_of_a_connection(
         await desk.client.close()
         await desk.clock.sleep(1)
         assert ("closed", {"copier": {"name": "desk", "bytes": 5}}) in copier.told
+
+    run(main)
+
+
+def test_a_pull_that_waits_ends_with_its_connection(run):
+    async def main(desk, copier):
+        await topics(desk)
+        (consumer,) = copier.broker.consumers("CG")
+        request = PullRequest("CG", "A", 0, 0, sys_flag=PULL_SUBSCRIPTION | PULL_SUSPEND, suspend_ms=60_000)
+        waiting = asyncio.ensure_future(copier.broker.pull(request, consumer.connection))
+        await desk.clock.sleep(1)
+        assert not waiting.done()
+        await desk.client.close()
+        await desk.clock.sleep(1)
+        with pytest.raises(ConnectionLost):
+            await waiting
+
+    run(main)
+
+
+def test_what_raises_when_it_is_woken_keeps_nobody_else_waiting(run):
+    async def main(desk, copier):
+        await topics(desk)
+        woken = []
+        match = copier.broker.filter_of(Subscription("A"))
+        for wake in (lambda: 1 / 0, lambda: woken.append("second")):
+            assert copier.broker.hold(everything.FROM, 0, match, 60, None, wake)
+        assert (await desk.send("A")).code == 0
+        assert woken == ["second"]
+        assert sum(desk.tables.stats.plugin_errors.values()) == 1
+
+    run(main)
+
+
+def test_what_the_store_refuses_of_several_is_said_and_the_others_are_stored(run):
+    async def main(desk, copier):
+        await topics(desk)
+        desk.server.settings.set("maxMessageSize", 1024, "test")
+        bodies = (b"one", b"x" * 2000, b"three")
+        results = await copier.broker.put_all([StoreMessage("A", 0, body, b"") for body in bodies])
+        assert [result.status for result in results] == [PutStatus.OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.OK]
+        assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"one", b"three"]
 
     run(main)
 
