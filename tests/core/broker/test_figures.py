@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from fake_store import put
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.counting.tally import Tally
@@ -142,8 +143,8 @@ def test_each_acknowledged_batch_is_measured_once(gated, seconds):
         pipeline = Pipeline(Store(), [SlowGate(clock)] if gated else [], clock, 5.0)
         pipeline.on_acknowledged(lambda messages, spent: heard.append((messages, spent)))
         message = SimpleNamespace(wait_stored=True)
-        await asyncio.gather(pipeline.put([message, message]), pipeline.put([message]))
-        await pipeline.put([message])
+        await asyncio.gather(put(pipeline, [message, message]), put(pipeline, [message]))
+        await put(pipeline, [message])
         await pipeline.close()
 
     asyncio.run(main())
@@ -154,7 +155,7 @@ def test_a_listener_that_fails_leaves_the_senders_alone(caplog):
     async def main():
         pipeline = Pipeline(Store(), [], Clock(), 5.0)
         pipeline.on_acknowledged(lambda messages, spent: 1 // 0)
-        await pipeline.put([SimpleNamespace(wait_stored=True)])
+        await put(pipeline, [SimpleNamespace(wait_stored=True)])
         await pipeline.close()
 
     asyncio.run(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fake_store import FakeGate, FakeStore
+from fake_store import FakeGate, FakeStore, put
 
 from gantrymq.broker.sending.pipeline import FlushTimeout, Pipeline
 from gantrymq.errors import ServiceNotAvailable, StoreError
@@ -286,13 +286,13 @@ def test_flush_timeout_is_rocketmq_s_code_10():
 
 def test_put_returns_when_acknowledged_and_raises_what_struck(bench):
     async def main(bench):
-        waiting = asyncio.ensure_future(bench.pipeline.put([message()]))
+        waiting = asyncio.ensure_future(put(bench.pipeline, [message()]))
         await bench.turns()
         assert not waiting.done()
         bench.gate.open()
         (result,) = await waiting
         assert result.status is PutStatus.OK
-        waiting = asyncio.ensure_future(bench.pipeline.put([message()]))
+        waiting = asyncio.ensure_future(put(bench.pipeline, [message()]))
         await bench.turns()
         bench.gate.open(StoreError("sync failed"))
         with pytest.raises(StoreError, match="sync failed"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import GantryError
@@ -16,7 +16,20 @@ from gantrymq.interfaces import Connection, Gate, Guard, Handler, Interceptor, S
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 
-__all__ = ["CountedGate", "CountedGuard", "CountedInterceptor", "counted_handler", "counted_listener", "intercepted"]
+__all__ = [
+    "CountedGate",
+    "CountedGuard",
+    "CountedInterceptor",
+    "counted",
+    "counted_handler",
+    "counted_later",
+    "counted_listener",
+    "intercepted",
+    "name_of",
+]
+
+
+Answer = TypeVar("Answer")
 
 
 class CountedInterceptor:
@@ -67,43 +80,52 @@ class CountedGuard:
 
     def __init__(self, inner: Guard, stats: Stats) -> None:
         self.order = inner.order
-        self._inner = inner
-        self._stats = stats
+        self._check = counted(inner, lambda: stats.plugin_failed("guard", name_of(inner)))
 
     def __call__(self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: Connection) -> None:
         """Let the request pass, or raise."""
-        try:
-            self._inner(code, fields, body, connection)
-        except GantryError:
-            raise
-        except Exception:
-            self._stats.plugin_failed("guard", name_of(self._inner))
-            raise
+        self._check(code, fields, body, connection)
 
 
 def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
     """A handler of request *code*, which is its name."""
 
-    async def later(answer: Awaitable[Command | None]) -> Command | None:
-        try:
-            return await answer
-        except GantryError:
-            raise
-        except Exception:
-            stats.plugin_failed("handler", request_name(code))
-            raise
+    def failed() -> None:
+        stats.plugin_failed("handler", request_name(code))
+
+    called = counted(inner, failed)
 
     def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
+        answer = called(asked, connection)
+        return counted_later(answer, failed) if inspect.isawaitable(answer) else answer
+
+    return serve
+
+
+def counted(inner: Callable[..., Any], failed: Callable[[], object]) -> Callable[..., Any]:
+    """*inner*, with *failed* called before anything but a `GantryError` is raised on."""
+
+    def call(*given: Any) -> Any:
         try:
-            answer = inner(asked, connection)
+            return inner(*given)
         except GantryError:
             raise
         except Exception:
-            stats.plugin_failed("handler", request_name(code))
+            failed()
             raise
-        return later(answer) if inspect.isawaitable(answer) else answer
 
-    return serve
+    return call
+
+
+async def counted_later(answer: Awaitable[Answer], failed: Callable[[], object]) -> Answer:
+    """What *answer* comes to, as by `counted`."""
+    try:
+        return await answer
+    except GantryError:
+        raise
+    except Exception:
+        failed()
+        raise
 
 
 def counted_listener(inner: Callable[..., Any], stats: Stats) -> Callable[..., Any]:

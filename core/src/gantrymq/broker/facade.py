@@ -154,7 +154,9 @@ class BrokerFacade:
             except Exception:
                 log.exception("a plugin that waited for messages of %s failed", queue)
 
-        if self.store.bounds(queue).max_offset > queue_offset and not (connection is not None and connection.closed):
+        if connection is not None and connection.closed:
+            return False
+        if self.store.bounds(queue).max_offset > queue_offset:
             asyncio.get_running_loop().call_soon(wake_up)
             return True
         return self._parts.held.hold(queue, queue_offset, match, timeout_s, connection, wake_up)

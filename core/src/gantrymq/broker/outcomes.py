@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gantrymq.errors import GantryError
+from gantrymq.world.workers import into
 
 __all__ = ["outcome_into"]
 
@@ -16,12 +17,12 @@ Answer = TypeVar("Answer")
 def outcome_into(future: asyncio.Future[Answer]) -> Callable[[Answer | GantryError], None]:
     """Give *future* the answer, or the error, that the function it returns is called with, while somebody waits."""
 
-    def settle(outcome: Answer | GantryError) -> None:
-        if future.done():
-            return
-        if isinstance(outcome, GantryError):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
+    settle = into(future)
 
-    return settle
+    def settled(outcome: Answer | GantryError) -> None:
+        if isinstance(outcome, GantryError):
+            settle(None, outcome)
+        else:
+            settle(outcome, None)
+
+    return settled

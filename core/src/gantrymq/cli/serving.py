@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from gantrymq.broker import BrokerServer
+from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.exposure import exposure_notes, is_loopback
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
@@ -121,7 +122,7 @@ def name_servers(settings: Settings) -> list[str]:
     Raises:
         ConfigError: one of them is not host:port.
     """
-    addresses = [address.strip() for address in settings.text("namesrvAddr").split(";") if address.strip()]
+    addresses = name_servers_of(settings)
     for address in addresses:
         try:
             parse_address(address)

@@ -24,7 +24,6 @@ from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.interfaces import DispatchEntry, Gate, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq.model.last_peer import LastPeer
 from gantrymq.world import Clock, Timer
-from gantrymq.world.workers import into
 
 Done = Callable[[Sequence[PutResult], GantryError | None], None]
 Published = Callable[[Sequence[DispatchEntry]], None]
@@ -132,17 +131,6 @@ class Pipeline:
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._append)
-
-    async def put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """Store *messages* and wait until they are acknowledged.
-
-        Raises:
-            ServiceNotAvailable: the broker is stopping.
-            StoreError: the gates failed or took too long.
-        """
-        future: asyncio.Future[Sequence[PutResult]] = self._loop.create_future()
-        self.submit(messages, into(future))
-        return await future
 
     async def close(self) -> None:
         """Refuse further messages; wait until every waiting sender has its answer.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
-from gantrymq.broker.counted_plugins import name_of
+from gantrymq.broker.counted_plugins import counted, counted_later, name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError, PluginError
@@ -26,6 +27,7 @@ class Transactions:
 
     def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
         self._service = service
+        self._prepare: Callable[[StoreMessage], StoreMessage] = counted(service.prepare, self._failed)
         self._settings = settings
         self._clock = clock
         self._stats = stats
@@ -52,23 +54,11 @@ class Transactions:
         Raises:
             RequestError: the half message is not the producer's, or not there.
         """
-        try:
-            return await self._service.end(request)
-        except GantryError:
-            raise
-        except Exception:
-            self._failed()
-            raise
+        return await counted_later(self._service.end(request), self._failed)
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
         """The half message to store in place of *message*. Raises RequestError."""
-        try:
-            return self._service.prepare(message)
-        except GantryError:
-            raise
-        except Exception:
-            self._failed()
-            raise
+        return self._prepare(message)
 
     def _failed(self) -> None:
         self._stats.plugin_failed("transaction service", name_of(self._service))

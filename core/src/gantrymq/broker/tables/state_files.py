@@ -44,6 +44,7 @@ from gantrymq.formats.config import (
 )
 from gantrymq.world import Timer, World
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq.world.workers import into
 
 log = logging.getLogger(__name__)
 
@@ -185,16 +186,8 @@ class StateFiles:
             StoreError: it could not be written.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: StoreError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-        self.when_saved(done, offsets=offsets)
+        settle = into(future)
+        self.when_saved(lambda error: settle(None, error), offsets=offsets)
         await future
 
     def offsets_due(self) -> None:
