@@ -21,7 +21,8 @@ class SmallSchedule:
     name = "small schedule"
     order = 5
 
-    def __init__(self):
+    def __init__(self, levels_ms=LEVELS_MS):
+        self.levels_ms = levels_ms
         self.levels = []
         self.delivers = False  # the next message comes from the schedule topic
 
@@ -33,7 +34,7 @@ class SmallSchedule:
             return message
         self.levels.append(level)
         own.update(REAL_TOPIC=message.topic, REAL_QID=str(message.queue_id))
-        message.topic, message.queue_id = SCHEDULE_TOPIC, min(level, len(LEVELS_MS)) - 1
+        message.topic, message.queue_id = SCHEDULE_TOPIC, min(level, len(self.levels_ms)) - 1
         message.properties = ordered_text(own)
         return message
 
@@ -48,7 +49,7 @@ class SmallSchedule:
     def arrived(self, queue, end):
         if queue.topic == SCHEDULE_TOPIC:
             for at in range(self.seen.get(queue, 0), end):
-                self.broker.world.clock.call_later(LEVELS_MS[queue.queue_id] / 1000, self.due, queue, at)
+                self.broker.world.clock.call_later(self.levels_ms[queue.queue_id] / 1000, self.due, queue, at)
             self.seen[queue] = end
 
     def due(self, queue, at):
