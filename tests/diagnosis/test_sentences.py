@@ -41,7 +41,12 @@ def queue(**more):
         (group(members=()), READ, "nobody-online", "6 messages wait"),
         (group(members=(CASTING,), consume_broadcast_enable=False), READ, "broadcast-disabled", "may not broadcast"),
         (GROUP, topic(expression=None), "not-subscribed", "no member subscribes to topic T"),
-        (GROUP, queue(locked_by="c9", holder_online=False), "lock-of-a-dead-client", "locked for ordered reading by c9"),
+        (
+            GROUP,
+            queue(locked_by="c9", holder_online=False),
+            "lock-of-a-dead-client",
+            "locked for ordered reading by c9",
+        ),
         (GROUP, queue(reset=3), "reset-pending", "reset to 3"),
         (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "in force is '*'"),
         (GROUP, attrs.evolve(topic(expression="TagA"), checked=9), "nothing-matches", "none of the 9 messages"),
