@@ -22,12 +22,14 @@ from gantrymq.interfaces import (
     Figures,
     GetLimit,
     GetResult,
+    Heartbeat,
     MessageFilter,
     OnlineClient,
     PullAnswer,
     PullRequest,
     PutResult,
     PutStatus,
+    QueueReading,
     SendAnswer,
     SendRequest,
     Shown,
@@ -136,6 +138,14 @@ class BrokerFacade:
         """Give up queues that a client holds."""
         self._parts.locks.unlock(group, client_id, queues)
 
+    def reading(self, group: str, queue: Queue) -> QueueReading:
+        """How a group reads a queue."""
+        parts, (topic, queue_id) = self._parts, queue
+        last, held = parts.offsets.last_pull(group, queue), parts.held.of(group, queue)
+        locked_by = parts.locks.holder(group, MessageQueue(topic, parts.identity.broker_name, queue_id))
+        reset, allowed = parts.offsets.waiting_reset(group, queue), parts.groups.may_read(group, topic)
+        return QueueReading(last, held, reset, locked_by, allowed)
+
     def hold(
         self,
         queue: Queue,
@@ -169,6 +179,11 @@ class BrokerFacade:
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
         """Call *callback* with messages and seconds after each acknowledged batch."""
         self._parts.pipeline.on_acknowledged(counted_listener(callback, self._parts.stats))
+
+    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
+        """Call *check* with each heartbeat, which it may refuse."""
+        stats = self._parts.stats
+        self._parts.members.checks.append(counted(check, lambda: stats.plugin_failed("listener", name_of(check))))
 
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
         """Call *callback* with each connection that closed."""

@@ -6,6 +6,7 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once, at start
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, OnlineClient
 from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.consuming import ConsumerHeartbeat, Heartbeat, LastPull, QueueReading
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
@@ -58,6 +59,7 @@ __all__ = [
     "CommandRegistry",
     "ConfigRegistry",
     "Connection",
+    "ConsumerHeartbeat",
     "DispatchEntry",
     "Dispatcher",
     "DispatcherRegistry",
@@ -77,8 +79,10 @@ __all__ = [
     "GuardRegistry",
     "Handler",
     "HandlerRegistry",
+    "Heartbeat",
     "Interceptor",
     "InterceptorRegistry",
+    "LastPull",
     "MessageFilter",
     "MessageStore",
     "Mornings",
@@ -94,6 +98,7 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "QueryResult",
+    "QueueReading",
     "RecoveryReport",
     "SendAnswer",
     "SendRequest",

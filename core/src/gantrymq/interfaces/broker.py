@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.connection import Connection
+from gantrymq.interfaces.consuming import Heartbeat, QueueReading
 from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest
@@ -151,6 +152,9 @@ class Broker(Protocol):
     def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up queues that a client holds; those of others are left alone."""
 
+    def reading(self, group: str, queue: Queue) -> QueueReading:
+        """How a group reads a queue, as it is now."""
+
     # --- waiting and hearing
 
     def hold(
@@ -191,6 +195,12 @@ class Broker(Protocol):
 
         It gets how many messages the batch had, and the seconds from their append to their acknowledgement. What it
         raises is logged.
+        """
+
+    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
+        """Call *check* with each heartbeat before the client joins its groups.
+
+        What it raises is the answer, and the client joins none of them. Anything but a GantryError is counted as well.
         """
 
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:

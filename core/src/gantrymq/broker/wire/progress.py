@@ -170,6 +170,6 @@ class ProgressRequests:
                 "brokerOffset": self._store.bounds(queue).max_offset,
                 "consumerOffset": consumed,
                 "lastTimestamp": max(0, stored_ms),
-                "pullOffset": max(consumed, self._offsets.next_pull(group, queue)) if pulled else 0,
+                "pullOffset": max(consumed, self._offsets.last_pull(group, queue).next_offset) if pulled else 0,
             }
         return table
