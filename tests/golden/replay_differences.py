@@ -47,7 +47,6 @@ NOT_BUILT = (
     Named(42, "SEND_MESSAGE_V2", "code", "transactions", ours="16 *need a transaction plugin and none is installed*"),
     Named(10, "CONSUMER_SEND_MSG_BACK", "code", "retries", ours="3 *retried messages and dead letters are not built*"),
     Named(2, "RECALL_MESSAGE", "code", "recall", ours="3 *delayed messages and their recall are not built*"),
-    Named(5, "SEND_REPLY_MESSAGE_V2", "*", "request and reply", ours="3 *request and reply is not built*"),
     Named(4, "POP_MESSAGE", "*", "pop", ours="3 *pop consumption is not built*"),
     Named(16, "ACK_MESSAGE", "code", "pop", ours="3 *pop consumption is not built*"),
     Named(4, "CHANGE_MESSAGE_INVISIBLETIME", "code", "pop", ours="3 *pop consumption is not built*"),
@@ -164,7 +163,6 @@ ALL = (*NOT_BUILT, *FOLLOWS, *DIFFERENT)
 
 # Requests from the broker to clients: (scenario, connection, code) to how often Java sent it, ours, and the reason.
 PUSHED = {
-    ("clientops", 3, 326): (2, 0, "request and reply is not built"),
     ("clientops", 22, 40): (0, 1, "the client left 19 ms after joining, before Java told it"),
     ("transaction", 3, 39): (21, 0, "transactions are not built"),
     ("v497", 21, 40): (2, 0, "4.9.7 tells members of broadcasting groups too"),
