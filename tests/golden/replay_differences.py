@@ -80,9 +80,9 @@ FOLLOWS = (
     Named(
         1, "GET_BROKER_HA_STATUS", "json.masterCommitLogMaxOffset", "messages refused above are missing", scenario="ha"
     ),
-    Named(196, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="[cdhlpv]*"),
+    Named(185, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="[cdhlpv]*"),
     Named(12, "SEND_BATCH_MESSAGE", "ext.msgId", SHIFTED, scenario="v497"),
-    Named(222, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="[cdhlpv]*"),
+    Named(211, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="[cdhlpv]*"),
     Named(2, "GET_ALL_TOPIC_CONFIG", "*.rmq_sys_wheel_timer", "timers are not built, so their topic is not made"),
     Named(2, "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", "*.topicList", "timers are not built, so their topic is not made"),
     Named(
@@ -117,7 +117,6 @@ DIFFERENT = (
     Named(3, "GET_BROKER_CONFIG", "body", "ours lists the settings it has, which are fewer"),
     Named(6, "VIEW_BROKER_STATS_DATA", "json.statsMinute.*", "windows of ten seconds that begin at other moments"),
     Named(1, "QUERY_CONSUME_QUEUE", "remark", "Java leaves a text there by mistake", java="not set *"),
-    Named(1, "GET_CONSUMER_RUNNING_INFO", "answer", "a client of the replay does not answer", ours="(absent)"),
     Named(
         1,
         "PULL_MESSAGE",
