@@ -39,9 +39,7 @@ ANSWER_S = 10.0  # for a producer to take a reply
 MOST_WAITING = 10_000  # replies whose producer has not answered yet; the length of Java's queue of replies
 
 STORE = "storeReplyMessageEnable"
-SETTINGS = (
-    Setting(STORE, "flag", True, "Keep each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),
-)
+SETTINGS = (Setting(STORE, "flag", True, "Keep each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
 
 
 class Replies:
@@ -111,8 +109,8 @@ class Replies:
         topic = broker.topic(header.topic)
         if topic is None:
             raise TopicNotExist(
-                f"topic {header.topic} does not exist on this broker; replies go to <cluster>_REPLY_TOPIC of the broker "
-                "that holds the request"
+                f"topic {header.topic} does not exist on this broker; replies go to <cluster>_REPLY_TOPIC of the "
+                "broker that holds the request"
             )
         if header.queue_id >= max(topic.write_queues, topic.read_queues):
             raise InvalidParameter(

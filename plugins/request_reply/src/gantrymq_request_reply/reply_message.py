@@ -1,7 +1,7 @@
 """A reply as it is pushed to the producer that asked (326), and as it is kept. No I/O.
 
     324, 325   consumer -> broker     a send whose property REPLY_TO_CLIENT names a client id
-    326        broker -> producer     its header in names, and bornHost, storeHost, storeTimestamp; PUSH_REPLY_TIME added
+    326        broker -> producer     its header in names, bornHost, storeHost, storeTimestamp, PUSH_REPLY_TIME
 
 The producer finds the request that waits by the property CORRELATION_ID, which the broker does not look at.
 
