@@ -46,7 +46,6 @@ NOT_BUILT = (
     Named(42, "SEND_MESSAGE_V2", "code", "transactions", ours="16 *need a transaction plugin and none is installed*"),
     Named(8, "CONSUMER_SEND_MSG_BACK", "code", "delay levels", ours="13 delay level * needs a schedule plugin*"),
     Named(2, "RECALL_MESSAGE", "code", "recall", ours="3 *delayed messages and their recall are not built*"),
-    Named(5, "SEND_REPLY_MESSAGE_V2", "*", "request and reply", ours="3 *request and reply is not built*"),
     Named(4, "POP_MESSAGE", "*", "pop", ours="3 *pop consumption is not built*"),
     Named(16, "ACK_MESSAGE", "code", "pop", ours="3 *pop consumption is not built*"),
     Named(4, "CHANGE_MESSAGE_INVISIBLETIME", "code", "pop", ours="3 *pop consumption is not built*"),
@@ -84,7 +83,7 @@ FOLLOWS = (
     Named(1, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="retry"),
     Named(3, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="retry"),
     Named(12, "SEND_BATCH_MESSAGE", "ext.msgId", SHIFTED, scenario="v497"),
-    Named(222, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="[cdhlpv]*"),
+    Named(211, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="[cdhlpv]*"),
     Named(2, "GET_ALL_TOPIC_CONFIG", "*.rmq_sys_wheel_timer", "timers are not built, so their topic is not made"),
     Named(2, "GET_SYSTEM_TOPIC_LIST_FROM_BROKER", "*.topicList", "timers are not built, so their topic is not made"),
     Named(
@@ -119,7 +118,6 @@ DIFFERENT = (
     Named(3, "GET_BROKER_CONFIG", "body", "ours lists the settings it has, which are fewer"),
     Named(6, "VIEW_BROKER_STATS_DATA", "json.statsMinute.*", "windows of ten seconds that begin at other moments"),
     Named(1, "QUERY_CONSUME_QUEUE", "remark", "Java leaves a text there by mistake", java="not set *"),
-    Named(1, "GET_CONSUMER_RUNNING_INFO", "answer", "a client of the replay does not answer", ours="(absent)"),
     Named(
         1,
         "PULL_MESSAGE",
@@ -165,7 +163,6 @@ ALL = (*NOT_BUILT, *FOLLOWS, *DIFFERENT)
 
 # Requests from the broker to clients: (scenario, connection, code) to how often Java sent it, ours, and the reason.
 PUSHED = {
-    ("clientops", 3, 326): (2, 0, "request and reply is not built"),
     ("clientops", 22, 40): (0, 1, "the client left 19 ms after joining, before Java told it"),
     ("transaction", 3, 39): (21, 0, "transactions are not built"),
     ("v497", 21, 40): (2, 0, "4.9.7 tells members of broadcasting groups too"),

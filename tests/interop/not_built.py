@@ -72,7 +72,6 @@ TABLE = (
     NotBuilt("pop consumption: pop", 200050, POP, 3, "pop consumption is not built in this version"),
     NotBuilt("pop consumption: acknowledgement", 200051, ACK, 3, "pop consumption is not built in this version"),
     NotBuilt("SQL92 filters", 11, PULL, 1, "the broker does not support consumer to filter message by SQL92"),
-    NotBuilt("request and reply", 324, SEND, 3, "request and reply is not built in this version"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not built in this version"),
     NotBuilt("users and permissions", 3001, {}, 3, "access control is not built in this version"),
 )
