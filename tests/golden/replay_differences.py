@@ -79,7 +79,7 @@ FOLLOWS = (
     Named(
         1, "GET_BROKER_HA_STATUS", "json.masterCommitLogMaxOffset", "messages refused above are missing", scenario="ha"
     ),
-    Named(196, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="[cdhlpv]*"),
+    Named(185, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="[cdhlpv]*"),
     Named(1, "SEND_MESSAGE_V2", "ext.msgId", SHIFTED, scenario="retry"),
     Named(3, "PULL_MESSAGE", "records.*.log_offset", SHIFTED, scenario="retry"),
     Named(12, "SEND_BATCH_MESSAGE", "ext.msgId", SHIFTED, scenario="v497"),
