@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 
