@@ -193,7 +193,6 @@ def test_a_dispatcher_that_is_parked(run):
 
 def test_what_guards_wrap_keeps_its_order_name_and_answer():
     stats = Stats()
-    assert CountedInterceptor(Interceptor(), stats).order == 1
     assert CountedGate(Gate(), stats).name == "replicas"
     assert counted_handler(1, lambda asked, connection: None, stats)(None, None) is None
     asyncio.run(CountedGate(SimpleNamespace(name="x", passed=lambda offset: asyncio.sleep(0)), stats).passed(0))

@@ -16,12 +16,13 @@ from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
-from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor
+from gantrymq.broker.counted_plugins import CountedGate
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.registration import Registration
 from gantrymq.broker.sending.followers import Followers, SyncFlush
+from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
@@ -96,7 +97,7 @@ class Parts:
 
     def _build_sending(self, opened: Opened) -> None:
         world, settings, tables, stats = opened.world, opened.settings, opened.tables, opened.tables.stats
-        self.interceptors = [CountedInterceptor(each, stats) for each in opened.plugins.interceptors]
+        self.interception = Interception(opened.plugins.interceptors, stats)
         gates = [CountedGate(each, stats) for each in opened.plugins.gates]
         self.pipeline = Pipeline(
             opened.store,
@@ -111,8 +112,8 @@ class Parts:
             None if opened.transactions is None else Transactions(opened.transactions, settings, world.clock, stats)
         )
         placer = Placer(settings)
-        self.preparing = Preparing(world, settings, self.identity, tables, self.interceptors, placer, self.transactions)
-        self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interceptors, placer)
+        self.preparing = Preparing(world, settings, self.identity, tables, self.interception, placer, self.transactions)
+        self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interception, placer)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

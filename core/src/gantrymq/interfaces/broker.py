@@ -68,10 +68,13 @@ class Broker(Protocol):
             StoreError: a gate failed or took too long.
         """
 
-    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
         """Store several messages as one append; a result for each, in order.
 
         One that the store refuses leaves the others alone: look at each result's status.
+
+        Args:
+            seen: they were set aside when they came, and interceptors saw them then: they do not see them again.
 
         Raises:
             RequestError: an interceptor refuses one, and none is stored.
