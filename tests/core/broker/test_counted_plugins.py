@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from broker_desk import pull_ext
 
-from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor, counted_handler, name_of
+from gantrymq.broker.counted_plugins import CountedGate, counted_handler, name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import RefusedWith, StoreError
 from gantrymq.plugins import Plugins
@@ -145,6 +145,19 @@ def test_a_handler_that_raises_at_once_or_later(run):
         }
 
     run(main, handlers={2001: at_once, 7777: later})
+
+
+def tide():
+    raise KeyError("no moon")
+
+
+def test_a_figure_that_raises(run):
+    async def main(desk):
+        desk.server._plugins.services[0].broker.show(tide)
+        assert errors(desk) == {}
+        assert errors(desk) == {("figure", f"{__name__}.tide"): 1}
+
+    run(main)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("gone"), StoreError("not confirmed")])

@@ -6,7 +6,7 @@ and what plugins see take from `Parts` what they need.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import attrs
@@ -33,7 +33,7 @@ from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
-from gantrymq.interfaces import Gate, MessageStore, TransactionService
+from gantrymq.interfaces import Gate, MessageStore, Shown, TransactionService
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.world import World
@@ -79,6 +79,7 @@ class Parts:
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
+        self.shown: list[Callable[[], Shown]] = []  # by plugins, see `Broker.show`
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))

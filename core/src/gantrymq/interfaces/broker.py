@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.connection import Connection
-from gantrymq.interfaces.figures import Figures
+from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
@@ -203,6 +203,12 @@ class Broker(Protocol):
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now; for monitoring, not for every message."""
+
+    def show(self, what: Callable[[], Shown]) -> None:
+        """Have figures of the plugin's own among `figures`: *what* is called at each reading.
+
+        It returns at once, from what is in memory. What it raises is logged and counted, and that figure left out.
+        """
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files; made on first use."""
