@@ -43,7 +43,7 @@ def slot_place(tick: int) -> int:
 def decode_slot(data: bytes | memoryview, tick: int, at: int = 0) -> Slot | None:
     """The slot at byte *at* of *data*, or None where it has nothing for *tick*."""
     slot = Slot._make(_SLOT.unpack_from(data, at))
-    return slot if slot.tick == tick and slot.last >= 0 else None
+    return slot if slot.tick == tick > 0 and slot.last >= 0 else None
 
 
 def encode_slot(slot: Slot) -> bytes:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from gantrymq.errors import NoPermission, RefusedWith, RequestError, ServiceNotAvailable, StoreError, TopicNotExist
 from gantrymq.formats.tags_code import tags_code
@@ -59,7 +59,9 @@ def decode_handle(text: str) -> Handle:
         raw = b""
     version, *parts = raw.decode("utf-8", "replace").split(" ")
     if version != _VERSION or len(parts) < len(Handle._fields):
-        raise RefusedWith(ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with")
+        raise RefusedWith(
+            ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with"
+        )
     return Handle._make(parts[: len(Handle._fields)])
 
 
@@ -79,12 +81,19 @@ class RecallMessageRequest(RequestHeader):
     recall_handle: str
 
 
+class Runs(Protocol):
+    """What knows the broker."""
+
+    @property
+    def broker(self) -> Broker | None:
+        """Where the service runs now, None while it does not."""
+
+
 class Recall:
     """Serves one broker's request 370."""
 
-    def __init__(self, broker: Callable[[], Broker | None]) -> None:
-        """*broker*: where the service runs now, None while it does not."""
-        self._broker = broker
+    def __init__(self, timers: Runs) -> None:
+        self._timers = timers
 
     async def serve(self, asked: Command, connection: Connection) -> Command:
         """Store the marker, and answer with the id of the message.
@@ -95,12 +104,14 @@ class Recall:
             TopicNotExist: the topic is gone.
             RefusedWith: 604, no handle of this broker and topic, or its time is past or too far; 1, it was not stored.
         """
-        broker = self._broker()
+        broker = self._timers.broker
         if broker is None or not broker.settings.flag(keys.RECALL):
             raise NoPermission(f"recall failed: this broker takes no message back; set {keys.RECALL}=true to allow it")
         now_ms = broker.world.clock.now_ms()
         if now_ms < broker.settings.number("startAcceptSendRequestTimeStamp"):
-            raise ServiceNotAvailable("recall failed: this broker takes no message yet (startAcceptSendRequestTimeStamp)")
+            raise ServiceNotAvailable(
+                "recall failed: this broker takes no message yet (startAcceptSendRequestTimeStamp)"
+            )
         header = RecallMessageRequest.from_ext(asked.ext)
         if broker.topic(header.topic) is None:
             raise TopicNotExist(f"recall failed: topic {header.topic} does not exist on this broker")
@@ -135,9 +146,7 @@ class Recall:
             raise RefusedWith(1, f"recall failed: {result.problem or result.status.name}")
 
 
-def _marker(
-    broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int
-) -> StoreMessage:
+def _marker(broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int) -> StoreMessage:
     own = {
         props.TAGS: TAG,
         DELETE_KEY: delete_key(handle.topic, handle.unique_id),

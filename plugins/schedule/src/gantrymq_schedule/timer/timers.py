@@ -66,6 +66,7 @@ WITHOUT_A_PAUSE = 64  # messages made
 RETRY_S = 1.0
 LOOK_S = 5.0  # at the wall clock, which may be set, while something waits
 CLEAN_S = 30.0
+NOTHING = 1 << 62  # a tick
 
 
 @attrs.define
@@ -74,7 +75,9 @@ class _Due:
 
     tick: int
     chain: Chain
-    deleted: dict[str, RecordView]  # delete key to the marker, which was not needed yet
+    markers: list[tuple[str, str]]  # delete key and topic of each
+    deletes: frozenset[str]  # the keys
+    found: set[str]  # those whose message was there
     done: int = 0
 
 
@@ -83,7 +86,7 @@ class Timers:
 
     def __init__(self) -> None:
         """Nothing is opened yet."""
-        self._broker: Broker | None = None
+        self.broker: Broker | None = None  # while the service runs
         self._running = False
 
     # --- taking a message -------------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ class Timers:
         """
         if OUT_MS in own or message.topic == TIMER_QUEUE.topic:
             return message
-        broker = self._broker
+        broker = self.broker
         if broker is None:
             raise ServiceNotAvailable("timed messages are not taken yet: the service schedule has not started")
         settings = broker.settings
@@ -149,7 +152,7 @@ class Timers:
             StoreError: the commit log cannot be read.
             OSError: the disk.
         """
-        self._broker = broker
+        self.broker = broker
         self._broker_name = broker.figures().broker
         settings, world = broker.settings, broker.world
         precision_ms = keys.precision(settings)
@@ -178,7 +181,7 @@ class Timers:
 
     async def stop(self) -> None:
         """Save the progress. Idempotent."""
-        if self._broker is None:
+        if self.broker is None:
             return
         if self._running:
             self._running = False
@@ -193,7 +196,7 @@ class Timers:
             except (OSError, StoreError) as error:
                 log.error("the progress of timed messages could not be saved: %s", error)
             self._files.close()
-        self._broker = None
+        self.broker = None
 
     async def _recover(self, broker: Broker) -> None:
         run = broker.world.workers.run
@@ -252,7 +255,7 @@ class Timers:
     async def _wait(self) -> None:
         broker, clock = self._started(), self._clock
         timer = None
-        if self._next is not None and self._next <= self._last_tick:
+        if self._next is not None and self._next < NOTHING:
             left_s = ((self._next + 1) * clock.precision_ms - broker.world.clock.now_ms()) / 1000
             timer = broker.world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._wake.set)
         try:
@@ -331,9 +334,11 @@ class Timers:
         due = self._due
         if due is None:
             if self._next is None:
-                self._next = await run(self._files.next_busy, clock.read_tick, self._last_tick + 1)
+                end = self._last_tick + 1
+                found = await run(self._files.next_busy, clock.read_tick, end)
+                self._next = found if found < end else NOTHING
             before = clock.read_tick
-            tick = clock.next_due(self._next if self._next <= self._last_tick else clock.write_tick)
+            tick = clock.next_due(self._next)
             if tick is None:
                 return False
             if clock.read_tick != before:
@@ -342,7 +347,8 @@ class Timers:
             if chain.broken_at is not None:
                 log.error("slot %d of the timer wheel names no entry of its own at %d", tick, chain.broken_at)
             self._begin()
-            due = self._due = _Due(tick, chain, await self._markers(chain.markers))
+            markers = await self._markers(chain.markers)
+            due = self._due = _Due(tick, chain, markers, frozenset(key for key, _ in markers), set())
         if due.done < len(due.chain.positions):
             await self._deliver_batch(due)
         if due.done >= len(due.chain.positions):
@@ -371,8 +377,8 @@ class Timers:
                 log.error("a timed message of %d bytes at %d is not in the commit log", entry.size, entry.log_offset)
                 continue
             key = delete_key(waiting.topic, waiting.unique_id)
-            if due.deleted and waiting.deletes is None and key in due.deleted:
-                due.deleted[key] = record
+            if key in due.deletes and waiting.deletes is None:
+                due.found.add(key)
                 continue
             changes.append((waiting.topic, 1 if waiting.deletes is not None else -1))
             if entry.rolls:
@@ -406,23 +412,24 @@ class Timers:
             for entry, record in zip(entries, found, strict=True)
         ]
 
-    async def _markers(self, entries: list[TimerEntry]) -> dict[str, RecordView]:
-        """Keys that are taken back, with the messages that ask for it."""
-        found: dict[str, RecordView] = {}
+    async def _markers(self, entries: list[TimerEntry]) -> list[tuple[str, str]]:
+        """Keys that are taken back, and their topics."""
+        found: list[tuple[str, str]] = []
         for start in range(0, len(entries), DELIVERED_TOGETHER):
             for record in await self._records(entries[start : start + DELIVERED_TOGETHER]):
                 waiting = waiting_of(record) if record is not None else None
-                if record is not None and waiting is not None and waiting.deletes is not None:
-                    found[waiting.deletes] = record
+                if waiting is not None and waiting.deletes is not None:
+                    found.append((waiting.deletes, waiting.topic))
         return found
 
     def _emptied(self, due: _Due) -> None:
         now_ms = self._started().world.clock.now_ms()
-        for marker in due.deleted.values():
-            waiting = waiting_of(marker)
-            if waiting is not None and waiting.deletes is not None:  # it took nothing back
+        for key, topic in due.markers:
+            if key in due.found:
+                due.found.remove(key)
+            else:  # it took nothing back, or not alone
                 self._waiting += 1
-                self._progress.metrics.add(waiting.topic, 1, now_ms)
+                self._progress.metrics.add(topic, 1, now_ms)
         self._clock.delivered(due.tick)
         self._due, self._next, self._busy = None, None, False
         if self._delivery.known and self._clock.read_tick >= self._clock.write_tick:
@@ -507,8 +514,8 @@ class Timers:
         }
 
     def _started(self) -> Broker:
-        assert self._broker is not None, "the service is not started"
-        return self._broker
+        assert self.broker is not None, "the service is not started"
+        return self.broker
 
 
 def store_root(broker: Broker) -> Path:

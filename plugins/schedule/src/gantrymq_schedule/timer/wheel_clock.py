@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 def accepted_ms(deliver_ms: int, precision_ms: int) -> int:
-    """The slot time of a message to be delivered at *deliver_ms*: the tick before it, as a slot is due one tick later."""
+    """The slot time of a message for *deliver_ms*: the tick before it, as a slot is due one tick later."""
     return (deliver_ms - 1) // precision_ms * precision_ms
 
 

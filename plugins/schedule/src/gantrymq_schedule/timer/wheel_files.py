@@ -113,7 +113,7 @@ class WheelFiles:
             data = wheel.pread(length, place)
             if data.count(0) != len(data):
                 for tick, slot in enumerate(slots_of(data[: len(data) // SLOT_BYTES * SLOT_BYTES]), start):
-                    if slot.tick == tick and slot.last >= 0:
+                    if slot.tick == tick > 0 and slot.last >= 0:
                         yield slot
             start += length // SLOT_BYTES
 
