@@ -8,6 +8,7 @@ from gantrymq.interfaces import Broker
 from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.table import LevelTable, read_table
+from gantrymq_schedule.timer.timers import Timers
 
 __all__ = ["Schedule"]
 
@@ -21,21 +22,26 @@ class Schedule:
         """Nothing is opened yet."""
         self.interceptor = DelayInterceptor()
         self._levels: LevelDelivery | None = None
+        self.timers = Timers()
+        self.interceptor.timers = self.timers
 
     async def start(self, broker: Broker) -> None:
         """Begin to deliver what is due.
 
         Raises:
             FormatError: a file with progress cannot be read; says what to do.
+            StoreError: the files of the timers are damaged, or of another size than the settings say.
         """
         delays_ms = read_table(broker.settings)
         levels = LevelDelivery(broker, config_folder(broker), delays_ms)
         await levels.start()
         self._levels = levels
         self.interceptor.levels = LevelTable(delays_ms)
+        await self.timers.start(broker)
 
     async def stop(self) -> None:
         """Deliver nothing more and save the progress. Idempotent."""
+        await self.timers.stop()
         self.interceptor.levels = None
         levels, self._levels = self._levels, None
         if levels is not None:
