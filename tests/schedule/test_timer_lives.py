@@ -35,7 +35,7 @@ def test_three_days_take_milliseconds():
     assert 0 <= at - rig.promises["id1"].deliver_ms <= 1100
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_each_message_is_delivered_once_whatever_happens(seed):
     seeded = random.Random(f"{seed}/lives")
     steps = seed % 4 == 3  # clocks are set in some of the runs

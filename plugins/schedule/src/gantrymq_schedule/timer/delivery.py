@@ -46,14 +46,21 @@ class Delivery:
         """Put *messages* in their order; returns when each is stored, or was before."""
         began = self._broker.store.state().max_log_offset
         waiting = list(messages)
-        while waiting := [message for message in waiting if not self._is_known(message)]:
+        while waiting := waiting if not self.known else [each for each in waiting if not self._is_known(each)]:
             try:
                 results = await self._broker.put_all(waiting, seen=True)
-            except (StoreError, RequestError) as error:
-                log.warning("timed messages could not be stored, they are tried again: %s", error)
+            except Exception as error:
+                expected = isinstance(error, StoreError | RequestError)
+                log.warning(
+                    "timed messages could not be stored, they are tried again: %s", error, exc_info=not expected
+                )
                 await self._broker.world.clock.sleep(RETRY_S)
                 await self._look_again(began)
                 continue
+            if all(result.status is PutStatus.OK for result in results):
+                self.end = max(self.end, results[-1].end)
+                self.delivered += len(results)
+                return
             left = []
             for message, result in zip(waiting, results, strict=True):
                 if result.status is PutStatus.OK:
@@ -76,8 +83,6 @@ class Delivery:
             log.warning("the end of the commit log cannot be made durable: %s", error)
 
     def _is_known(self, message: StoreMessage) -> bool:
-        if not self.known:
-            return False
         told = delivery_of(message.topic, message.queue_id, message.properties)
         if told is None or not self.known[told]:
             return False
