@@ -75,9 +75,7 @@ def test_metrics_are_json_without_spaces():
     metrics = TimerMetrics()
     metrics.add("A", 1, 5)
     metrics.add("A", 1, 6)
-    text = (
-        b'{"dataVersion":{"counter":2,"stateVersion":0,"timestamp":6},"timingCount":{"A":{"count":2,"timeStamp":6}}}'
-    )
+    text = b'{"dataVersion":{"counter":2,"stateVersion":0,"timestamp":6},"timingCount":{"A":{"count":2,"timeStamp":6}}}'
     assert metrics.encode() == text
     assert TimerMetrics.decode(text) == metrics
 
