@@ -44,11 +44,12 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         parked=dict(parts.followers.parked),
         plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.followers.parked}},
         name_servers=parts.registration.states(),
-        shown=tuple(_shown(parts.shown)),
+        shown=tuple(shown(parts.shown)),
     )
 
 
-def _shown(them: Iterable[Callable[[], Shown]]) -> Iterator[Shown]:
+def shown(them: Iterable[Callable[[], Shown]]) -> Iterator[Shown]:
+    """What plugins show; what raises is logged and left out."""
     for what in them:
         try:
             yield what()

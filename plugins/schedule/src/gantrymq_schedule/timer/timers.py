@@ -33,6 +33,7 @@ from gantrymq.model.java import string_hash
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.delivery import Delivery
 from gantrymq_schedule.timer.messages import (
@@ -55,6 +56,8 @@ from gantrymq_schedule.timer.wheel_clock import REACH, WheelClock, accepted_ms
 from gantrymq_schedule.timer.wheel_files import Chain, NewEntry, WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL, TimerEntry
+from gantrymq_store_files.timer_metrics import TopicCount
+from gantrymq_store_files.timer_wheel import Slot
 
 __all__ = ["Timers"]
 
@@ -88,6 +91,7 @@ class Timers:
     def __init__(self) -> None:
         """Nothing is opened yet."""
         self.broker: Broker | None = None  # while the service runs
+        self.lateness = Lateness()
         self._running = False
 
     # --- taking a message -------------------------------------------------------------------------------------------
@@ -170,6 +174,7 @@ class Timers:
         self._progress = Progress(world.files, root)
         self._delivery = Delivery(broker)
         await self._recover(broker)
+        self._taken = 0  # messages, into the wheel
         self._due: _Due | None = None
         self._putting: asyncio.Task[None] | None = None  # messages of the slot that is being emptied
         self._next: int | None = None  # the first slot that may hold something; None: to be looked for
@@ -189,10 +194,11 @@ class Timers:
             self._running = False
             self._stop_hearing()
             self._wake.set()
+            self._delivery.stopping = True
             turning, saving = self._tasks
             await asyncio.wait([turning])
             if self._putting is not None:
-                await asyncio.wait([self._putting])
+                await asyncio.gather(self._putting, return_exceptions=True)
             saving.cancel()
             await asyncio.wait([saving])
             try:
@@ -307,6 +313,7 @@ class Timers:
             await self._deliver_past(past, now_ms)
         if entries:
             await broker.world.workers.run(self._files.append, entries, clock.write_ms)
+            self._taken += len(entries)
             self._last_tick = max(self._last_tick, max(entry.tick for entry in entries))
             if self._next is not None:
                 self._next = min(self._next, min(entry.tick for entry in entries))
@@ -392,6 +399,8 @@ class Timers:
             else:
                 made.append(returned(record, waiting, entry.written_ms, now_ms))
         await self._put_made()
+        late_ms = max(0, now_ms - (due.tick + 1) * self._clock.precision_ms)
+        self.lateness.delivered(len(made), late_ms * len(made), late_ms, broker.world.clock.monotonic())
         self._putting = asyncio.get_running_loop().create_task(self._delivery.put(made))
         self._count(changes, now_ms)
         due.done += len(part)
@@ -515,17 +524,42 @@ class Timers:
         """How many messages of each topic wait, as request 61 tells it."""
         return self._progress.metrics.to_json()
 
+    def topics(self) -> Mapping[str, TopicCount]:
+        """How many messages of each topic wait."""
+        return self._progress.metrics.topics
+
+    @property
+    def read_tick(self) -> int:
+        """The first slot that was not emptied."""
+        return self._clock.read_tick
+
+    @property
+    def precision_ms(self) -> int:
+        """Milliseconds of a slot."""
+        return self._clock.precision_ms
+
+    async def next_slot(self, tick: int) -> Slot | None:
+        """The first slot of *tick* or later that holds something."""
+        files, run = self._files, self._started().world.workers.run
+        return await run(lambda: next(files.busy(tick, self._last_tick + 1), None))
+
+    async def back_from(self, tick: int, at: int, most: int) -> list[tuple[TimerEntry, RecordView | None]]:
+        """Up to *most* entries of a slot from position *at* to older ones, with their messages."""
+        entries = await self._started().world.workers.run(self._files.back_from, tick, at, most)
+        return list(zip(entries, await self._records(entries), strict=True))
+
     def figures(self) -> dict[str, int]:
-        """How far timers are: waiting messages, behind in ms and in messages of the timer queue, delivered ones."""
+        """How far timers are: messages that wait, seconds behind, messages that are not in the wheel yet, counts."""
         if not self._running:
-            return {"waiting": 0, "behind_ms": 0, "queue_behind": 0, "delivered": 0, "given_up": 0}
+            return dict.fromkeys(("waiting", "behind_s", "queue_behind", "taken", "delivered", "given_up"), 0)
         broker, clock = self._started(), self._clock
         now_tick = broker.world.clock.now_ms() // clock.precision_ms
         late = now_tick - self._due.tick if self._due is not None else 0
         return {
             "waiting": max(0, self._waiting),
-            "behind_ms": max(0, late) * clock.precision_ms,
+            "behind_s": max(0, late) * clock.precision_ms // 1000,
             "queue_behind": broker.bounds(TIMER_QUEUE).max_offset - self._queue_offset,
+            "taken": self._taken,
             "delivered": self._delivery.delivered,
             "given_up": self._delivery.given_up,
         }

@@ -192,6 +192,17 @@ class WheelFiles:
         found.positions.reverse()
         return found
 
+    def back_from(self, tick: int, at: int, most: int) -> list[TimerEntry]:
+        """Up to *most* entries of the slot of *tick*, from position *at* to older ones."""
+        found: list[TimerEntry] = []
+        while at >= 0 and len(found) < most:
+            entry = self.entry(at)
+            if entry is None or entry.due_ms // self.precision_ms != tick or entry.previous >= at:
+                break
+            found.append(entry)
+            at = entry.previous
+        return found
+
     def entries(self, positions: Sequence[int]) -> list[TimerEntry]:
         """The entries at rising *positions*; what is none any more is left out."""
         found: list[TimerEntry] = []
