@@ -25,11 +25,11 @@ def timer_figures(timers: Timers, broker: Broker) -> list[Callable[[], Shown]]:
         return lambda: Shown(name, text, (), {(): timers.figures()[figure]}, counts=True)
 
     def by_topic() -> Shown:
-        values = {(topic,): float(each.count) for topic, each in timers.topics().items()}
+        values: dict[tuple[str, ...], float] = {(topic,): each.count for topic, each in timers.topics().items()}
         return Shown("rocketmq_timing_messages", "Timed messages of a topic that wait.", ("topic",), values)
 
     def worst_s() -> Shown:
-        values = {(): late.worst_lately_ms(clock.monotonic()) / 1000}
+        values: dict[tuple[str, ...], float] = {(): late.worst_lately_ms(clock.monotonic()) / 1000}
         return Shown("gantrymq_timed_late_seconds_worst", "How late the latest of the last minute was.", (), values)
 
     def late_s() -> Shown:
