@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
-
+from gantrymq.broker.counting.shown import shown
 from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
-from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup, Shown
-
-log = logging.getLogger(__name__)
+from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup
 
 
 def take_figures(parts: Parts, connections: int) -> Figures:
@@ -46,15 +42,6 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         name_servers=parts.registration.states(),
         shown=tuple(shown(parts.shown)),
     )
-
-
-def shown(them: Iterable[Callable[[], Shown]]) -> Iterator[Shown]:
-    """What plugins show; what raises is logged and left out."""
-    for what in them:
-        try:
-            yield what()
-        except Exception:
-            log.exception("a plugin's figure cannot be shown")
 
 
 def flows(tally: Tally) -> dict[str, Flow]:

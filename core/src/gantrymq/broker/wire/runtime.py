@@ -7,7 +7,7 @@ store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 from __future__ import annotations
 
 from gantrymq import __version__
-from gantrymq.broker.figures import shown
+from gantrymq.broker.counting.shown import shown
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.answers import with_json
