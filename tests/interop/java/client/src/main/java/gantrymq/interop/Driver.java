@@ -55,6 +55,9 @@ public final class Driver {
             case "read":
                 good = new Read(options).run();
                 break;
+            case "timed":
+                good = new Timed(options).run();
+                break;
             case "bench-send":
                 good = new Load(options).run();
                 break;
