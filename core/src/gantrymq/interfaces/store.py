@@ -22,11 +22,14 @@ class Placing(NamedTuple):
     """How the store queues a record that is more, or other, than one entry of one ordinary queue.
 
     The store writes INNER_BASE (of an inner batch) or INNER_MULTI_QUEUE_OFFSET (with light queues) into the record's
-    properties, because only it knows the queue offsets.
+    properties, because only it knows the queue offsets; and only it knows the store time.
     """
 
     batch: int = 0  # messages in the record, for a topic with queue.type=BatchCQ; 0 for ordinary queues
     light: tuple[str, ...] = ()  # names of light queues that list the record as well, perhaps one of them twice
+    due_in_ms: int | None = (
+        None  # the tags code is the store time and this, in place of the message's; nothing else set
+    )
 
 
 class StoreMessage:

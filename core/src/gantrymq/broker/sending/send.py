@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
+from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
 from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RefusedWith, StoreError
-from gantrymq.interfaces import Interceptor, PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.world.workers import into
 
 __all__ = ["Sends"]
@@ -37,7 +37,7 @@ class Sends:
         preparing: Preparing,
         pipeline: Pipeline,
         state: StateFiles,
-        interceptors: Sequence[Interceptor],
+        interception: Interception,
         placer: Placer,
     ) -> None:
         self._preparing = preparing
@@ -46,7 +46,7 @@ class Sends:
         self._topics = tables.topics
         self._stats: Stats = tables.stats
         self._placer = placer
-        self._interceptors = tuple(interceptors)
+        self._interception = interception
 
     def submit(self, request: SendRequest, answered: Answered) -> None:
         """Check a send and hand it on; *answered* is called once, when it is acknowledged or refused by the store.
@@ -75,14 +75,14 @@ class Sends:
         self.submit(request, outcome_into(future))
         return await future
 
-    async def put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """Store what a plugin made, as one append, through interceptors and gates; a result for each.
+    async def put(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
+        """Store what a plugin made, as one append, through gates and, unless they were *seen*, interceptors.
 
         Raises:
             RequestError: an interceptor refuses one of them, and none is stored.
             StoreError: the gates failed or took too long.
         """
-        made = [intercepted(message, self._interceptors) for message in messages]
+        made = messages if seen else [self._interception.looked_at(message) for message in messages]
         for message in made:
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()

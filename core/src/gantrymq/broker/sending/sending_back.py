@@ -17,20 +17,18 @@ SendMessageProcessor.java (handleRetryAndDLQ).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from gantrymq.broker.counted_plugins import intercepted
-from gantrymq.broker.sending.placing import Placer
+from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
-from gantrymq.errors import GantryError, MessageIllegal, NoPermission, RefusedWith
+from gantrymq.errors import MessageIllegal, NoPermission, RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Interceptor, PutResult, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.ids import offset_id
@@ -78,8 +76,7 @@ class SendingBack:
         view: Callable[[int], Awaitable[RecordView]],
         tables: Tables,
         sends: Sends,
-        interceptors: Sequence[Interceptor],
-        placer: Placer,
+        interception: Interception,
         store_host: bytes,
     ) -> None:
         """*view* finds the record at a log offset."""
@@ -88,8 +85,7 @@ class SendingBack:
         self._view = view
         self._topics, self._groups, self._stats = tables.topics, tables.groups, tables.stats
         self._sends = sends
-        self._interceptors = tuple(interceptors)
-        self._placer = placer
+        self._interception = interception
         self._store_host = store_host
 
     async def send_back(self, asked: SendBack) -> PutResult | None:
@@ -128,7 +124,8 @@ class SendingBack:
         own[props.WAIT] = "false"
         own[props.DELAY] = str(level or 0)
         own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
-        result = await self._put(self._again(record, topic, queue_id, own), topic, level)
+        message = self._interception.seen(self._again(record, topic, queue_id, own), own)
+        result = await self._put(message, topic, level)
         self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
         return result
 
@@ -148,25 +145,12 @@ class SendingBack:
         )
 
     async def _put(self, message: StoreMessage, topic: TopicConfig, level: int | None) -> PutResult:
-        message = intercepted(message, self._interceptors)
-        if message.topic == topic.name:
-            if level is not None:
-                raise MessageIllegal(
-                    f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none "
-                    "is installed; install one with: pip install gantrymq-schedule"
-                )
-            self._placer.place_of_plugin(message, topic)
-        future: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
-
-        def stored(results: Sequence[PutResult], error: GantryError | None) -> None:
-            answer = self._sends.answer(0, None, None, results, error)
-            failure = answer if isinstance(answer, GantryError) else answer.unconfirmed
-            if future.done():
-                return
-            if failure is not None:
-                future.set_exception(failure)
-            else:
-                future.set_result(results[0])
-
-        self._sends.store((message,), stored)
-        return await future
+        if level is not None and message.topic == topic.name:
+            raise MessageIllegal(
+                f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none is "
+                "installed; install one with: pip install gantrymq-schedule"
+            )
+        (result,) = await self._sends.put((message,), seen=True)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem or result.status.name)
+        return result
