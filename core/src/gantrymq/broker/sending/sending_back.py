@@ -37,7 +37,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
-__all__ = ["SendBack", "SendingBack", "delay_level"]
+__all__ = ["SendBack", "SendingBack", "copy_of", "delay_level", "own_properties"]
 
 FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
 
@@ -119,30 +119,11 @@ class SendingBack:
         else:
             topic = self._topics.create_retry(retry, group.retry_queues, unit=asked.unit_mode)
             queue_id = self._random(max(1, min(group.retry_queues, topic.read_queues)))
-        own = dict(record.properties)
-        own.setdefault(props.RETRY_TOPIC, record.topic)
-        own[props.WAIT] = "false"
-        own[props.DELAY] = str(level or 0)
-        own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
-        message = self._interception.seen(self._again(record, topic, queue_id, own), own)
+        own = own_properties(record, level or 0)
+        message = self._interception.seen(copy_of(record, topic, queue_id, own, self._store_host), own)
         result = await self._put(message, topic, level)
         self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
         return result
-
-    def _again(self, record: RecordView, topic: TopicConfig, queue_id: int, own: dict[str, str]) -> StoreMessage:
-        return StoreMessage(
-            topic.name,
-            queue_id,
-            bytes(record.body),
-            ordered_text(own),
-            tags_code=tags_code(own.get(props.TAGS)),
-            flag=record.flag,
-            sys_flag=record.sys_flag,
-            born_timestamp=record.born_timestamp,
-            born_host=bytes(record.born_host),
-            store_host=self._store_host,
-            reconsume_times=record.reconsume_times + 1,
-        )
 
     async def _put(self, message: StoreMessage, topic: TopicConfig, level: int | None) -> PutResult:
         if level is not None and message.topic == topic.name:
@@ -154,3 +135,32 @@ class SendingBack:
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
+
+
+def own_properties(record: RecordView, level: int) -> dict[str, str]:
+    """The properties of the copy of *record*, its first topic and offset id among them."""
+    own = dict(record.properties)
+    own.setdefault(props.RETRY_TOPIC, record.topic)
+    own[props.WAIT] = "false"
+    own[props.DELAY] = str(level)
+    own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
+    return own
+
+
+def copy_of(
+    record: RecordView, topic: TopicConfig, queue_id: int, own: dict[str, str], store_host: bytes
+) -> StoreMessage:
+    """The message that keeps *record*, failed once more, under another topic."""
+    return StoreMessage(
+        topic.name,
+        queue_id,
+        bytes(record.body),
+        ordered_text(own),
+        tags_code=tags_code(own.get(props.TAGS)),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=bytes(record.born_host),
+        store_host=store_host,
+        reconsume_times=record.reconsume_times + 1,
+    )
