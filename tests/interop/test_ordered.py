@@ -99,14 +99,14 @@ def test_a_consumer_joins_and_one_is_killed(
     version: str,
 ) -> None:
     """Locks of the dead one lapse before another consumer gets its queues."""
-    lapse_ms, messages = 5000, 400
+    lapse_ms, messages = 5000, 800
     monkeypatch.setattr(locks, "LOCK_MS", lapse_ms)
     broker = gantrymq_broker_factory()
     used("gantrymq broker")
     broker.create_topic("Orders", QUEUES)
     driver = Driver(version, tmp_path, broker.namesrv, properties=OFTEN)
     driver.produce("Orders", messages)
-    options = {"topic": "Orders", "group": "payers", "listener": "orderly", "work_ms": 25}
+    options = {"topic": "Orders", "group": "payers", "listener": "orderly", "work_ms": 40}
     consumers = [running(driver.start("retry", **options))]
     wait_until(lambda: len(good(consumers)) > 20, "the first messages", DEADLINE_S)
     consumers.append(running(driver.start("retry", **options)))
