@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness import Driver, GantryServer, Process
+from harness import Driver, GantryServer, Process, create_topic
 from harness.gantry_server import gantrymq
 from harness.peers import used
 from harness.polling import wait_until
@@ -20,10 +20,12 @@ pytestmark = pytest.mark.interop
 Running = Callable[[Process], Process]
 DEADLINE_S = 60.0
 VERSIONS = ("4.9.8", "5.3.3")
+FAILED = {"4.9.8": 2, "5.3.3": 3}  # times that a consumer says when it gives a message up
 QUEUES = 4
 OFTEN = {
     "rocketmq.client.rebalance.waitInterval": "1000",
     "rocketmq.client.rebalance.lockInterval": "1000",
+    "rocketmq.client.unlockDelayTimeMills": "1000",
 }
 
 
@@ -58,6 +60,7 @@ def test_a_failing_message_holds_its_queue_and_then_lies_among_the_dead(
 ) -> None:
     used("gantrymq broker")
     driver, group = Driver(version, tmp_path, server.namesrv, properties=OFTEN), f"payers{topic}"
+    create_topic(server.namesrv, topic)
     driver.produce(topic, 6, mode="queue", queue=0, tags="ok,fail2,ok,fail9,ok,ok")
     with driver.start(
         "retry", topic=topic, group=group, listener="orderly", max_times=2, suspend_ms=100, level=0
@@ -78,7 +81,7 @@ def test_a_failing_message_holds_its_queue_and_then_lies_among_the_dead(
         ]
         listed = gantrymq(tmp_path, "group", "dlq", group, "list", "-n", server.namesrv)
         (letter,) = listed["letters"]
-        assert (letter["origin_topic"], letter["reconsume_times"], letter["tags"]) == (topic, 3, "fail9")
+        assert (letter["origin_topic"], letter["reconsume_times"], letter["tags"]) == (topic, FAILED[version], "fail9")
         assert "in order" in letter["why"]
         with pytest.raises(RuntimeError, match="consumes in order"):
             gantrymq(tmp_path, "group", "dlq", group, "resend", "0", "-n", server.namesrv)
@@ -99,7 +102,7 @@ def test_a_consumer_joins_and_one_is_killed(
     version: str,
 ) -> None:
     """Locks of the dead one lapse before another consumer gets its queues."""
-    lapse_ms, messages = 5000, 800
+    lapse_ms, messages = 5000, 480
     monkeypatch.setattr(locks, "LOCK_MS", lapse_ms)
     broker = gantrymq_broker_factory()
     used("gantrymq broker")
@@ -125,7 +128,7 @@ def test_a_consumer_joins_and_one_is_killed(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_is_restarted_among_two_consumers(tmp_path: Path, running: Running, version: str) -> None:
     """Its locks are gone then, as a Java broker's are; the order stays."""
-    messages, port = 300, free_port(also_below=2)
+    messages, port = 200, free_port(also_below=2)
     used("gantrymq broker")
     names = running(GantryServer.name_server(tmp_path / "names"))
     settings = {"listenPort": str(port), "defaultTopicQueueNums": str(QUEUES)}
