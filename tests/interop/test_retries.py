@@ -1,12 +1,12 @@
 """Official clients fail messages: they come again later each time, and at last they are dead letters."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Driver, GantryServer
+from harness import Driver, GantryServer, create_topic
 from harness.gantry_server import gantrymq
 from harness.peers import used
 from harness.polling import wait_until
@@ -86,3 +86,41 @@ def test_a_negative_level_is_a_dead_letter_at_once(
         (letter,) = wait_until(lambda: dead_letters(broker, tmp_path, group), "a dead letter", DEADLINE_S)
         assert len(consumer.of("tried")) == 1
     assert letter["reconsume_times"] == 1
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_dead_letters_of_a_java_broker_are_listed_and_sent_again(
+    java_servers: Callable[[str], Any], topic: str, tmp_path: Path, version: str
+) -> None:
+    """To the group and to the topic, by our command."""
+    used("gantrymq command")
+    servers = java_servers(version)
+    driver, group = Driver("5.3.3", tmp_path, servers.namesrv, properties=OFTEN), f"payers{topic}"
+    create_topic(servers.namesrv, topic)
+    driver.produce(topic, 2, tags="fail1", keys_prefix="k", body_prefix="m")
+    dlq = ("group", "dlq", group)
+    with driver.start("retry", topic=topic, group=group, level=-1) as consumer:
+        wait_until(lambda: len(consumer.of("tried")) == 2, "two failures", DEADLINE_S)
+
+        def both() -> list[dict[str, Any]] | None:
+            try:
+                found = gantrymq(tmp_path, *dlq, "list", "-n", servers.namesrv)
+            except RuntimeError:
+                return None
+            return list(found["letters"]) if found["dead_letters"] == 2 else None
+
+        letters = wait_until(both, "two dead letters", DEADLINE_S)
+        assert {(each["origin_topic"], each["reconsume_times"]) for each in letters} == {(topic, 1)}
+    shown = gantrymq(tmp_path, *dlq, "show", "1", "-n", servers.namesrv)
+    assert (shown["keys"], shown["why"]) == (letters[1]["keys"], "failed 1 time and was sent back")
+    with driver.push(topic, group) as better:
+        assert gantrymq(tmp_path, *dlq, "resend", "0", "-n", servers.namesrv)["resent"] == 1
+        done = gantrymq(tmp_path, *dlq, "resend", "1", "--to", "topic", "-n", servers.namesrv)
+        assert done["by_topic"] == {topic: 1}
+        received = wait_until(
+            lambda: got if len(got := better.of("received")) == 2 else None, "both messages", DEADLINE_S, better.tail
+        )
+    assert {(e["topic"], e["keys"], e["tags"], e["reconsumeTimes"]) for e in received} == {
+        (topic, "k0", "fail1", 0),
+        (topic, "k1", "fail1", 0),
+    }

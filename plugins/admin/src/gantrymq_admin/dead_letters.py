@@ -1,6 +1,6 @@
 """Dead letters of a consumer group: reading them, and sending them again.
 
-They lie in the topic %DLQ%group of every broker that gave some up. Brokers make it readable and writable since 4.9;
+They lie in the topic %DLQ%group of every broker that gave some up. Brokers make it readable and writable since 4.9.2;
 older ones write only, and then it has to be opened before anybody can read it. Reading commits nothing.
 
 What is sent again keeps its body, flag, keys, tag, unique id and every property of its sender. What brokers and
