@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -19,6 +20,7 @@ from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import GantryError
 from gantrymq.formats.record import iter_records
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.client import RemotingClient
@@ -35,9 +37,10 @@ pytestmark = [
 HOST, GROUP, MESSAGES, MOST = "10.0.1.1", "CG", 12, 5
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 LIMIT_S = 3600.0
+SHORT_LEVELS = "1s 1s 1s 2s 3s 4s 5s 6s"
 
 
-def build(world):
+def build(world, levels=SHORT_LEVELS):
     plugins = load_plugins("schedule,storage_mmap,filter_tag", reserved=SCHEMA)
     settings = Settings([*SCHEMA, *plugins.schema])
     values = {
@@ -46,7 +49,7 @@ def build(world):
         "storePathRootDir": f"/{HOST}/store",
         "store": "mmap",
         "flushDiskType": "SYNC_FLUSH",
-        "messageDelayLevel": "1s 1s 1s 2s 3s 4s 5s 6s",
+        "messageDelayLevel": levels,
         "mappedFileSizeCommitLog": 1 << 20,
     }
     for key, value in values.items():
@@ -82,9 +85,9 @@ class Client:
         answer = await self.ask(RequestCode.SEND_MESSAGE, header, body)
         return parse_offset_id(answer.ext["msgId"])[2]
 
-    async def back(self, log_offset):
+    async def back(self, log_offset, most=MOST):
         header = ConsumerSendMsgBackRequest(
-            offset=log_offset, group=GROUP, delay_level=0, origin_topic="T", max_reconsume_times=MOST
+            offset=log_offset, group=GROUP, delay_level=0, origin_topic="T", max_reconsume_times=most
         )
         await self.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
@@ -175,3 +178,32 @@ async def all_of(client, topic):
     while page := await client.read(topic, len(found)):
         found += page
     return found
+
+
+def test_sixteen_tries_take_the_times_of_rocketmq_and_the_seventeenth_failure_is_the_last():
+    levels_s = [level / 1000 for level in parse_delay_levels(DEFAULT_DELAY_LEVELS)]
+
+    async def main(world):
+        machine = Machine(world, HOST, partial(build, levels=DEFAULT_DELAY_LEVELS))
+        machine.start()
+        await machine.ready()
+        process = SimulatedProcess(world, asyncio.get_running_loop(), "10.0.2.1", 7)
+        client = Client(process.world)
+        offset = await client.send(b"m")
+        for attempt, wait_s in enumerate(levels_s[2:]):
+            await client.back(offset, 16)
+            await world.clock.sleep(wait_s - 0.5)
+            assert await client.read(RETRY, attempt) == []
+            await world.clock.sleep(1.5)
+            (record,) = await client.read(RETRY, attempt)
+            assert record.reconsume_times == attempt + 1
+            offset = record.log_offset
+        assert attempt == 15
+        await client.back(offset, 16)
+        (dead,) = await client.read(DEAD, 0)
+        assert (dead.reconsume_times, dead.properties["RETRY_TOPIC"]) == (17, "T")
+        await client.remoting.close()
+        await machine.stop()
+        assert machine.leaks == []
+
+    simulate(1, main, limit_s=24 * 3600)
