@@ -7,7 +7,7 @@ offset before it is published.
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import attrs
@@ -89,6 +89,17 @@ class StoreMessage:
         self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
         self.joined = joined  # must lie in the same log file as the message before it (client batches)
         self.placing = placing  # None: one entry in the queue that topic and queue id name
+
+
+class MovedMessage(StoreMessage):
+    """What an interceptor stores in place of a message whose sender is to be told more.
+
+    Make it as a `StoreMessage` and set `answer_fields`.
+    """
+
+    __slots__ = ("answer_fields",)
+
+    answer_fields: Mapping[str, str]  # of the answer's header, besides those that every answer has
 
 
 class PutStatus(enum.Enum):

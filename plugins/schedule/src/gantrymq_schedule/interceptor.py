@@ -32,7 +32,7 @@ class DelayInterceptor:
     entries = False  # as in a Java broker, which reads no delay of a batch's entries
 
     def __init__(self) -> None:
-        self.properties = frozenset({props.DELAY})
+        self.properties = frozenset({props.DELAY, *TIMES})
         self.levels: Mover | None = None
         self.timers: Mover | None = None
 

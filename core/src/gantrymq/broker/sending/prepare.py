@@ -13,7 +13,7 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, Abstract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gantrymq.broker.identity import Identity
@@ -31,7 +31,7 @@ from gantrymq.errors import (
     NoPermission,
     RefusedWith,
 )
-from gantrymq.interfaces import SendRequest, StoreMessage
+from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.group import GroupConfig
@@ -50,6 +50,7 @@ class Prepared(NamedTuple):
     queue_id: int
     unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
     batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
+    fields: Mapping[str, str] | None = None  # more for the answer's header
 
 
 class Passed(NamedTuple):
@@ -176,6 +177,8 @@ class Preparing:
             if (special is not None or topic.attributes) and message.topic == topic.name:
                 refuse_delays(special or {}, self._unserved)
                 self._placer.place(message, topic, special or {})
+            if type(message) is MovedMessage:
+                return Prepared((message,), queue_id, stored.unique_id, None, message.answer_fields)
         return Prepared((message,), queue_id, stored.unique_id)
 
     def passed(self, request: SendRequest) -> Passed | None:

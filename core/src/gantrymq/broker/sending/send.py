@@ -9,7 +9,7 @@ A topic that the send made is on disk before the message is stored, so that no a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
@@ -55,10 +55,10 @@ class Sends:
             GantryError: with RocketMQ's code for the first check that fails; *answered* is not called.
         """
         try:
-            messages, queue_id, unique_id, batch_id = self._preparing.prepare(request)
+            messages, queue_id, unique_id, batch_id, fields = self._preparing.prepare(request)
 
             def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-                answered(self.answer(queue_id, unique_id, batch_id, results, error))
+                answered(self.answer(queue_id, unique_id, batch_id, results, error, fields))
 
             self.store(messages, done)
         except GantryError:
@@ -107,6 +107,7 @@ class Sends:
         batch_id: str | None,
         results: Sequence[PutResult],
         error: GantryError | None,
+        fields: Mapping[str, str] | None = None,
     ) -> SendAnswer | GantryError:
         """What became of a send, from what the pipeline says of its messages."""
         bad = next((result for result in results if result.status is not PutStatus.OK), None)
@@ -116,7 +117,7 @@ class Sends:
         if error is not None and not isinstance(error, FlushTimeout):
             self._stats.put_failed += 1
             return error
-        return SendAnswer(queue_id, unique_id, batch_id, results, error)
+        return SendAnswer(queue_id, unique_id, batch_id, results, error, fields)
 
     def _store_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
         def saved(problem: StoreError | None) -> None:

@@ -121,6 +121,7 @@ class SendRequests:
             "msgId": ",".join(self._offset_id(result.log_offset) for result in answer.results),
             **self._region_ext(),
             "queueOffset": str(answer.results[0].queue_offset),
+            **(answer.fields or {}),
         }
         late = answer.unconfirmed
         code, remark = (0, None) if late is None else (late.response_code, str(late))
