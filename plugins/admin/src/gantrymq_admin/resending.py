@@ -116,11 +116,11 @@ class Resend:
             raise NoRoute(f"nothing was sent again: {problem}{hint}") from None
 
     async def _look_for_return(self, letter: ReceivedMessage) -> None:
-        """See whether what was sent to the retry topic came back as a dead letter at once."""
-        for each in await dead_queues(self._consumer, self._group):
-            before = (self._ends or {}).get(each.queue.broker_name, 0)
-            async for page in pages(self._consumer, each.queue, before, each.max_offset):
-                if any(found.message_id == letter.message_id for found in page):
+        """See whether what was sent to the retry topic is a dead letter again, and nobody failed it."""
+        for there in await dead_queues(self._consumer, self._group):
+            before = (self._ends or {}).get(there.queue.broker_name, 0)
+            async for page in pages(self._consumer, there.queue, before, there.max_offset):
+                if any(each.message_id == letter.message_id and not each.reconsume_times for each in page):
                     raise ClientError(
                         f"group {self._group} consumes in order: its broker puts what is sent to its retry topic among "
                         "the dead letters again, so 1 letter is there twice now; send them with --to topic"
