@@ -118,7 +118,7 @@ class Parts:
         self.preparing = Preparing(world, settings, self.identity, tables, self.interception, placer, self.transactions)
         self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interception, placer)
         view, host = partial(view_message, opened.store), self.identity.packed_host
-        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, placer, host)
+        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, host)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

@@ -71,6 +71,7 @@ SCHEMA: tuple[Setting, ...] = (
     _flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
     _flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
     _flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),
+    _flag("enableMixedMessageType", False, "Let a topic's message.type be MIXED.", runtime=True),
     _flag("traceTopicEnable", False, "Create the trace topic at start."),
     _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
     _flag("traceOn", True, "Tell clients to trace, where they can.", runtime=True),
