@@ -19,6 +19,8 @@ from gantrymq.world import Clock, Timer
 
 __all__ = ["Transactions", "chosen_transactions"]
 
+DEFAULT = "rocketmq"
+
 log = logging.getLogger(__name__)
 
 
@@ -79,12 +81,14 @@ class Transactions:
 
 
 def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:
-    """The transaction service that the settings name, or the only one there is.
+    """The transaction service that the settings name, or else the default one, or the only one there is.
 
     Raises:
         PluginError: the one named is not installed, or several are and none is named.
     """
     named = settings.text("transaction")
+    if not named and DEFAULT in plugins.transactions:
+        named = DEFAULT
     if named:
         if named not in plugins.transactions:
             raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")
