@@ -108,7 +108,7 @@ def test_op_messages(log):
 
 def test_queue_entries_hold_the_hash_of_the_tag(store, log):
     (path,) = store.queue_files()[golden_stores.Queue(HALF_TOPIC, 0)]
-    entries = dict((offset, code) for offset, size, code in struct.iter_unpack(">qiq", path.read_bytes()) if size)
+    entries = {offset: code for offset, size, code in struct.iter_unpack(">qiq", path.read_bytes()) if size}
     for record in halves(log):
         assert entries[record.log_offset] == tags_code(record.properties["TAGS"])
 

@@ -14,6 +14,7 @@ from gantrymq.interfaces import GetLimit
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq_transaction.service import Undecided
 
 
 async def in_queue(desk, topic):
@@ -185,7 +186,7 @@ def test_a_producer_is_asked_with_what_it_needs_to_answer():
         await desk.clock.sleep(60)
         assert len(producer.asked) == 1
         assert await bodies(desk) == [b"body1"]
-        assert service.undecided() == (0, None)
+        assert service.undecided() == Undecided(0, None)
 
     run_with_plugin(main, transactionCheckInterval=1500)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from typing import Final
 
 from gantrymq.errors import GantryError
@@ -25,7 +25,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import check_request, given_up, named_by, real_queue, renewed
-from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
+from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from, read_these
 from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_of, judge_check
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
 from gantrymq_transaction.writer import Writer
@@ -110,12 +110,9 @@ class Checking:
         self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
     ) -> bool:
         """Do what is to be done about the messages at *offsets*; whether those behind them are too fresh."""
-        wanted = set(offsets)
         stored: list[Awaitable[None]] = []
         stopped = False
-        async for half in self._read(offsets, slices):
-            if half.queue_offset not in wanted:
-                continue
+        async for half in read_these(self._broker, HALF_QUEUE, offsets, slices):
             verdict = self._judge(half, now_ms, rules)
             if verdict in (Verdict.WAIT, Verdict.STOP):
                 oldest.append(half.born_timestamp)
@@ -130,15 +127,6 @@ class Checking:
             elif isinstance(outcome, BaseException):
                 raise outcome
         return stopped
-
-    async def _read(self, offsets: list[int], slices: TimeSlices) -> AsyncIterator[RecordView]:
-        """The half messages at *offsets*: one read for neighbours."""
-        first = 0
-        for index in range(1, len(offsets) + 1):
-            if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:
-                async for half in read_from(self._broker, HALF_QUEUE, offsets[first], offsets[index - 1] + 1, slices):
-                    yield half
-                first = index
 
     def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
         own, ledger = half.properties, self._ledger

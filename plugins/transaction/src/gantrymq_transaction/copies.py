@@ -20,7 +20,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.half_text import REAL_TOPIC
 
-__all__ = ["Copies", "Identity", "committed_message", "copies_of", "identity_of"]
+__all__ = ["Copies", "Identity", "by_unique_id", "committed_message", "copies_of", "identity_of"]
 
 _MOST: Final = 64  # records with one key that are looked at
 _EVER_MS: Final = 1 << 60
@@ -49,10 +49,7 @@ def identity_of(own: Mapping[str, str]) -> Identity:
 
 async def committed_message(broker: Broker, who: Identity) -> RecordView | None:
     """The message that consumers see of a transaction; None while there is none."""
-    for record in await _with_key(broker, who, who.topic):
-        if record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
-            return record
-    return None
+    return next(iter(await _with_key(broker, who, who.topic, committed=True)), None)
 
 
 async def copies_of(broker: Broker, who: Identity) -> Copies:
@@ -62,10 +59,21 @@ async def copies_of(broker: Broker, who: Identity) -> Copies:
     return Copies(halves, await committed_message(broker, who), await _with_key(broker, who, CHECK_MAX_TIME_TOPIC))
 
 
-async def _with_key(broker: Broker, who: Identity, topic: str) -> list[RecordView]:
-    if not who.unique_id:
-        return []
-    found = broker.store.query(topic, who.unique_id, 0, _EVER_MS, _MOST)
+async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:
+    """The newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only those of transactions."""
+    found = broker.store.query(topic, unique_id, 0, _EVER_MS, _MOST)
     result = await found if inspect.isawaitable(found) else found
     records = map(read_record, result.records)
-    return [record for record in records if identity_of(record.properties) == who]
+    return [
+        record
+        for record in records
+        if record.properties.get(props.UNIQ_KEY) == unique_id
+        and (not committed or record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT)
+    ]
+
+
+async def _with_key(broker: Broker, who: Identity, topic: str, *, committed: bool = False) -> list[RecordView]:
+    if not who.unique_id:
+        return []
+    found = await by_unique_id(broker, who.unique_id, topic, committed=committed)
+    return [record for record in found if identity_of(record.properties) == who]

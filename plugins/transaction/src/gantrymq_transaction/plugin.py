@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from gantrymq.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, TransactionRegistry
+    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, HandlerRegistry, TransactionRegistry
+    from gantrymq_transaction.requests import Operators
 
 NAME = "rocketmq"
+
+_of_this_load: list[Operators] = []  # hooks of one load are called in a row; transactions come before handlers
 
 
 @hookimpl
@@ -24,9 +27,19 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_transactions(registry: TransactionRegistry) -> None:
     """Offer the service."""
-    from gantrymq_transaction.service import RocketTransactions
+    from gantrymq_transaction.requests import Operators
 
-    registry.add(NAME, RocketTransactions)
+    _of_this_load[:] = [Operators()]
+    registry.add(NAME, _of_this_load[0].make_service)
+
+
+@hookimpl
+def gantry_register_handlers(registry: HandlerRegistry) -> None:
+    """Serve what operators ask."""
+    from gantrymq.remoting.serving import handlers_of
+
+    for code, handler in handlers_of(_of_this_load[0]).items():
+        registry.add(code, handler)
 
 
 @hookimpl

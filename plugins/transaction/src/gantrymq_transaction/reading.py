@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 from gantrymq.formats.record import RecordView, iter_records
@@ -12,18 +12,12 @@ from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["HALF_QUEUE", "OP_QUEUE", "SLICE", "read_from", "records_of", "view"]
+__all__ = ["HALF_QUEUE", "OP_QUEUE", "SLICE", "read_from", "read_these", "view"]
 
 HALF_QUEUE: Final = Queue(HALF_TOPIC, 0)
 OP_QUEUE: Final = Queue(OP_TOPIC, 0)
 SLICE: Final = 32  # messages of one read, as a Java broker reads op messages
 SLICE_BYTES: Final = 4 * 1024 * 1024
-
-
-def records_of(buffers: Iterator[bytes | memoryview]) -> Iterator[RecordView]:
-    """The records in what a ``get`` found."""
-    for buffer in buffers:
-        yield from iter_records(buffer)
 
 
 async def view(broker: Broker, log_offset: int) -> RecordView | None:
@@ -56,9 +50,26 @@ async def read_from(
                 return
             start = found.next_offset
             continue
-        for record in records_of(iter(found.buffers)):
+        for record in _records(found.buffers):
             if record.queue_offset >= end:
                 return
             start = record.queue_offset + 1
             yield record
             await slices.item_done()
+
+
+async def read_these(
+    broker: Broker, queue: Queue, offsets: Sequence[int], slices: TimeSlices
+) -> AsyncIterator[RecordView]:
+    """The messages at *offsets*, which ascend; neighbours are read together."""
+    first = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:
+            async for record in read_from(broker, queue, offsets[first], offsets[index - 1] + 1, slices):
+                yield record
+            first = index
+
+
+def _records(buffers: Sequence[bytes | memoryview]) -> Iterator[RecordView]:
+    for buffer in buffers:
+        yield from iter_records(buffer)

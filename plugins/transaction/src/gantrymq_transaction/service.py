@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+import attrs
+
 from gantrymq.errors import ServiceNotAvailable
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
@@ -29,7 +31,8 @@ __all__ = ["RocketTransactions", "Undecided"]
 log = logging.getLogger(__name__)
 
 
-class Undecided(NamedTuple):
+@attrs.frozen
+class Undecided:
     """How many transactions nobody has decided, and since when."""
 
     count: int
