@@ -45,7 +45,6 @@ PULL = {
 BACK = {"offset": "0", "group": "interop", "delayLevel": "0", "originTopic": TOPIC, "maxReconsumeTimes": "16"}
 POP = {**GROUP, "maxMsgNums": "1", "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}
 ACK = {**GROUP, "extraInfo": "", "offset": "0"}
-END = {"producerGroup": "interop", "tranStateTableOffset": "0", "commitLogOffset": "0", "commitOrRollback": "8"}
 
 
 def _property(name: str, value: str) -> dict[str, str]:
@@ -62,14 +61,6 @@ TABLE = (
         3,
         "delayed messages and their recall are not built in this version",
     ),
-    NotBuilt(
-        "transactions: half messages",
-        10,
-        {**_property("TRAN_MSG", "true"), "sysFlag": "4"},
-        16,
-        "transactional messages need a transaction plugin",
-    ),
-    NotBuilt("transactions: commit and rollback", 37, END, 3, "transactional messages are not built in this version"),
     NotBuilt("retry: a failed message sent back", 36, BACK, 3, "retried messages and dead letters are not built"),
     NotBuilt("pop consumption: pop", 200050, POP, 3, "pop consumption is not built in this version"),
     NotBuilt("pop consumption: acknowledgement", 200051, ACK, 3, "pop consumption is not built in this version"),

@@ -29,7 +29,7 @@ class TransactionAdmin(Admin):
         Raises:
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
         """
-        return await self._json(address, LIST_TRANSACTIONS, wanted)
+        return {"next": None, "oldest_born_ms": None, **await self._json(address, LIST_TRANSACTIONS, wanted)}
 
     async def transaction(self, address: str, unique_id: str) -> dict[str, Any]:
         """All that one broker has of a transaction. Errors as `transactions`."""
