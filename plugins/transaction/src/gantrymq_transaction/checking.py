@@ -21,6 +21,8 @@ from gantrymq.errors import GantryError
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, Connection, PutResult, StoreMessage
 from gantrymq.model import properties as props
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.model.topic import TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.ledger import Ledger
@@ -163,6 +165,8 @@ class Checking:
                 "TRANS_CHECK_MAX_TIME_TOPIC (gantrymq transactions resume)",
                 *(own.get(props.UNIQ_KEY), own.get(props.PRODUCER_GROUP), checks),
             )
+            if self._broker.topic(CHECK_MAX_TIME_TOPIC) is None:
+                self._broker.create_topic(TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1))
             return self._replaced(offset, given_up(half, own))
         oldest.append(half.born_timestamp)
         if verdict is Verdict.CARRY:

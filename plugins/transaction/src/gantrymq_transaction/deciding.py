@@ -76,7 +76,8 @@ class Deciding:
             return await self._end_any_copy(half, who, queue, decision)
         finally:
             del self._busy[who]
-            done.set_result(None)
+            if not done.done():  # a broker that stops cancels
+                done.set_result(None)
 
     async def _half(self, request: EndTransaction) -> RecordView:
         """The half message that a request names, if the request may decide it."""
