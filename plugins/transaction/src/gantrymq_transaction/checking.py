@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import Final
+from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, Connection, PutResult, StoreMessage
+from gantrymq.interfaces import Broker, Connection, PutResult
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.model.topic import TopicConfig
@@ -43,6 +42,15 @@ ROUND_S: Final = 60.0
 ROUND_MESSAGES: Final = 50_000
 SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
 CARRY_SHARE: Final = 4  # so many times the undecided ones
+
+
+class _Moved(NamedTuple):
+    """A half message that is being stored elsewhere, or closed."""
+
+    stored: asyncio.Future[PutResult | None]
+    half: RecordView  # as it was
+    own: dict[str, str]  # its properties now
+    ask: bool
 
 
 class Checking:
@@ -112,7 +120,7 @@ class Checking:
         self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
     ) -> bool:
         """Do what is to be done about the messages at *offsets*; whether those behind them are too fresh."""
-        stored: list[Awaitable[None]] = []
+        moved: list[_Moved] = []
         stopped = False
         async for half in read_these(self._broker, HALF_QUEUE, offsets, slices):
             verdict = self._judge(half, now_ms, rules)
@@ -122,12 +130,17 @@ class Checking:
                 stopped = True
                 break
             if verdict is not Verdict.WAIT and (done := await self._act(half, verdict, rules, oldest)) is not None:
-                stored.append(done)
-        for outcome in await asyncio.gather(*stored, return_exceptions=True):
-            if isinstance(outcome, GantryError):
-                log.error("an undecided message stays where it is until the next round: %s", outcome)
-            elif isinstance(outcome, BaseException):
-                raise outcome
+                moved.append(done)
+        if moved:
+            await asyncio.wait([each.stored for each in moved])
+        for each in moved:
+            try:
+                copy = await each.stored
+            except GantryError as error:
+                log.error("an undecided message stays where it is until the next round: %s", error)
+            else:
+                if each.ask and copy is not None:
+                    self._ask(each.half, each.own, copy)
         return stopped
 
     def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
@@ -147,13 +160,13 @@ class Checking:
     def _checks(self, half: RecordView) -> int:
         return checks_of(half.properties) - (half.queue_offset in self._unsent)
 
-    async def _act(
-        self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
-    ) -> Awaitable[None] | None:
-        """What becomes of an undecided message, to be waited for; None where it was decided meanwhile."""
+    async def _act(self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]) -> _Moved | None:
+        """What becomes of an undecided message; None where it was decided meanwhile."""
         offset, ledger = half.queue_offset, self._ledger
         if verdict is not Verdict.CARRY and await committed_message(self._broker, identity_of(half.properties)):
-            return self._closed(offset) if ledger.is_open(offset) else None
+            if not ledger.is_open(offset):
+                return None
+            return _Moved(self._writer.submit([offset], None), half, half.properties, ask=False)
         if not ledger.is_open(offset):
             return None
         own, checks = dict(half.properties), self._checks(half)
@@ -167,25 +180,15 @@ class Checking:
             )
             if self._broker.topic(CHECK_MAX_TIME_TOPIC) is None:
                 self._broker.create_topic(TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1))
-            return self._replaced(offset, given_up(half, own))
+            return _Moved(self._writer.submit([offset], given_up(half, own)), half, own, ask=False)
         oldest.append(half.born_timestamp)
-        if verdict is Verdict.CARRY:
-            own[CHECK_TIMES] = str(checks)
-            return self._replaced(offset, renewed(half, own))
-        own[CHECK_TIMES] = str(checks + 1)
-        return self._asked(half, own, self._writer.submit([offset], renewed(half, own)))
+        ask = verdict is Verdict.ASK
+        own[CHECK_TIMES] = str(checks + ask)
+        return _Moved(self._writer.submit([offset], renewed(half, own)), half, own, ask=ask)
 
-    async def _closed(self, offset: int) -> None:
-        await self._writer.submit([offset], None)
-
-    async def _replaced(self, offset: int, message: StoreMessage) -> None:
-        await self._writer.submit([offset], message)
-
-    async def _asked(self, half: RecordView, own: dict[str, str], stored: asyncio.Future[PutResult | None]) -> None:
-        """Ask a producer, once the renewed half message is there."""
-        copy = await stored
+    def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> None:
+        """Ask a producer; its renewed half message is at *copy*."""
         queue = real_queue(own)
-        assert copy is not None
         assert queue is not None
         producer = self._producer(own)
         if producer is None:  # it has just left: this check is not counted

@@ -88,7 +88,7 @@ class Writer:
         for offset in offsets:
             self._ledger.take(offset)
             self._taken[offset] = done
-        done.add_done_callback(lambda _: self._forget(offsets))
+        done.add_done_callback(lambda ended: self._forget(offsets, ended))
         self._waiting.append(each)
         self._bytes += each.size
         if self._task is None:
@@ -115,7 +115,9 @@ class Writer:
 
     # ----------------------------------------------------------------------------------------------------------------
 
-    def _forget(self, offsets: Sequence[int]) -> None:
+    def _forget(self, offsets: Sequence[int], done: asyncio.Future[PutResult | None]) -> None:
+        if not done.cancelled():
+            done.exception()  # whoever waited may be gone
         for offset in offsets:
             self._taken.pop(offset, None)
 
