@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gantrymq.broker.counted_plugins import counted_listener
+from gantrymq.broker.counted_plugins import counted, counted_listener, name_of
 from gantrymq.broker.figures import take_figures
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
@@ -30,6 +30,7 @@ from gantrymq.interfaces import (
     PutStatus,
     SendAnswer,
     SendRequest,
+    Shown,
     StoreMessage,
 )
 from gantrymq.model.group import GroupConfig
@@ -64,9 +65,9 @@ class BrokerFacade:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
-    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
         """Store several messages as one append."""
-        return await self._parts.sends.put(messages)
+        return await self._parts.sends.put(messages, seen=seen)
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Pull as a client does."""
@@ -185,6 +186,10 @@ class BrokerFacade:
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
         return take_figures(self._parts, self._router.connections)
+
+    def show(self, what: Callable[[], Shown]) -> None:
+        """Have a plugin's own among the figures."""
+        self._parts.shown.append(counted(what, lambda: self._parts.stats.plugin_failed("figure", name_of(what))))
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""

@@ -7,7 +7,7 @@ from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, OnlineClient
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup
+from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
@@ -38,6 +38,7 @@ from gantrymq.interfaces.store import (
     GetResult,
     GetStatus,
     MessageStore,
+    MovedMessage,
     Placing,
     PutResult,
     PutStatus,
@@ -82,6 +83,7 @@ __all__ = [
     "MessageFilter",
     "MessageStore",
     "Mornings",
+    "MovedMessage",
     "NameServer",
     "NameServerKind",
     "NameServerRegistry",
@@ -99,6 +101,7 @@ __all__ = [
     "SendRequest",
     "Service",
     "ServiceRegistry",
+    "Shown",
     "StoreContext",
     "StoreMessage",
     "StoreRegistry",
