@@ -138,7 +138,7 @@ def test_operators_see_what_is_undecided_given_up_and_committed():
             None,
             "is no message of TRANS_CHECK_MAX_TIME_TOPIC",
         ),
-        (65011, None, {"count": 0}, "a page begins at 0 or later and has 1 to 1000 entries"),
+        (65011, None, {"count": 0}, "a page starts at 0 or later and has 1 to 1000 entries"),
         (65011, None, {"group": 7}, "group and topic have to be texts"),
         (65012, None, {}, "name the transaction by unique_id"),
     ],

@@ -10,7 +10,9 @@ Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+from collections.abc import Awaitable
 
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
@@ -19,7 +21,6 @@ from gantrymq.model.names import HALF_TOPIC
 from gantrymq_transaction.copies import Identity, copies_of, identity_of
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import committed, real_queue
-from gantrymq_transaction.reading import view
 from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, checks_of, judge_decision
 from gantrymq_transaction.settings import TIMEOUT
 from gantrymq_transaction.writer import Writer
@@ -42,12 +43,26 @@ class Deciding:
         self._begin = begin
         self._busy: dict[Identity, asyncio.Future[None]] = {}
 
-    async def end(self, request: EndTransaction) -> Outcome:
-        """Commit or roll back; returns when that is durable.
+    def end(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Commit or roll back; done when that is durable.
 
         Raises:
             RequestError: with RocketMQ's code, where the decision does not count.
         """
+        found = self._broker.store.view(request.half_log_offset) if request.half_log_offset >= 0 else None
+        if isinstance(found, RecordView) and request.decision in _OUTCOMES and not request.from_check:
+            half = self._checked(found, request)
+            queue = real_queue(half.properties)
+            offset = half.queue_offset
+            if offset >= self._begin and queue and self._ledger.is_open(offset) and not checks_of(half.properties):
+                decision = Decision(request.decision)
+                message = committed(half, half.properties, queue) if decision is Decision.COMMIT else None
+                return self._writer.submit([offset], message, _OUTCOMES[decision])
+        return self._end(request, found)
+
+    async def _end(self, request: EndTransaction, found: RecordView | Awaitable[RecordView | None] | None) -> Outcome:
+        """The same for what may be decided already, or have other copies."""
+        there = await found if inspect.isawaitable(found) else found
         if request.decision not in _OUTCOMES:
             if request.decision != Decision.UNKNOWN:
                 log.warning(
@@ -55,7 +70,7 @@ class Deciding:
                     *(request.producer_group, request.decision, request.half_log_offset),
                 )
             return Outcome.IGNORED
-        half = await self._half(request)
+        half = self._checked(there, request)
         own = half.properties
         queue = real_queue(own)
         if queue is None:
@@ -63,11 +78,6 @@ class Deciding:
                 SYSTEM_ERROR, f"the half message at {half.log_offset} does not say which topic and queue it is for"
             )
         decision = Decision(request.decision)
-        fresh = half.queue_offset >= self._begin and not request.from_check and not checks_of(own)
-        if fresh and self._ledger.is_open(half.queue_offset):
-            message = committed(half, own, queue) if decision is Decision.COMMIT else None
-            await self._writer.submit([half.queue_offset], message)
-            return _OUTCOMES[decision]
         who = identity_of(own)
         while who in self._busy:
             await self._busy[who]
@@ -79,9 +89,8 @@ class Deciding:
             if not done.done():  # a broker that stops cancels
                 done.set_result(None)
 
-    async def _half(self, request: EndTransaction) -> RecordView:
-        """The half message that a request names, if the request may decide it."""
-        half = await view(self._broker, request.half_log_offset)
+    def _checked(self, half: RecordView | None, request: EndTransaction) -> RecordView:
+        """What lies where a request says, if it is a half message that the request may decide."""
         if half is None or half.topic != HALF_TOPIC:
             raise RefusedWith(
                 SYSTEM_ERROR,

@@ -44,7 +44,8 @@ class Wanted(NamedTuple):
         group, topic, given_up = body.get("group") or "", body.get("topic") or "", body.get("given_up", False)
         if not isinstance(start, int) or not isinstance(count, int) or start < 0 or not 1 <= count <= PAGE:
             raise RefusedWith(
-                SYSTEM_ERROR, f"start={start!r} count={count!r}: a page begins at 0 or later and has 1 to {PAGE} entries"
+                SYSTEM_ERROR,
+                f"start={start!r} count={count!r}: a page starts at 0 or later and has 1 to {PAGE} entries",
             )
         if not isinstance(group, str) or not isinstance(topic, str) or not isinstance(given_up, bool):
             raise RefusedWith(SYSTEM_ERROR, "group and topic have to be texts, given_up true or false")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from gantrymq import loose_json
 from gantrymq.errors import FormatError, RefusedWith, ServiceNotAvailable
-from gantrymq.interfaces import Connection
+from gantrymq.interfaces import Connection, PutStatus
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.remoting.codes import RequestCode
@@ -74,7 +74,9 @@ class Operators:
             )
         if (await copies_of(broker, identity_of(record.properties))).committed is not None:
             raise RefusedWith(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
-        await broker.put(resumed(record))
+        (result,) = await broker.put_all([resumed(record)], seen=True)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem)
         return response_to(asked)
 
     @serves(LIST_TRANSACTIONS)

@@ -9,6 +9,7 @@ Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageService
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from typing import NamedTuple
 
 import attrs
@@ -97,9 +98,9 @@ class RocketTransactions:
         message.sys_flag &= ~TRANSACTION_MASK
         return message
 
-    async def end(self, request: EndTransaction) -> Outcome:
+    def end(self, request: EndTransaction) -> Awaitable[Outcome]:
         """Commit or roll back. Raises RequestError."""
-        return await self._now().deciding.end(request)
+        return self._now().deciding.end(request)
 
     async def check(self, now_ms: int) -> None:
         """Ask producers about messages that waited too long."""

@@ -17,16 +17,19 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from gantrymq.errors import GantryError, RefusedWith, RequestError
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import op_message
 from gantrymq_transaction.settings import OP_BYTES
 
 __all__ = ["Writer"]
+
+Stored = asyncio.Future[Any]
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +38,16 @@ GROUP_MESSAGES: Final = 128
 WAITING_BYTES: Final = 64 * 1024 * 1024
 WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
 SYSTEM_BUSY: Final = 2
+_OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 _LIGHT: Final = props.INNER_MULTI_DISPATCH.encode()
 
 
 class _Waiting:
-    __slots__ = ("done", "message", "offsets", "size")
+    __slots__ = ("answer", "done", "kind", "message", "offsets", "size")
 
-    def __init__(
-        self, offsets: Sequence[int], message: StoreMessage | None, done: asyncio.Future[PutResult | None]
-    ) -> None:
-        self.offsets, self.message, self.done = offsets, message, done
+    def __init__(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any, done: Stored) -> None:
+        self.offsets, self.message, self.answer, self.done = offsets, message, answer, done
+        self.kind = None if message is None else message.topic in _OWN
         self.size = 0 if message is None else len(message.body) + len(message.properties)
 
 
@@ -64,15 +67,17 @@ class Writer:
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
-        self._taken: dict[int, asyncio.Future[PutResult | None]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._taken: dict[int, Stored] = {}
         self.doubts: list[Doubt] = []
 
-    def submit(self, offsets: Sequence[int], message: StoreMessage | None) -> asyncio.Future[PutResult | None]:
+    def submit(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any = None) -> Stored:
         """Take the open half messages at *offsets*, store *message* in their place, and say so in the op queue.
 
         Returns:
-            Done when both are durable and visible: where *message* went, None without one. It raises what the store
-            says; the half messages are open again then, or in doubt until the next round.
+            Done when both are durable and visible: *answer* if there is one, else where *message* went, or None
+            without one. It raises what the store says; the half messages are open again then, or in doubt until the
+            next round.
 
         Raises:
             RefusedWith: too many wait already (2).
@@ -83,16 +88,15 @@ class Writer:
                 f"{len(self._waiting)} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
                 "the producer is asked about this one later",
             )
-        done: asyncio.Future[PutResult | None] = asyncio.get_running_loop().create_future()
-        each = _Waiting(offsets, message, done)
+        done: Stored = self._loop.create_future()
+        each = _Waiting(offsets, message, answer, done)
         for offset in offsets:
             self._ledger.take(offset)
             self._taken[offset] = done
-        done.add_done_callback(lambda ended: self._forget(offsets, ended))
         self._waiting.append(each)
         self._bytes += each.size
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = self._loop.create_task(self._run())
         return done
 
     async def decided(self, offset: int) -> None:
@@ -115,12 +119,6 @@ class Writer:
 
     # ----------------------------------------------------------------------------------------------------------------
 
-    def _forget(self, offsets: Sequence[int], done: asyncio.Future[PutResult | None]) -> None:
-        if not done.cancelled():
-            done.exception()  # whoever waited may be gone
-        for offset in offsets:
-            self._taken.pop(offset, None)
-
     async def _run(self) -> None:
         try:
             while self._waiting:
@@ -132,12 +130,17 @@ class Writer:
         """As many as fit one append and one op message."""
         most_op_bytes = self._broker.settings.number(OP_BYTES)
         group: list[_Waiting] = []
+        kind: bool | None = None
         size = op_bytes = 0
         while self._waiting and len(group) < GROUP_MESSAGES:
             each = self._waiting[0]
             named = sum(len(str(offset)) + 1 for offset in each.offsets)
             if group and (size + each.size > GROUP_BYTES or op_bytes + named > most_op_bytes):
                 break
+            if each.kind is not None:
+                if kind is not None and each.kind is not kind:
+                    break
+                kind = each.kind
             size += each.size
             op_bytes += named
             self._bytes -= each.size
@@ -174,7 +177,7 @@ class Writer:
         for message in batch[1:]:
             message.joined = True
         try:
-            *stored, op = await self._broker.put_all(batch)
+            *stored, op = await self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
         except RequestError:  # an interceptor refuses one of them, and none is stored
             return False
         if op.status is not PutStatus.OK:
@@ -196,7 +199,7 @@ class Writer:
         """Each message by itself, and then its op message."""
         for each in group:
             try:
-                result = None if each.message is None else await self._broker.put(_alone(each.message))
+                result = None if each.message is None else await self._put(each.message)
                 await self._put_op([each])
             except GantryError as error:
                 self._failed([each], error)
@@ -204,7 +207,15 @@ class Writer:
                 self._settled(each, result)
 
     async def _put_op(self, group: list[_Waiting]) -> None:
-        self._noted(group, await self._broker.put(self._op(group)))
+        self._noted(group, await self._put(self._op(group)))
+
+    async def _put(self, message: StoreMessage) -> PutResult:
+        """Store one message by itself; what is this plugin's own no interceptor sees."""
+        message.joined = False
+        (result,) = await self._broker.put_all([message], seen=message.topic in _OWN)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem or result.status.name)
+        return result
 
     def _op(self, group: list[_Waiting]) -> StoreMessage:
         offsets = [offset for each in group for offset in each.offsets]
@@ -216,14 +227,15 @@ class Writer:
     def _settled(self, each: _Waiting, result: PutResult | None) -> None:
         for offset in each.offsets:
             self._ledger.settle(offset)
+            self._taken.pop(offset, None)
         if not each.done.done():
-            each.done.set_result(result)
+            each.done.set_result(result if each.answer is None else each.answer)
 
     async def _lost(self, each: _Waiting, refused: PutResult) -> None:
         """The op message is stored and the message was refused: store it again by itself, or say that it is gone."""
         assert each.message is not None
         try:
-            result = await self._broker.put(_alone(each.message))
+            result = await self._put(each.message)
         except GantryError:
             log.exception(
                 "a message for %s of a transaction that is decided could not be stored: %s",
@@ -231,8 +243,7 @@ class Writer:
             )
             for offset in each.offsets:
                 self._ledger.settle(offset)
-            if not each.done.done():
-                each.done.set_exception(RefusedWith(refused.status.value, refused.problem or refused.status.name))
+            self._end_with(each, RefusedWith(refused.status.value, refused.problem or refused.status.name))
         else:
             self._settled(each, result)
 
@@ -246,10 +257,11 @@ class Writer:
             for offset in offsets:
                 self._ledger.release(offset)
         for each in group:
-            if not each.done.done():
-                each.done.set_exception(error)
+            self._end_with(each, error)
 
-
-def _alone(message: StoreMessage) -> StoreMessage:
-    message.joined = False
-    return message
+    def _end_with(self, each: _Waiting, error: Exception) -> None:
+        for offset in each.offsets:
+            self._taken.pop(offset, None)
+        if not each.done.done():
+            each.done.set_exception(error)
+            each.done.exception()  # whoever waited may be gone
