@@ -44,7 +44,6 @@ PULL = {
 }
 POP = {**GROUP, "maxMsgNums": "1", "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}
 ACK = {**GROUP, "extraInfo": "", "offset": "0"}
-END = {"producerGroup": "interop", "tranStateTableOffset": "0", "commitLogOffset": "0", "commitOrRollback": "8"}
 
 
 def _property(name: str, value: str) -> dict[str, str]:
@@ -52,14 +51,6 @@ def _property(name: str, value: str) -> dict[str, str]:
 
 
 TABLE = (
-    NotBuilt(
-        "transactions: half messages",
-        10,
-        {**_property("TRAN_MSG", "true"), "sysFlag": "4"},
-        16,
-        "transactional messages need a transaction plugin",
-    ),
-    NotBuilt("transactions: commit and rollback", 37, END, 3, "transactional messages are not built in this version"),
     NotBuilt("pop consumption: pop", 200050, POP, 3, "pop consumption is not built in this version"),
     NotBuilt("pop consumption: acknowledgement", 200051, ACK, 3, "pop consumption is not built in this version"),
     NotBuilt("SQL92 filters", 11, PULL, 1, "the broker does not support consumer to filter message by SQL92"),

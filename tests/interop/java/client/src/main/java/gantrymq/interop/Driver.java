@@ -58,6 +58,9 @@ public final class Driver {
             case "timed":
                 good = new Timed(options).run();
                 break;
+            case "decide":
+                good = new Decide(options).run();
+                break;
             case "bench-send":
                 good = new Load(options).run();
                 break;
