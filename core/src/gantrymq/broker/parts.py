@@ -16,6 +16,7 @@ from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
+from gantrymq.broker.consuming.strategies import Strategies
 from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
@@ -78,6 +79,7 @@ class Parts:
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
+        self.strategies = Strategies(opened.plugins.allocations)
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
