@@ -143,7 +143,7 @@ class PopRequests:
         """200051: one message need not come back."""
         header = AckRequest.from_ext(asked.ext)
         checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=True)
-        handle = read_handle(header.extra_info, self._revive.queues)
+        handle = self._handle(header.extra_info)
         key = _key(header.topic, header.consumer_group, header.queue_id, handle)
         self._acking.acknowledge(key, handle, (header.offset,), _answering(asked, connection))
 
@@ -178,7 +178,7 @@ class PopRequests:
         header = ChangeRequest.from_ext(asked.ext)
         checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=False)
         _check_invisible(header.invisible_time)
-        handle = read_handle(header.extra_info, self._revive.queues)
+        handle = self._handle(header.extra_info)
         key = _key(header.topic, header.consumer_group, header.queue_id, handle)
         changed = await self._acking.change(key, handle, header.offset, header.invisible_time)
         ext = {
@@ -322,6 +322,18 @@ class PopRequests:
         except RefusedWith as error:
             raise SubscriptionParseFailed(str(error)) from error
 
+    def _handle(self, text: str) -> Handle:
+        """Read a handle of this broker's. Raises MessageIllegal: it is none, or another broker's."""
+        handle = read_handle(text, self._revive.queues)
+        if not handle.broker_name.strip():
+            return handle._replace(broker_name=self._broker_name)
+        if handle.broker_name != self._broker_name:
+            raise MessageIllegal(
+                f"the receipt handle {text[:80]!r} is of broker {handle.broker_name[:80]}, and this is "
+                f"{self._broker_name}; acknowledge where the message was popped"
+            )
+        return handle
+
     def _batch_ack(self, broker_name: str, members: dict[str, Any]) -> tuple[Key, Handle, tuple[int, ...]]:
         """One entry of a batch: what it acknowledges."""
 
@@ -338,7 +350,7 @@ class PopRequests:
         except (TypeError, ValueError, binascii.Error) as error:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}") from error
         text = f"{start} {pop_time} {invisible_ms} {revive_queue} {kind} {broker_name} {queue_id}"
-        handle = read_handle(text, self._revive.queues)
+        handle = self._handle(text)
         topic = real_topic(asked_topic, group, kind)
         if topic is None:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is no kind of topic; it is 0, 1 or 2")
