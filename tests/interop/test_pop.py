@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process, create_topic
+from harness.java_servers import SMALL_STORE
 from harness.polling import wait_until
 from harness.pops import VERSION, Pops
 
@@ -14,6 +15,7 @@ Running = Callable[[Process], Process]
 GROUP = "popping"
 ARRIVE_S = 40.0
 NAMED = {"brokerName": "broker-a"}
+TIMER = {"timerWheelEnable": "true"}  # without it a Java broker pops nothing
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def test_pops_outlive_a_killed_broker(topic: str, tmp_path: Path, running: Runni
 
 def test_a_java_broker_gives_back_what_was_popped_here(topic: str, tmp_path: Path, running: Running) -> None:
     """And ours what was popped there."""
-    with GantryServer.both(tmp_path / "ours", settings=NAMED) as server:
+    with GantryServer.both(tmp_path / "ours", settings={**SMALL_STORE, **NAMED}) as server:
         create_topic(server.namesrv, topic)
         pops = running(Pops(tmp_path / "pops", server.namesrv, server.broker_address))
         Driver(VERSION, tmp_path, server.namesrv).produce(topic, 12, body_prefix="d")
@@ -103,7 +105,7 @@ def test_a_java_broker_gives_back_what_was_popped_here(topic: str, tmp_path: Pat
         assert server.stop() == 0
     with (
         JavaNameServer(VERSION, tmp_path / "namesrv") as namesrv,
-        JavaBroker(VERSION, tmp_path / "java", namesrv.address, store=server.store) as broker,
+        JavaBroker(VERSION, tmp_path / "java", namesrv.address, store=server.store, settings=TIMER) as broker,
     ):
         pops = running(Pops(tmp_path / "pops-java", namesrv.address, broker.address))
         assert pops.ack(topic, GROUP, popped[6]["handle"]) == "OK"

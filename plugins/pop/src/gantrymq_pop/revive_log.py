@@ -61,7 +61,7 @@ class ReviveLog:
         self._behind_at: dict[int, int] = {}  # queue to the entry it stood at in the last tick, where it was behind
         self._timer: Timer | None = None
         self._ticking: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._stopped = True  # until the log is read: what is acknowledged in it is not revived
         self._endings = [broker.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)]
 
     def _begin(self, queue_id: int) -> int:
@@ -89,6 +89,8 @@ class ReviveLog:
         for revive_queue in range(self.queues):
             while not self.knows_all(revive_queue) and self._room():
                 await self._read(revive_queue, seen)
+            await self._read_acknowledgements(revive_queue)
+        self._stopped = False
         self._arm()
 
     # --- writing ----------------------------------------------------------------------------------------------------
@@ -124,10 +126,12 @@ class ReviveLog:
         queue = self._logs[revive_queue]
         if queue_offset == queue.next_offset and self._room():
             queue.feed(queue_offset, RevivedRecord(said, False, 0), self._clock.now_ms())
-            if self._timer is None:
-                self._arm()
-        elif queue_offset > queue.next_offset:
-            self._read_now(revive_queue)
+            self._arm()
+        else:
+            if isinstance(said, Acknowledged):
+                queue.acknowledge(said)  # it is on record, whatever lies before it
+            if queue_offset > queue.next_offset:
+                self._read_now(revive_queue)
 
     # --- following --------------------------------------------------------------------------------------------------
 
@@ -135,8 +139,7 @@ class ReviveLog:
         return self.waiting < self._broker.settings.number("popCkMaxBufferSize")
 
     def _arrived(self, queue: Queue, end: int) -> None:
-        if self._timer is None:
-            self._arm()
+        self._arm()
 
     def _read_now(self, revive_queue: int) -> None:
         """Read on, as far as that needs no wait for the disk."""
@@ -168,9 +171,24 @@ class ReviveLog:
                 queue.feed(record.queue_offset, said, now_ms)
         if not found.buffers:
             queue.skip_to(found.next_offset)
-        if self._timer is None:
-            self._arm()
+        self._arm()
         return queue.next_offset > before
+
+    async def _read_acknowledgements(self, revive_queue: int) -> None:
+        """Of entries that memory has no room for: what they say of checkpoints that it knows."""
+        queue = self._logs[revive_queue]
+        offset = queue.next_offset
+        place = Queue(self.topic, revive_queue)
+        while offset < self._broker.bounds(place).max_offset:
+            found = await self._broker.get(place, offset, READ)
+            for buffer in found.buffers:
+                for record in iter_records(buffer):
+                    said = read_revive(record, self._broker_name).said
+                    if isinstance(said, Acknowledged):
+                        queue.acknowledge(said)
+            if found.next_offset <= offset:
+                return
+            offset = found.next_offset
 
     # --- reviving ---------------------------------------------------------------------------------------------------
 
