@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pop_client import PopClient
 
 from gantrymq.broker import BrokerServer
 from gantrymq.errors import ClientError
@@ -13,7 +14,6 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.simulated import SimulatedProcess, simulate
-from pop_client import PopClient
 
 pytest.importorskip("gantrymq_storage_mmap")
 

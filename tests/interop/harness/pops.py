@@ -9,6 +9,7 @@ from harness.process import Event, Process
 
 VERSION = "5.3.3"
 ANSWER_S = 60.0
+DRAIN_S = 660.0
 
 
 class Pops(Process):
@@ -57,7 +58,12 @@ class Pops(Process):
         """Start a push consumer, for which messages that begin with *failing* fail once; they are "received" events."""
         self._ask("push", topic, group, failing)
 
-    def _ask(self, *words: str) -> Event:
+    def drain(self, topic: str, group: str, *, threads: int, count: int, warmup: int) -> Event:
+        """Pop *count* messages and acknowledge each; the client's report."""
+        words = (self.broker, topic, group, str(threads), str(count), str(warmup))
+        return self._ask("drain", *words, deadline_s=DRAIN_S)
+
+    def _ask(self, *words: str, deadline_s: float = ANSWER_S) -> Event:
         answers = ("popped", "answered", "done", "started", "drained", "problem")
 
         def seen(process: Process) -> list[Event]:
@@ -65,7 +71,7 @@ class Pops(Process):
 
         before = len(seen(self))
         self.write_line("\t".join(words))
-        answer = self.wait_for(lambda p: seen(p)[before:], f"an answer to {words[:4]}", ANSWER_S)[0]
+        answer = self.wait_for(lambda p: seen(p)[before:], f"an answer to {words[:4]}", deadline_s)[0]
         if answer["event"] == "problem":
             raise RuntimeError(f"{words[0]}: {answer['message']}")
         return answer

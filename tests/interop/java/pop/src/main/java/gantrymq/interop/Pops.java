@@ -74,7 +74,7 @@ public final class Pops {
                 pop(words);
                 break;
             case "ack":
-                ack(words);
+                print(acknowledged(words[1], words[2], words[3], words[4]));
                 break;
             case "batch":
                 CompletableFuture<AckResult> acked = new CompletableFuture<>();
@@ -89,8 +89,7 @@ public final class Pops {
                 push(words[1], words[2], words[3]);
                 break;
             case "drain":
-                drain(words[1], words[2], Integer.parseInt(words[3]), Long.parseLong(words[4]),
-                    Long.parseLong(words[5]));
+                drain(words);
                 break;
             default:
                 throw new IllegalArgumentException("no such command: " + words[0]);
@@ -99,31 +98,8 @@ public final class Pops {
 
     /** pop BROKER TOPIC GROUP MOST INVISIBLE_MS POLL_MS */
     private void pop(String[] words) throws Exception {
-        PopMessageRequestHeader header = new PopMessageRequestHeader();
-        header.setTopic(words[2]);
-        header.setConsumerGroup(words[3]);
-        header.setQueueId(-1);
-        header.setMaxMsgNums(Integer.parseInt(words[4]));
-        header.setInvisibleTime(Long.parseLong(words[5]));
-        header.setPollTime(Long.parseLong(words[6]));
-        header.setBornTime(System.currentTimeMillis());
-        header.setInitMode(0);
-        header.setExpType("TAG");
-        header.setExp("*");
-        header.setOrder(false);
-        CompletableFuture<PopResult> future = new CompletableFuture<>();
-        api.popMessageAsync(BROKER_NAME, words[1], header, header.getPollTime() + TIMEOUT_MS, new PopCallback() {
-            @Override
-            public void onSuccess(PopResult result) {
-                future.complete(result);
-            }
-
-            @Override
-            public void onException(Throwable e) {
-                future.completeExceptionally(e);
-            }
-        });
-        PopResult result = future.get(header.getPollTime() + TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        PopResult result = popped(words[1], words[2], words[3], Integer.parseInt(words[4]), Long.parseLong(words[5]),
+            Long.parseLong(words[6]));
         List<Map<String, Object>> messages = new ArrayList<>();
         if (result.getMsgFoundList() != null) {
             for (MessageExt message : result.getMsgFoundList()) {
@@ -135,18 +111,48 @@ public final class Pops {
         Events.print("popped", "status", String.valueOf(result.getPopStatus()), "messages", messages);
     }
 
+    private PopResult popped(String broker, String topic, String group, int most, long invisibleMs, long pollMs)
+        throws Exception {
+        PopMessageRequestHeader header = new PopMessageRequestHeader();
+        header.setTopic(topic);
+        header.setConsumerGroup(group);
+        header.setQueueId(-1);
+        header.setMaxMsgNums(most);
+        header.setInvisibleTime(invisibleMs);
+        header.setPollTime(pollMs);
+        header.setBornTime(System.currentTimeMillis());
+        header.setInitMode(0);
+        header.setExpType("TAG");
+        header.setExp("*");
+        header.setOrder(false);
+        CompletableFuture<PopResult> future = new CompletableFuture<>();
+        api.popMessageAsync(BROKER_NAME, broker, header, pollMs + TIMEOUT_MS, new PopCallback() {
+            @Override
+            public void onSuccess(PopResult result) {
+                future.complete(result);
+            }
+
+            @Override
+            public void onException(Throwable e) {
+                future.completeExceptionally(e);
+            }
+        });
+        return future.get(pollMs + TIMEOUT_MS, TimeUnit.MILLISECONDS);
+    }
+
     /** ack BROKER TOPIC GROUP HANDLE */
-    private void ack(String[] words) throws Exception {
-        String[] handle = ExtraInfoUtil.split(words[4]);
+    private CompletableFuture<AckResult> acknowledged(String broker, String topic, String group, String text)
+        throws Exception {
+        String[] handle = ExtraInfoUtil.split(text);
         AckMessageRequestHeader header = new AckMessageRequestHeader();
-        header.setTopic(ExtraInfoUtil.getRealTopic(handle, words[2], words[3]));
-        header.setConsumerGroup(words[3]);
+        header.setTopic(ExtraInfoUtil.getRealTopic(handle, topic, group));
+        header.setConsumerGroup(group);
         header.setQueueId(ExtraInfoUtil.getQueueId(handle));
         header.setOffset(ExtraInfoUtil.getQueueOffset(handle));
-        header.setExtraInfo(words[4]);
+        header.setExtraInfo(text);
         CompletableFuture<AckResult> future = new CompletableFuture<>();
-        api.ackMessageAsync(words[1], TIMEOUT_MS, callback(future), header);
-        print(future);
+        api.ackMessageAsync(broker, TIMEOUT_MS, callback(future), header);
+        return future;
     }
 
     /** change BROKER TOPIC GROUP HANDLE INVISIBLE_MS */
@@ -213,28 +219,48 @@ public final class Pops {
         Events.print("started", "clientId", consumer.buildMQClientId());
     }
 
-    /** Consume a backlog by pop and print the rate behind the warm-up. */
-    private void drain(String topic, String group, int threads, long count, long warmup) throws Exception {
-        DefaultMQPushConsumer consumer = consumer(topic, group);
-        consumer.setConsumeThreadMin(threads);
-        consumer.setConsumeThreadMax(threads);
+    /** Threads that pop 32 messages and acknowledge each, until *count* are popped; prints the rate behind the warm-up. */
+    private void drain(String[] words) throws Exception {
+        int threads = Integer.parseInt(words[4]);
+        long count = Long.parseLong(words[5]);
+        long warmup = Long.parseLong(words[6]);
         AtomicLong seen = new AtomicLong();
         AtomicLong begin = new AtomicLong();
+        AtomicLong failed = new AtomicLong();
         CompletableFuture<Long> end = new CompletableFuture<>();
-        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            long after = seen.addAndGet(messages.size());
-            long before = after - messages.size();
-            if (before <= warmup && after > warmup) {
-                begin.set(System.nanoTime());
-            }
-            if (before < count && after >= count) {
-                end.complete(System.nanoTime());
-            }
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
-        });
-        consumer.start();
+        for (int i = 0; i < threads; i++) {
+            Thread thread = new Thread(() -> {
+                while (!end.isDone()) {
+                    try {
+                        List<MessageExt> messages = popped(words[1], words[2], words[3], 32, 60_000, 1_000).getMsgFoundList();
+                        if (messages == null) {
+                            continue;
+                        }
+                        List<CompletableFuture<AckResult>> acks = new ArrayList<>();
+                        for (MessageExt message : messages) {
+                            acks.add(acknowledged(words[1], words[2], words[3], message.getProperty(MessageConst.PROPERTY_POP_CK)));
+                        }
+                        for (CompletableFuture<AckResult> ack : acks) {
+                            ack.get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+                        }
+                        long after = seen.addAndGet(messages.size());
+                        long before = after - messages.size();
+                        if (before <= warmup && after > warmup) {
+                            begin.set(System.nanoTime());
+                        }
+                        if (before < count && after >= count) {
+                            end.complete(System.nanoTime());
+                        }
+                    } catch (Exception e) {
+                        failed.incrementAndGet();
+                    }
+                }
+            });
+            thread.setDaemon(true);
+            thread.start();
+        }
         double seconds = (end.get(600, TimeUnit.SECONDS) - begin.get()) / 1e9;
-        Events.print("drained", "complete", true, "threads", threads, "messages", seen.get(), "seconds", seconds,
+        Events.print("drained", "threads", threads, "messages", seen.get(), "failed", failed.get(), "seconds", seconds,
             "messagesPerSecond", (count - warmup) / seconds);
     }
 }
