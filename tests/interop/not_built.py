@@ -42,8 +42,6 @@ PULL = {
     "subVersion": "0",
     "expressionType": "SQL92",
 }
-POP = {**GROUP, "maxMsgNums": "1", "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}
-ACK = {**GROUP, "extraInfo": "", "offset": "0"}
 
 
 def _property(name: str, value: str) -> dict[str, str]:
@@ -51,8 +49,6 @@ def _property(name: str, value: str) -> dict[str, str]:
 
 
 TABLE = (
-    NotBuilt("pop consumption: pop", 200050, POP, 3, "pop consumption is not built in this version"),
-    NotBuilt("pop consumption: acknowledgement", 200051, ACK, 3, "pop consumption is not built in this version"),
     NotBuilt("SQL92 filters", 11, PULL, 1, "the broker does not support consumer to filter message by SQL92"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not built in this version"),
     NotBuilt("users and permissions", 3001, {}, 3, "access control is not built in this version"),
