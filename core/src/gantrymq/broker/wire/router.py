@@ -31,8 +31,6 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
     RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
     RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
-    RequestCode.SEND_REPLY_MESSAGE: "request and reply is",
-    RequestCode.SEND_REPLY_MESSAGE_V2: "request and reply is",
     RequestCode.POP_MESSAGE: "pop consumption is",
     RequestCode.ACK_MESSAGE: "pop consumption is",
     RequestCode.BATCH_ACK_MESSAGE: "pop consumption is",
@@ -51,6 +49,12 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.GET_BROKER_EPOCH_CACHE: "the controller is",
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
+
+IN_PLUGINS: Mapping[int, str] = {
+    RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
+}
+"""Distributions that serve a code."""
 
 
 class RequestRouter:
@@ -173,6 +177,10 @@ def _unknown(asked: Command) -> Command:
     if what is not None:
         sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
         return refusal(asked, RequestNotSupported(sentence))
+    needed = IN_PLUGINS.get(asked.code)
+    if needed is not None:
+        sentence = f"request {asked.code} {request_name(asked.code)} needs a plugin that this broker does not have"
+        return refusal(asked, RequestNotSupported(f"{sentence}; install it with: pip install {needed}"))
     elsewhere = asked_a_broker(asked.code)
     if elsewhere is not None:
         return refusal(asked, RequestNotSupported(elsewhere))
