@@ -223,3 +223,20 @@ def test_many_clients_get_their_own_replies(replying):
             assert {bytes(push.payload) for push in asker.asked} == wanted
 
     replying(main)
+
+
+def test_a_broker_that_stops_waits_for_no_producer(replying):
+    async def main(cluster, peer):
+        asker, replier = peer(), peer()
+        asker.answers = {}
+        await asker.produce("p1")
+        waiting = asyncio.ensure_future(replier.reply(TO_P1))
+        await cluster.world.clock.sleep(1)
+        begun = cluster.world.clock.monotonic()
+        await cluster.server.stop()
+        answer = await waiting
+        assert cluster.world.clock.monotonic() - begun < 1
+        assert (answer.code, answer.remark) == (14, "push reply message to p1 fail: the broker is stopping")
+        assert answer.ext["queueOffset"] == "0", "it was kept"
+
+    replying(main)

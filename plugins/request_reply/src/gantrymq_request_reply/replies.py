@@ -8,6 +8,7 @@ Source: apache/rocketmq broker/.../processor/ReplyMessageProcessor.java.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from gantrymq.config import Setting
@@ -19,6 +20,7 @@ from gantrymq.errors import (
     MessageIllegal,
     NoPermission,
     RefusedWith,
+    ServiceNotAvailable,
     TopicNotExist,
 )
 from gantrymq.interfaces import Broker, Connection
@@ -48,19 +50,35 @@ class Replies:
     name = "request_reply"
 
     def __init__(self) -> None:
-        self._waiting = 0
+        self._waiting: set[asyncio.Task[Command]] = set()
+        self._served: set[asyncio.Task[object] | None] = set()  # the tasks in which replies are served
+        self._stopped = False
 
     async def start(self, broker: Broker) -> None:
         """Serve replies to the producers of *broker*."""
         self._broker = broker
+        self._stopped = False
         self._offset_id = OffsetIds(broker.store_host).of
 
     async def stop(self) -> None:
-        """Nothing is left to do: a reply that waits is answered when its producer's connection closes."""
+        """Wait for no producer any more: what waits is kept, and answered with code 14."""
+        self._stopped = True
+        for call in self._waiting:
+            call.cancel()
+        while self._served:
+            await asyncio.wait([task for task in self._served if task is not None])
 
     @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
     async def reply(self, asked: Command, connection: Connection) -> Command:
         """324, 325: push a reply to the producer that asked, and keep it."""
+        task = asyncio.current_task()
+        self._served.add(task)
+        try:
+            return await self._reply(asked, connection)
+        finally:
+            self._served.discard(task)
+
+    async def _reply(self, asked: Command, connection: Connection) -> Command:
         settings = self._broker.settings
         region = settings.text("regionId")
         trace = "true" if settings.flag("traceOn") else "false"
@@ -120,7 +138,7 @@ class Replies:
         limit = broker.settings.number("maxMessageSize")
         if len(body) > limit:
             raise MessageIllegal(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
-        if self._waiting >= MOST_WAITING:
+        if len(self._waiting) >= MOST_WAITING:
             raise RefusedWith(
                 ResponseCode.SYSTEM_BUSY,
                 f"{MOST_WAITING} replies wait for their producers here; send the reply again later",
@@ -132,7 +150,12 @@ class Replies:
     async def _push(
         self, header: SendMessageRequest, own: dict[str, str], body: bytes | memoryview, connection: Connection
     ) -> None:
-        """Take a reply to its producer. Raises RefusedWith, code 1, when it does not take it."""
+        """Take a reply to its producer.
+
+        Raises:
+            RefusedWith: code 1, it does not take it.
+            ServiceNotAvailable: the broker stops.
+        """
         broker = self._broker
         client_id = own.get(REPLY_TO_CLIENT)
         if client_id is None:
@@ -140,19 +163,30 @@ class Replies:
         producer = broker.producer(client_id)
         if producer is None:
             raise RefusedWith(1, f"push reply message fail, channel of <{client_id}> not found.")
+        if self._stopped:
+            raise _stopping(client_id)
         command = as_push(
             header, own, body, connection.peer_packed_host, broker.store_host, broker.world.clock.now_ms()
         )
-        self._waiting += 1
+        call = asyncio.ensure_future(producer.connection.call(command, ANSWER_S))
+        self._waiting.add(call)
         try:
-            answer = await producer.connection.call(command, ANSWER_S)
+            answer = await call
         except CallTimeout:
             raise RefusedWith(
                 1, f"push reply message to {client_id} fail: it did not answer within {ANSWER_S:g} s"
             ) from None
         except ConnectionLost:
             raise RefusedWith(1, f"push reply message to {client_id} fail: its connection closed") from None
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            raise _stopping(client_id) from None
         finally:
-            self._waiting -= 1
+            self._waiting.discard(call)
         if answer.code:
             raise RefusedWith(1, f"push reply message to {client_id} fail: it answered {answer.code} {answer.remark}")
+
+
+def _stopping(client_id: str) -> ServiceNotAvailable:
+    return ServiceNotAvailable(f"push reply message to {client_id} fail: the broker is stopping")
