@@ -83,10 +83,12 @@ def test_bi192_a_reply_to_a_client_that_does_not_answer(broker, row, monkeypatch
     assert kept(broker) == 1
 
 
-def test_bi193_a_reply_for_a_topic_that_is_not_there(broker, row):
-    with broker.peer() as peer:
+def test_bi193_a_reply_for_a_topic_that_may_not_be_made(broker, row):
+    broker.server.settings.set("autoCreateTopicEnable", False, "test")
+    with broker.peer() as silent, broker.peer() as peer:
+        join(silent)
         answer = reply(peer, "Other_REPLY_TOPIC")
-        row.check(answer.remark, answer.code, topic="Other_REPLY_TOPIC", cluster="<cluster>")
+        row.check(answer.remark, answer.code, topic="Other_REPLY_TOPIC", peer=peer.name)
         assert peer.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Other_REPLY_TOPIC", "lo": "true"}).code == 17
 
 

@@ -18,13 +18,10 @@ from gantrymq.errors import (
     GantryError,
     InvalidParameter,
     MessageIllegal,
-    NoPermission,
     RefusedWith,
     ServiceNotAvailable,
-    TopicNotExist,
 )
-from gantrymq.interfaces import Broker, Connection
-from gantrymq.model import names
+from gantrymq.interfaces import Broker, Connection, SendRequest
 from gantrymq.model import properties as props
 from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -85,7 +82,7 @@ class Replies:
         ext = {"MSG_REGION": region, "TRACE_ON": trace}
         try:
             header = read_send_header(asked)
-            queue_id, body = self._checked(header, asked)
+            queue_id, body = self._checked(header, asked, connection)
         except GantryError as error:
             return response_to(asked, error.response_code, str(error), ext)
         own = {**props.decode_text(header.properties or ""), "MSG_REGION": region, "TRACE_ON": trace}
@@ -115,21 +112,28 @@ class Replies:
             return response_to(asked, problem.response_code, str(problem), ext)
         return response_to(asked, 0, None, ext)
 
-    def _checked(self, header: SendMessageRequest, asked: Command) -> tuple[int, bytes | memoryview]:
+    def _checked(
+        self, header: SendMessageRequest, asked: Command, connection: Connection
+    ) -> tuple[int, bytes | memoryview]:
         """Queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
         body = asked.body
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         broker = self._broker
-        names.check_topic(header.topic)
-        if header.topic in names.NOT_SENDABLE:
-            raise NoPermission(f"topic {header.topic} belongs to the broker itself; clients may not send to it")
-        topic = broker.topic(header.topic)
-        if topic is None:
-            raise TopicNotExist(
-                f"topic {header.topic} does not exist on this broker; replies go to <cluster>_REPLY_TOPIC of the "
-                "broker that holds the request"
+        topic = broker.topic_for_send(
+            SendRequest(
+                header.producer_group,
+                header.topic,
+                body,
+                peer=connection.peer,
+                default_topic=header.default_topic,
+                default_topic_queues=header.default_topic_queue_nums,
+                reconsume_times=header.reconsume_times,
+                max_reconsume_times=header.max_reconsume_times,
+                unit_mode=header.unit_mode,
+                client_version=asked.version,
             )
+        )
         if header.queue_id >= max(topic.write_queues, topic.read_queues):
             raise InvalidParameter(
                 f"queueId {header.queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
