@@ -9,7 +9,7 @@ import pytest
 from checks import wait_for_bodies
 from harness import Driver, GantryServer, MqAdmin, create_topic, gantrymq, wait_for_route
 from harness.polling import wait_until
-from harness.probe import committed
+from harness.probe import committed, request
 
 from gantrymq.model.hosts import pack_host, parse_address
 from gantrymq.model.ids import offset_id
@@ -75,6 +75,17 @@ def test_consumers_say_what_they_do(live: MqAdmin, ours: GantryServer) -> None:
         text = live.run("consumerStatus", "-n", ours.namesrv, "-g", group, "-i", client)
         assert "#Consumer Properties#" in text, text
         assert "#Consumer MQ Detail#" in text, text
+
+
+def test_consumers_tell_their_offsets(live: MqAdmin, ours: GantryServer) -> None:
+    """223: by client id, as the consumers have them in memory."""
+    header, body = request(ours.broker_address, 223, {"topic": "Live", "group": GROUPS[0]})
+    assert header["code"] == 0
+    assert b'"127.0.0.1@c2":{' in body
+    assert re.findall(rb'"queueId":(\d),"topic":"Live"}:(\d+)', body) in (
+        [(b"0", b"6"), (b"1", b"6")],
+        [(b"1", b"6"), (b"0", b"6")],
+    )
 
 
 def test_a_message_is_consumed_at_once_by_the_consumer_that_is_named(live: MqAdmin, ours: GantryServer) -> None:
