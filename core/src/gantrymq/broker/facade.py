@@ -93,6 +93,10 @@ class BrokerFacade:
         """A topic's configuration."""
         return self._parts.topics.get(name)
 
+    def topic_for_send(self, request: SendRequest) -> TopicConfig:
+        """The topic of a send, made where a send makes it."""
+        return self._parts.preparing.topic_of(request)
+
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
         return self._parts.topics.view

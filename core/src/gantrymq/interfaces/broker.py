@@ -108,6 +108,13 @@ class Broker(Protocol):
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""
 
+    def topic_for_send(self, request: SendRequest) -> TopicConfig:
+        """The topic that a send goes to, made where a send makes it; for a plugin that stores messages of clients.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check of broker and topic that fails.
+        """
+
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
 

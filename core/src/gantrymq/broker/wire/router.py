@@ -30,8 +30,6 @@ HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 NOT_BUILT: Mapping[int, str] = {
     RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
     RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
-    RequestCode.SEND_REPLY_MESSAGE: "request and reply is",
-    RequestCode.SEND_REPLY_MESSAGE_V2: "request and reply is",
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
     RequestCode.RESUME_CHECK_HALF_MESSAGE: "checking a half message again is",
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
@@ -43,10 +41,14 @@ NOT_BUILT: Mapping[int, str] = {
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
-PLUGIN_OF: Mapping[int, str] = dict.fromkeys(
-    (401, 402, RequestCode.BATCH_ACK_MESSAGE, *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)),
-    "gantrymq-pop",
-)
+IN_PLUGINS: Mapping[int, str] = {
+    RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
+    **dict.fromkeys(
+        (401, 402, RequestCode.BATCH_ACK_MESSAGE, *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)),
+        "gantrymq-pop",
+    ),
+}
 """The distribution that serves a request which core leaves to it."""
 
 
@@ -170,7 +172,7 @@ def _unknown(asked: Command) -> Command:
     if what is not None:
         sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
         return refusal(asked, RequestNotSupported(sentence))
-    plugin = PLUGIN_OF.get(asked.code)
+    plugin = IN_PLUGINS.get(asked.code)
     if plugin is not None:
         sentence = (
             f"request {asked.code} {request_name(asked.code)} is served by a plugin that is not installed; install it "
