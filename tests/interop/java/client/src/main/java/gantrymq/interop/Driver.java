@@ -42,6 +42,9 @@ public final class Driver {
             case "transact":
                 good = new Transact(options).run();
                 break;
+            case "disagree":
+                good = new Disagree(options).run();
+                break;
             case "bench-send":
                 good = new Load(options).run();
                 break;
