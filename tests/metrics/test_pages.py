@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rocketmq_names import EXPORTER, ROCKETMQ_5
 
 from gantrymq.client import PullConsumer
-from gantrymq.interfaces import StoreState
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import Shown, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
@@ -60,6 +61,33 @@ def test_the_readme_lists_every_family(beside, scrape):
     listed = re.findall(r"`((?:rocketmq|gantrymq)_\w+)`", table)
     shown = [name + "_total" * (family.type == "counter") for name, family in figures.families.items()]
     assert sorted(listed) == sorted(shown)
+
+
+def test_what_plugins_show_stands_behind_the_rest(beside, scrape):
+    class Tides:
+        name = "tides"
+
+        async def start(self, broker):
+            broker.show(
+                lambda: Shown("gantrymq_tide_metres", "Tides.", ("place",), {("Cuxhaven",): 1.5, ("Brest",): 3})
+            )
+            broker.show(lambda: Shown("gantrymq_moons_total", "Moons.", (), {(): 13}, counts=True))
+            broker.show(lambda: Shown("rocketmq_group_diff_of_moons", "None.", (), {(): 1}, as_exporter=True))
+            broker.show(lambda: Shown("rocketmq_timing_moons", "Moons.", ("topic",), {("M",): 2}))
+
+        async def stop(self):
+            pass
+
+    class Plugin:
+        @hookimpl
+        def gantry_register_services(self, registry):
+            registry.add(Tides())
+
+    figures = beside(scrape, plugins=[Plugin()])
+    assert figures("gantrymq_tide_metres", place="Brest", broker="broker-a") == 3
+    assert figures("gantrymq_moons_total", broker="broker-a") == 13
+    assert figures("rocketmq_group_diff_of_moons", broker="broker-a") == 1
+    assert figures("rocketmq_timing_moons", topic="M", node_id="broker-a") == 2
 
 
 def test_every_name_of_rocketmq_s_exists_there(beside, scrape):

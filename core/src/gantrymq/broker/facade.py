@@ -32,6 +32,7 @@ from gantrymq.interfaces import (
     QueueReading,
     SendAnswer,
     SendRequest,
+    Shown,
     StoreMessage,
 )
 from gantrymq.model.group import GroupConfig
@@ -66,9 +67,9 @@ class BrokerFacade:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
-    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
         """Store several messages as one append."""
-        return await self._parts.sends.put(messages)
+        return await self._parts.sends.put(messages, seen=seen)
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Pull as a client does."""
@@ -200,6 +201,10 @@ class BrokerFacade:
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
         return take_figures(self._parts, self._router.connections)
+
+    def show(self, what: Callable[[], Shown]) -> None:
+        """Have a plugin's own among the figures."""
+        self._parts.shown.append(counted(what, lambda: self._parts.stats.plugin_failed("figure", name_of(what))))
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""

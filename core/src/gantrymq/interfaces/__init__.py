@@ -8,7 +8,7 @@ from gantrymq.interfaces.broker import Broker, OnlineClient
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.consuming import ConsumerHeartbeat, Heartbeat, LastPull, QueueReading
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup
+from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
@@ -39,6 +39,7 @@ from gantrymq.interfaces.store import (
     GetResult,
     GetStatus,
     MessageStore,
+    MovedMessage,
     Placing,
     PutResult,
     PutStatus,
@@ -86,6 +87,7 @@ __all__ = [
     "MessageFilter",
     "MessageStore",
     "Mornings",
+    "MovedMessage",
     "NameServer",
     "NameServerKind",
     "NameServerRegistry",
@@ -104,6 +106,7 @@ __all__ = [
     "SendRequest",
     "Service",
     "ServiceRegistry",
+    "Shown",
     "StoreContext",
     "StoreMessage",
     "StoreRegistry",

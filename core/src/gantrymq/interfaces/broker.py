@@ -10,7 +10,7 @@ from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.consuming import Heartbeat, QueueReading
-from gantrymq.interfaces.figures import Figures
+from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
@@ -69,10 +69,13 @@ class Broker(Protocol):
             StoreError: a gate failed or took too long.
         """
 
-    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
         """Store several messages as one append; a result for each, in order.
 
         One that the store refuses leaves the others alone: look at each result's status.
+
+        Args:
+            seen: they were set aside when they came, and interceptors saw them then: they do not see them again.
 
         Raises:
             RequestError: an interceptor refuses one, and none is stored.
@@ -210,6 +213,12 @@ class Broker(Protocol):
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now; for monitoring, not for every message."""
+
+    def show(self, what: Callable[[], Shown]) -> None:
+        """Have figures of the plugin's own among `figures`: *what* is called at each reading.
+
+        It returns at once, from what is in memory. What it raises is logged and counted, and that figure left out.
+        """
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files; made on first use."""

@@ -48,6 +48,7 @@ def families(moment: Moment) -> Iterator[Metric]:
     yield from _groups(moment)
     yield from _store(moment)
     yield from _clients(moment)
+    yield from _of_plugins(moment)
 
 
 class _Maker:
@@ -266,3 +267,12 @@ def _clients(moment: Moment) -> Iterator[Metric]:
     yield make.one("rocketmq_producer_connections", "Members of all producer groups.", sum(figures.producers.values()))
     consumers = [((group,), float(each.members)) for group, each in figures.consumers.items()]
     yield make.gauge("rocketmq_group_count", "Members of consumer groups.", ("group",), consumers, as_exporter=True)
+
+
+def _of_plugins(moment: Moment) -> Iterator[Metric]:
+    make = _Maker(moment)
+    for each in sorted(moment.figures.shown, key=lambda shown: shown.name):
+        if each.counts:
+            yield make.counter(each.name, each.help, each.labels, each.values.items())
+        else:
+            yield make.gauge(each.name, each.help, each.labels, each.values.items(), as_exporter=each.as_exporter)

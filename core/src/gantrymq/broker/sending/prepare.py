@@ -13,13 +13,13 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, Abstract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
-from gantrymq.broker.sending.placing import Placer, refuse_delays
+from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.placing import DELAYS, Placer, refuse_delays
 from gantrymq.broker.sending.stored_properties import Plan, StoredProperties
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
@@ -31,7 +31,7 @@ from gantrymq.errors import (
     NoPermission,
     RefusedWith,
 )
-from gantrymq.interfaces import Interceptor, SendRequest, StoreMessage
+from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.hosts import format_address
@@ -49,6 +49,7 @@ class Prepared(NamedTuple):
     queue_id: int
     unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
     batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
+    fields: Mapping[str, str] | None = None  # more for the answer's header
 
 
 class Passed(NamedTuple):
@@ -72,7 +73,7 @@ class Preparing:
         settings: Settings,
         identity: Identity,
         tables: Tables,
-        interceptors: Sequence[Interceptor],
+        interception: Interception,
         placer: Placer,
         transactions: Transactions | None,
     ) -> None:
@@ -80,7 +81,8 @@ class Preparing:
         self._settings = settings
         self._topics = tables.topics
         self._groups = tables.groups
-        self._interceptors = tuple(interceptors)
+        self._interception = interception
+        self._unserved = tuple(name for name in DELAYS if name not in interception.names)
         self._transactions = transactions
         self._unique_ids = UniqueIds(
             identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), world.clock
@@ -91,7 +93,7 @@ class Preparing:
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
         self._placer = placer
-        self._batches = Batches(settings, self._placer, self._interceptors, identity.packed_host)
+        self._batches = Batches(settings, self._placer, interception, identity.packed_host)
         self._read_settings()
 
     def _read_settings(self) -> None:
@@ -104,7 +106,8 @@ class Preparing:
                 props.MSG_REGION: settings.text("regionId"),
                 props.TRACE_ON: "true" if settings.flag("traceOn") else "false",
                 props.CLUSTER: self._cluster,
-            }
+            },
+            self._interception.names,
         )
 
     def prepare(self, request: SendRequest) -> Prepared:
@@ -165,10 +168,12 @@ class Preparing:
         if special is not None and special.get(props.TRAN_MSG) == "true":
             message = self._half(message)
         else:
-            message = intercepted(message, self._interceptors)
+            message = self._interception.seen(message, special)
             if (special is not None or topic.attributes) and message.topic == topic.name:
-                refuse_delays(special or {})
+                refuse_delays(special or {}, self._unserved)
                 self._placer.place(message, topic, special or {})
+            if type(message) is MovedMessage:
+                return Prepared((message,), queue_id, stored.unique_id, None, message.answer_fields)
         return Prepared((message,), queue_id, stored.unique_id)
 
     def passed(self, request: SendRequest) -> Passed | None:

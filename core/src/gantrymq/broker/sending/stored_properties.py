@@ -12,6 +12,7 @@ common/.../message/MessageDecoder.java (string2messageProperties, messagePropert
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gantrymq.formats.tags_code import tags_code
@@ -55,9 +56,10 @@ class Plan(NamedTuple):
 class StoredProperties:
     """Rewrites property texts for one broker."""
 
-    def __init__(self, added: dict[str, str]) -> None:
-        """*added*: names and values every message gets, in the order in which Java puts them."""
+    def __init__(self, added: dict[str, str], special: Iterable[str] = ()) -> None:
+        """*added*: names and values every message gets, in the order in which Java puts them; *special*: more names."""
         self._added = added
+        self._special = frozenset((*_SPECIAL, *special))
         self._plans: dict[tuple[str, str], Plan] = {}
 
     def envelope(self, text: str) -> dict[str, str]:
@@ -100,7 +102,7 @@ class StoredProperties:
             own.get(props.UNIQ_KEY, ""),
             tags_code(own.get(props.TAGS)),
             own.get(props.WAIT) != "false",
-            own if any(name in own for name in _SPECIAL) else None,
+            None if self._special.isdisjoint(own) else own,
         )
 
     def _learn(self, head: str, tail: str) -> None:
@@ -108,7 +110,7 @@ class StoredProperties:
         if _MARK in tail or _GAP in head or _GAP in tail:
             return
         own = self.envelope(f"{head}{_MARK}{_GAP}\x02{tail}")
-        if own.get(props.UNIQ_KEY) != _GAP or any(name in own for name in _SPECIAL):
+        if own.get(props.UNIQ_KEY) != _GAP or not self._special.isdisjoint(own):
             return
         before, _, after = ordered_text(own).partition(_GAP.encode())
         if len(self._plans) >= KEPT:
