@@ -295,3 +295,26 @@ def test_levels_that_cannot_be_read_are_rocketmq_s(beside):
         assert len(level_delays_ms(cluster.settings)) == 18
 
     beside(work)
+
+
+def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
+    async def work(cluster, client_of):
+        one, other = client_of("one"), client_of("other")
+
+        async def shown():
+            answer = await one.ask(65022)
+            return {each["name"]: each for each in json.loads(bytes(answer.payload))["figures"]}
+
+        await one.join()
+        assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+        await other.join(expression="A", messageModel="BROADCASTING")
+        found = (await shown())["gantrymq_group_conflicts"]
+        assert (found["value"], found["counts"]) == (2, False)
+        assert {shown.name: dict(shown.values) for shown in cluster.broker.figures().shown}[
+            "gantrymq_group_conflicts"
+        ] == {("CG",): 2}
+        await other.remoting.close()
+        await cluster.world.clock.sleep(1)
+        assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+
+    beside(work)
