@@ -3,9 +3,9 @@
     python benchmarks/bench_delay_burst.py                          100,000 messages due within one second, 1 KB each
     python benchmarks/bench_delay_burst.py --pending 10000000 --size 100     so many more that are not due
 
-A store is made in which messages of one delay level are due in the same second, some seconds ahead, and a broker started
-on it. Sends of 1 KB go to another topic at a fixed pace meanwhile, each timed from the moment it was due. Afterwards the
-store is read: when each message left, and whether every queue has them in the order of their times.
+A store is made in which messages of one delay level are due in the same second, some seconds ahead, and a broker
+started on it. Sends of 1 KB go to another topic at a fixed pace meanwhile, each timed from the moment it was due.
+Afterwards the store is read: when each message left, and whether every queue has them in the order of their times.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -116,7 +117,8 @@ def main() -> int:
             BrokerProcess({"flushDiskType": options.flush}, store=root, python=watch.python) as broker,
             asyncio.Runner(loop_factory=new_loop) as runner,
         ):
-            memory = int(next(line for line in Path(f"/proc/{broker.pid}/status").open() if "VmRSS" in line).split()[1])
+            status = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
+            memory = int(next(line for line in status if line.startswith("VmRSS")).split()[1])
             runner.run(make_topic(broker.address))
             wait_s = due_ms / 1000 - time.time() - BEFORE_S
             if wait_s < 0:
@@ -129,7 +131,7 @@ def main() -> int:
         found = asyncio.run(left(root))
     took_s = (max(time_ms for *_, time_ms in found) - due_ms) / 1000
     early = sum(time_ms < due_ms for *_, time_ms in found)
-    ordered = all(a[:2] < b[:2] for a, b in zip(found, found[1:], strict=False))
+    ordered = all(a[:2] < b[:2] for a, b in pairwise(found))
     complete = len(found) == len({number for _, number, _ in found}) == options.messages
     print(f"{options.messages:,} messages due in one second, {options.pending:,} pending, {options.flush}")
     print(f"left {took_s:.2f} s after the first was due (goal {LEAVE_S:g}), {verdict(took_s, LEAVE_S)}")

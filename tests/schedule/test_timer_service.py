@@ -2,8 +2,6 @@
 
 import pytest
 
-from gantrymq.errors import BrokerRefused
-
 DAY_MS = 24 * 3600 * 1000
 
 

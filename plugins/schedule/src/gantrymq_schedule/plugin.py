@@ -5,6 +5,7 @@ from __future__ import annotations
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, InterceptorRegistry, ServiceRegistry
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_schedule.pending import PENDING, PendingRequests
 from gantrymq_schedule.service import Schedule
 from gantrymq_schedule.settings import SCHEMA
 from gantrymq_schedule.timer.recall import Recall
@@ -36,9 +37,12 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve what is asked about timed messages."""
+    """Serve what is asked about delayed messages."""
     timers = _of_this_load[0].timers
     requests = TimerRequests(timers)
+    schedule = _of_this_load[0]
+    registry.add(PENDING, PendingRequests(schedule.pending).serve)
+    registry.add(RequestCode.GET_ALL_DELAY_OFFSET, schedule.delay_offsets)
     registry.add(RequestCode.RECALL_MESSAGE, Recall(timers).serve)
     registry.add(RequestCode.GET_TIMER_CHECK_POINT, requests.checkpoint)
     registry.add(RequestCode.GET_TIMER_METRICS, requests.metrics)

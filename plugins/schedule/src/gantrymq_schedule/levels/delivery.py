@@ -105,6 +105,10 @@ class LevelDelivery:
             await asyncio.wait([saving])
             await self._save()
 
+    def offsets_text(self) -> str:
+        """delayOffset.json as it would be saved now."""
+        return self._file.to_text()
+
     def _arrived(self, queue: Queue, end: int) -> None:
         if self.progress.arrived(level_of(queue), end):
             self._wake.set()
@@ -150,7 +154,7 @@ class LevelDelivery:
                 first = await first_undelivered(self._broker, queue_of(level), position, delay_ms, self._delays_ms)
                 if first > position:
                     log.info("delay level %d: %d messages were delivered before the stop", level, first - position)
-                    self._move(level, first, 0)
+                    self._move(level, first)
 
     async def _deliver(self, level: int, now_ms: int) -> None:
         """Deliver a slice of *level*."""
@@ -176,19 +180,17 @@ class LevelDelivery:
             elif result.status is PutStatus.MESSAGE_ILLEGAL:
                 self._leave_behind(record, result.problem)
             elif not failure:
-                failure, position, next_ms = result.problem or result.status.name, record.queue_offset, 0
+                failure, position, next_ms = result.problem or result.status.name, record.queue_offset, None
         self._count([time_ms for record, time_ms in waited if record.queue_offset in stored], delay_ms)
         self._stored[level] = {offset for offset in stored if offset >= position}
-        if not next_ms and due.records and not failure:
-            next_ms = min(due.records[-1][1], now_ms)  # what comes behind is due no sooner
-        self._move(level, position, next_ms)
+        self._move(level, position, next_ms, due.records[-1][1] if due.records else 0)
         if failure:
             raise StoreError(f"the store takes none: {failure}")
 
-    def _move(self, level: int, position: int, time_ms: int) -> None:
+    def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
         self._unsaved = self._unsaved or self._file.offsets.get(level) != position
         self._file.offsets[level] = position
-        self.progress.moved(level, position, time_ms)
+        self.progress.moved(level, position, time_ms, before_ms)
 
     def _leave_behind(self, record: RecordView, why: str) -> None:
         self.left_behind += 1

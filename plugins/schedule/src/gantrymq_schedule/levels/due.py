@@ -48,7 +48,7 @@ class Due(NamedTuple):
 
     records: list[tuple[RecordView, int]]  # each with the time of its queue entry
     position: int  # queue offset behind them
-    time_ms: int  # of the message there; 0 when it was not looked at
+    time_ms: int | None  # of the message there; None when it was not looked at
 
 
 async def read_from(
@@ -106,4 +106,4 @@ async def read_due(
         if position >= result.max_offset:
             break
         await slices.item_done()
-    return Due(due, position, 0)
+    return Due(due, position, None)

@@ -1,10 +1,10 @@
 """Which level is to be looked at, and when the next one is: positions and times in, decisions out.
 
 Every level is a queue in which messages are due in the order they came. Known of each are the queue offset of the next
-message, the end of the queue, and when the next message is due (or not before; 0: nobody has looked):
+message, the end of the queue, and when the next message is due (None: nobody has looked at it):
 
     place ------> [position, end)  -- arrived: the end moves
-                    |  ready: position < end, and the next message is due
+                    |  ready: position < end, and the next message is due, or is to be looked at
                     v
                   a reader takes what is due and says `moved`
 
@@ -37,10 +37,11 @@ class _Level:
     delay_ms: int | None
     position: int
     end: int
-    time_ms: int = 0  # the next message is not due before
+    time_ms: int | None = None  # in the queue entry of the next message
+    order_ms: int = 0  # of one that nobody has looked at: among those that are due it stands here
 
     def due_at(self, now_ms: int) -> int:
-        return due_at(self.time_ms, now_ms, self.delay_ms)
+        return min(self.order_ms, now_ms) if self.time_ms is None else due_at(self.time_ms, now_ms, self.delay_ms)
 
 
 class LevelProgress:
@@ -61,10 +62,15 @@ class LevelProgress:
         known.end = max(known.end, end)
         return was_empty
 
-    def moved(self, level: int, position: int, time_ms: int = 0) -> None:
-        """What stands before *position* is done with; what stands there is not due before *time_ms*."""
+    def moved(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
+        """What stands before *position* is done with.
+
+        Args:
+            time_ms: in the queue entry of what stands there; None: nobody has looked.
+            before_ms: the same of what stood before it.
+        """
         known = self._levels[level]
-        known.position, known.time_ms = position, time_ms
+        known.position, known.time_ms, known.order_ms = position, time_ms, before_ms
         known.end = max(known.end, position)
 
     def position(self, level: int) -> int:
@@ -75,8 +81,8 @@ class LevelProgress:
         """How long messages of *level* wait."""
         return self._levels[level].delay_ms
 
-    def levels(self) -> Iterator[tuple[int, int, int, int]]:
-        """Of each level: its number, position, the queue's end, and what is known of the time of the next message."""
+    def levels(self) -> Iterator[tuple[int, int, int, int | None]]:
+        """Of each level: its number, position, the queue's end, and the time of the next message if it is known."""
         for level, known in self._levels.items():
             yield level, known.position, known.end, known.time_ms
 
