@@ -116,6 +116,11 @@ class BrokerFacade:
         """The producers of a group that are connected."""
         return _online(self._parts.clients.producers(group))
 
+    def producer(self, client_id: str) -> OnlineClient | None:
+        """The producer that is connected with this client id."""
+        found = self._parts.clients.producer(client_id)
+        return None if found is None else _online([found])[0]
+
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """The consumers of a group that are connected."""
         online = self._parts.clients.consumer_group(group)

@@ -16,6 +16,7 @@ from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
+from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.counted_plugins import CountedGate
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
@@ -27,6 +28,7 @@ from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.sending.send import Sends
+from gantrymq.broker.sending.sending_back import SendingBack
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables.all_tables import Tables
@@ -115,6 +117,8 @@ class Parts:
         placer = Placer(settings)
         self.preparing = Preparing(world, settings, self.identity, tables, self.interception, placer, self.transactions)
         self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interception, placer)
+        view, host = partial(view_message, opened.store), self.identity.packed_host
+        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, placer, host)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

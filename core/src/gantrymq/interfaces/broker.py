@@ -132,6 +132,9 @@ class Broker(Protocol):
     def producers(self, group: str) -> Sequence[OnlineClient]:
         """The producers of a group that are connected, in the order in which they came."""
 
+    def producer(self, client_id: str) -> OnlineClient | None:
+        """The producer that is connected with this client id, in any group; of several the latest to come."""
+
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """The consumers of a group that are connected, in the order in which they came."""
 

@@ -95,6 +95,11 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
+def dead_letter_topic(group: str) -> str:
+    """The topic that keeps the messages a group failed too often."""
+    return DLQ_PREFIX + group
+
+
 def _check(name: str, what: str, limit: int) -> None:
     if not name.strip():
         raise InvalidParameter(f"the {what} name is blank; use 1 to {limit} characters of letters, digits, _ - % |")

@@ -171,7 +171,7 @@ class TopicTable:
         return topic
 
     def create_retry(self, name: str, queues: int, *, unit: bool = False) -> TopicConfig:
-        """The retry topic *name*, created with *queues* queues if it is new."""
+        """The topic *name* of a group, for retries or dead letters, created with *queues* queues if it is new."""
         known = self._topics.get(name)
         if known is not None:
             return known

@@ -28,7 +28,6 @@ HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 """Serves the requests from an index on that it can serve together, and returns how many."""
 
 NOT_BUILT: Mapping[int, str] = {
-    RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
     RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
     RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
     RequestCode.SEND_REPLY_MESSAGE: "request and reply is",

@@ -7,12 +7,13 @@ import click
 from gantrymq_admin.commands.group_admin import clients, create, delete, list_groups, progress
 from gantrymq_admin.commands.group_explain import explain
 from gantrymq_admin.commands.group_plan import plan
+from gantrymq_admin.commands.group_reset import clone, reset
 
 
 @click.group()
 def group() -> None:
-    """List, create, delete, look at and explain consumer groups; plan how one shares out its queues."""
+    """List, create, delete, look at and explain consumer groups; set where one goes on; plan how it shares queues."""
 
 
-for command in (list_groups, create, delete, clients, progress, explain, plan):
+for command in (list_groups, create, delete, clients, progress, explain, plan, reset, clone):
     group.add_command(command)

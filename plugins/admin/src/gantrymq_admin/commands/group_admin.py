@@ -20,7 +20,8 @@ from gantrymq_admin.groups import GroupAdmin
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _legal(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+def legal_group(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """A callback of options and arguments that name a group."""
     try:
         if name is not None:
             names.check_group(name)
@@ -41,7 +42,7 @@ def _address(_context: click.Context, _option: click.Parameter, text: str | None
 def group_option(*, required: bool = True) -> Callable[[Command], Command]:
     """Add ``-g``; the command gets ``name``."""
     return click.option(
-        "-g", "--group", "name", required=required, callback=_legal, metavar="NAME", help="The consumer group."
+        "-g", "--group", "name", required=required, callback=legal_group, metavar="NAME", help="The consumer group."
     )
 
 

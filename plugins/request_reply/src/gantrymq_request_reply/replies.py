@@ -1,0 +1,158 @@
+"""Replies of consumers (324, 325): pushed to the producer that asked, kept, and answered by what became of the push.
+
+As in Java the push comes first, its answer is awaited, and the reply is kept whatever became of it; a reply that cannot
+be kept counts as delivered when the push went well. Beyond Java there is a bound on replies that wait.
+
+Source: apache/rocketmq broker/.../processor/ReplyMessageProcessor.java.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gantrymq.config import Setting
+from gantrymq.errors import (
+    CallTimeout,
+    ConnectionLost,
+    GantryError,
+    InvalidParameter,
+    MessageIllegal,
+    NoPermission,
+    RefusedWith,
+    TopicNotExist,
+)
+from gantrymq.interfaces import Broker, Connection
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.model.ids import OffsetIds
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
+from gantrymq.remoting.serving import serves
+from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, as_push, as_stored
+
+__all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "Replies"]
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 10.0  # for a producer to take a reply
+MOST_WAITING = 10_000  # replies whose producer has not answered yet; the length of Java's queue of replies
+
+STORE = "storeReplyMessageEnable"
+SETTINGS = (Setting(STORE, "flag", True, "Keep each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
+
+
+class Replies:
+    """The service and its handlers."""
+
+    name = "request_reply"
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    async def start(self, broker: Broker) -> None:
+        """Serve replies to the producers of *broker*."""
+        self._broker = broker
+        self._offset_id = OffsetIds(broker.store_host).of
+
+    async def stop(self) -> None:
+        """Nothing is left to do: a reply that waits is answered when its producer's connection closes."""
+
+    @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+    async def reply(self, asked: Command, connection: Connection) -> Command:
+        """324, 325: push a reply to the producer that asked, and keep it."""
+        settings = self._broker.settings
+        region = settings.text("regionId")
+        trace = "true" if settings.flag("traceOn") else "false"
+        ext = {"MSG_REGION": region, "TRACE_ON": trace}
+        try:
+            header = read_send_header(asked)
+            queue_id, body = self._checked(header, asked)
+        except GantryError as error:
+            return response_to(asked, error.response_code, str(error), ext)
+        own = {**props.decode_text(header.properties or ""), "MSG_REGION": region, "TRACE_ON": trace}
+        own.pop(props.POP_CK, None)
+        problem: GantryError | None = None
+        try:
+            await self._push(header, own, body, connection)
+        except GantryError as error:
+            problem = error
+            log.warning("%s", error)
+        else:
+            ext |= {"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"}
+        if settings.flag(STORE):
+            try:
+                kept = await self._broker.put(
+                    as_stored(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
+                )
+            except GantryError as error:
+                log.warning("a reply of %s for %s is not kept: %s", connection.address, header.topic, error)
+            else:
+                ext |= {
+                    "msgId": self._offset_id(kept.log_offset),
+                    "queueId": str(queue_id),
+                    "queueOffset": str(kept.queue_offset),
+                }
+        if problem is not None:
+            return response_to(asked, problem.response_code, str(problem), ext)
+        return response_to(asked, 0, None, ext)
+
+    def _checked(self, header: SendMessageRequest, asked: Command) -> tuple[int, bytes | memoryview]:
+        """Queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
+        body = asked.body
+        if not body:
+            raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
+        broker = self._broker
+        names.check_topic(header.topic)
+        if header.topic in names.NOT_SENDABLE:
+            raise NoPermission(f"topic {header.topic} belongs to the broker itself; clients may not send to it")
+        topic = broker.topic(header.topic)
+        if topic is None:
+            raise TopicNotExist(
+                f"topic {header.topic} does not exist on this broker; replies go to <cluster>_REPLY_TOPIC of the "
+                "broker that holds the request"
+            )
+        if header.queue_id >= max(topic.write_queues, topic.read_queues):
+            raise InvalidParameter(
+                f"queueId {header.queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
+                f"{topic.read_queues} read queues"
+            )
+        limit = broker.settings.number("maxMessageSize")
+        if len(body) > limit:
+            raise MessageIllegal(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
+        if self._waiting >= MOST_WAITING:
+            raise RefusedWith(
+                ResponseCode.SYSTEM_BUSY,
+                f"{MOST_WAITING} replies wait for their producers here; send the reply again later",
+            )
+        if header.queue_id >= 0:
+            return header.queue_id, body
+        return broker.world.random.randrange(topic.write_queues) if topic.write_queues > 0 else 0, body
+
+    async def _push(
+        self, header: SendMessageRequest, own: dict[str, str], body: bytes | memoryview, connection: Connection
+    ) -> None:
+        """Take a reply to its producer. Raises RefusedWith, code 1, when it does not take it."""
+        broker = self._broker
+        client_id = own.get(REPLY_TO_CLIENT)
+        if client_id is None:
+            raise RefusedWith(1, f"reply message properties[{REPLY_TO_CLIENT}] is null")
+        producer = broker.producer(client_id)
+        if producer is None:
+            raise RefusedWith(1, f"push reply message fail, channel of <{client_id}> not found.")
+        command = as_push(
+            header, own, body, connection.peer_packed_host, broker.store_host, broker.world.clock.now_ms()
+        )
+        self._waiting += 1
+        try:
+            answer = await producer.connection.call(command, ANSWER_S)
+        except CallTimeout:
+            raise RefusedWith(
+                1, f"push reply message to {client_id} fail: it did not answer within {ANSWER_S:g} s"
+            ) from None
+        except ConnectionLost:
+            raise RefusedWith(1, f"push reply message to {client_id} fail: its connection closed") from None
+        finally:
+            self._waiting -= 1
+        if answer.code:
+            raise RefusedWith(1, f"push reply message to {client_id} fail: it answered {answer.code} {answer.remark}")
