@@ -7,6 +7,7 @@ import logging
 import attrs
 import pytest
 
+from gantrymq.formats.record import iter_records
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
@@ -316,5 +317,35 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
         await other.remoting.close()
         await cluster.world.clock.sleep(1)
         assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+
+    beside(work)
+
+
+def test_a_message_that_was_sent_back_waits_with_its_time(beside):
+    pytest.importorskip("gantrymq_schedule")
+
+    async def work(cluster, client_of):
+        await topic(cluster, queues=1)
+        one = client_of("one")
+        await one.join()
+        await cluster.put("T", b"x")
+        (record,) = iter_records((await one.pull(0, 0)).payload)
+        back = {
+            "offset": str(record.log_offset),
+            "group": "CG",
+            "delayLevel": "0",
+            "originMsgId": "",
+            "originTopic": "T",
+            "unitMode": "false",
+            "maxReconsumeTimes": "16",
+        }
+        assert (await one.ask(36, back)).code == 0
+        found, _ = await one.explain()
+        assert (found["retry"]["waiting"], found["retry"]["behind"]) == (1, 0)
+        assert 9_000 < found["retry"]["next_due_ms"] - cluster.world.clock.now_ms() <= 10_000
+        assert "1 message waits for another try of the group, the next is due in" in found["diagnosis"][0]["sentence"]
+        await cluster.world.clock.sleep(11)
+        found, _ = await one.explain()
+        assert (found["retry"]["waiting"], found["retry"]["behind"]) == (0, 1)
 
     beside(work)
