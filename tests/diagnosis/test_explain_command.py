@@ -91,3 +91,14 @@ def test_a_thousand_queues(server, explain, join):
     (broker,) = json.loads(explain("CG", "--output", "json").stdout)["brokers"]
     assert len(broker["queues"]) == 1000
     assert time.monotonic() - began < 5
+
+
+def test_status_shows_what_plugins_show(server, join):
+    server.create_topic("T", 2)
+    join("one")
+    words = ["status", "-n", server.namesrv]
+    (broker,) = json.loads(CliRunner().invoke(main, [*words, "--output", "json"]).stdout)["brokers"]
+    assert broker["figures"]["gantrymq_group_conflicts"]["value"] == 0
+    assert "gantrymq_group_conflicts" not in CliRunner().invoke(main, words).stdout
+    join("other", "TagA")
+    assert "gantrymq_group_conflicts" in CliRunner().invoke(main, words).stdout

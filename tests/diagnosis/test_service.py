@@ -7,6 +7,7 @@ import logging
 import attrs
 import pytest
 
+from gantrymq.formats.record import iter_records
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
@@ -293,5 +294,58 @@ def test_levels_that_cannot_be_read_are_rocketmq_s(beside):
     async def work(cluster, client_of):
         assert level_delays_ms(cluster.settings)[:3] == [1000, 5000, 10_000]
         assert len(level_delays_ms(cluster.settings)) == 18
+
+    beside(work)
+
+
+def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
+    async def work(cluster, client_of):
+        one, other = client_of("one"), client_of("other")
+
+        async def shown():
+            answer = await one.ask(65022)
+            return {each["name"]: each for each in json.loads(bytes(answer.payload))["figures"]}
+
+        await one.join()
+        assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+        await other.join(expression="A", messageModel="BROADCASTING")
+        found = (await shown())["gantrymq_group_conflicts"]
+        assert (found["value"], found["counts"]) == (2, False)
+        assert {shown.name: dict(shown.values) for shown in cluster.broker.figures().shown}[
+            "gantrymq_group_conflicts"
+        ] == {("CG",): 2}
+        await other.remoting.close()
+        await cluster.world.clock.sleep(1)
+        assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+
+    beside(work)
+
+
+def test_a_message_that_was_sent_back_waits_with_its_time(beside):
+    pytest.importorskip("gantrymq_schedule")
+
+    async def work(cluster, client_of):
+        await topic(cluster, queues=1)
+        one = client_of("one")
+        await one.join()
+        await cluster.put("T", b"x")
+        (record,) = iter_records((await one.pull(0, 0)).payload)
+        back = {
+            "offset": str(record.log_offset),
+            "group": "CG",
+            "delayLevel": "0",
+            "originMsgId": "",
+            "originTopic": "T",
+            "unitMode": "false",
+            "maxReconsumeTimes": "16",
+        }
+        assert (await one.ask(36, back)).code == 0
+        found, _ = await one.explain()
+        assert (found["retry"]["waiting"], found["retry"]["behind"]) == (1, 0)
+        assert 9_000 < found["retry"]["next_due_ms"] - cluster.world.clock.now_ms() <= 10_000
+        assert "1 message waits for another try of the group, the next is due in" in found["diagnosis"][0]["sentence"]
+        await cluster.world.clock.sleep(11)
+        found, _ = await one.explain()
+        assert (found["retry"]["waiting"], found["retry"]["behind"]) == (0, 1)
 
     beside(work)

@@ -13,6 +13,7 @@ from gantrymq.client import PullConsumer
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import Shown, StoreState
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
 
@@ -55,7 +56,7 @@ def test_an_idle_broker_shows_every_family_once(beside, scrape):
 
 
 def test_the_readme_lists_every_family(beside, scrape):
-    figures = beside(scrape)
+    figures = beside(scrape, settings={"plugins": "metrics,storage_memory"})
     readme = Path(__file__).resolve().parents[2] / "plugins/metrics/README.md"
     table = readme.read_text().partition("## The figures")[2].partition("The broker's own labels")[0]
     listed = re.findall(r"`((?:rocketmq|gantrymq)_\w+)`", table)
@@ -168,6 +169,26 @@ def test_pulls_and_commits_are_counted_by_group_and_what_is_left_is_its_lag(besi
     assert figures("rocketmq_group_diff", **lag) == 3
     assert figures("rocketmq_group_retrydiff", group="readers") is None
     assert 4000 <= figures("rocketmq_group_get_latency_by_storetime", group="readers") < 6000
+    own = {"consumer_group": "readers", "topic": "Orders", "is_retry": "false", "is_system": "false"}
+    assert figures("rocketmq_consumer_lag_messages", **own) == 3
+    assert 4000 <= figures("rocketmq_consumer_lag_latency", **own) < 6000
+
+
+def test_messages_to_be_tried_again_and_dead_letters(beside, scrape):
+    async def fail(cluster, service):
+        for name in ("%RETRY%readers", "%DLQ%readers"):
+            cluster.broker.create_topic(TopicConfig(name, 1, 1))
+            for _ in range(3):
+                await cluster.put(name, b"x")
+        cluster.broker.commit("readers", Queue("%RETRY%readers", 0), 1)
+        return await scrape(cluster, service)
+
+    figures = beside(fail)
+    assert figures("rocketmq_group_retrydiff", group="readers", topic="%RETRY%readers") == 2
+    assert figures("rocketmq_group_dlqdiff", group="readers", topic="%DLQ%readers") == 3
+    assert figures("rocketmq_topic_retry_offset", topic="%RETRY%readers") == 3
+    assert figures("rocketmq_topic_dlq_offset", group="readers") == 3
+    assert figures("rocketmq_consumer_lag_messages", consumer_group="readers") is None
 
 
 def test_a_group_that_has_everything_is_not_late(beside, scrape):

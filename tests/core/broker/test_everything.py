@@ -49,8 +49,8 @@ def test_messages_are_copied_by_its_operations(run):
         first, second, _ = desk.server.store.scan(ends, desk.server.store.state().max_log_offset)
         assert first.log_offset + first.size == second.log_offset
         assert copier.woken == 1
-        assert [each[:1] for each in copier.told] == [("subscribed",), ("arrived",), ("arrived",)]
-        assert copier.told[0] == ("subscribed", "CG")
+        assert [each[:1] for each in copier.told] == [("heard",), ("subscribed",), ("arrived",), ("arrived",)]
+        assert copier.told[:2] == [("heard", "c1"), ("subscribed", "CG")]
 
     run(main)
 
@@ -186,3 +186,56 @@ def test_sends_of_one_read_are_seen_one_by_one(run):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(everything.Copier, "__call__", watching)
         run(main)
+
+
+def test_a_heartbeat_that_is_refused_makes_no_member(run):
+    async def main(desk, copier):
+        await topics(desk)
+        copier.unwanted = "c2"
+        other = desk.peer()
+        answer = await other.heartbeat("Else", client_id="c2")
+        assert (answer.code, answer.remark) == (16, "you are not wanted")
+        assert copier.broker.consumers("Else") == ()
+        assert not desk.tables.stats.plugin_errors
+        assert (await other.heartbeat("Else", client_id="c3")).code == 0
+
+    run(main)
+
+
+def test_a_check_of_heartbeats_that_breaks_is_counted(run):
+    async def main(desk, copier):
+        await topics(desk)
+        copier.told = None
+        assert (await desk.peer().heartbeat("Else")).code == 1
+        assert copier.broker.consumers("Else") == ()
+        assert {kind for kind, _ in desk.tables.stats.plugin_errors} == {"listener"}
+
+    run(main)
+
+
+def test_how_a_group_reads_a_queue(run):
+    async def main(desk, copier):
+        await topics(desk)
+        queue, reading = everything.TO, copier.broker.reading
+        never = reading("CG", queue)
+        assert (never.last.next_offset, never.last.by, never.held, never.reset) == (-1, None, [], None)
+        assert (never.locked_by, never.allowed) == (None, True)
+        for _ in range(2):
+            await desk.send("B")
+        await desk.pull("B")
+        (consumer,) = copier.broker.consumers("CG")
+        last = reading("CG", queue).last
+        assert (last.next_offset, last.by, last.checked, last.matched) == (2, consumer.connection.peer, 0, 0)
+        waiting = asyncio.ensure_future(desk.pull("B", 2, wait_s=30))
+        await desk.clock.sleep(1)
+        assert reading("CG", queue).held == [consumer.connection]
+        assert reading("Else", queue).held == []
+        await desk.send("B")
+        await waiting
+        desk.tables.offsets.reset("CG", queue, 1)
+        copier.broker.lock_queues("CG", "c9", [MessageQueue("B", "broker-a", 0)])
+        await desk.ask(353, {"group": "CG", "topic": "B", "readable": "false"})
+        found = reading("CG", queue)
+        assert (found.reset, found.locked_by, found.allowed) == (1, "c9", False)
+
+    run(main)

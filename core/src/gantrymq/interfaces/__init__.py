@@ -4,15 +4,14 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once, at start
 """
 
 from gantrymq.interfaces.allocation import AllocationStrategy
-from gantrymq.interfaces.broker import Broker, OnlineClient
+from gantrymq.interfaces.broker import Broker, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.connection import Connection
-from gantrymq.interfaces.consuming import ConsumerHeartbeat, Heartbeat, LastPull, QueueReading
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
-from gantrymq.interfaces.pulling import PullAnswer, PullRequest
+from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest, QueueReading
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
     CommandRegistry,

@@ -10,10 +10,9 @@ from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.connection import Connection
-from gantrymq.interfaces.consuming import Heartbeat, QueueReading
 from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import MessageFilter
-from gantrymq.interfaces.pulling import PullAnswer, PullRequest
+from gantrymq.interfaces.pulling import PullAnswer, PullRequest, QueueReading
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import Bounds, GetLimit, GetResult, MessageStore, PutResult, StoreMessage
 from gantrymq.model.group import GroupConfig
@@ -22,7 +21,7 @@ from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
 
-__all__ = ["Broker", "OnlineClient"]
+__all__ = ["Broker", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
 
 
 class OnlineClient(NamedTuple):
@@ -31,6 +30,28 @@ class OnlineClient(NamedTuple):
     connection: Connection
     client_id: str
     version: int  # of its protocol
+
+
+class ConsumerHeartbeat(NamedTuple):
+    """What a client says of one consumer group it is in."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    unit_mode: bool
+    subscriptions: Sequence[Subscription] | None  # None leaves those that are known
+
+
+class Heartbeat(NamedTuple):
+    """What a client says of itself."""
+
+    client_id: str
+    language: str  # as RocketMQ names it
+    version: int  # of its protocol
+    producers: Sequence[str]  # groups
+    consumers: Sequence[ConsumerHeartbeat]
+    fingerprint: int = 0  # of its subscriptions; 0 from clients that know no version 2
 
 
 class Broker(Protocol):
@@ -234,10 +255,7 @@ class Broker(Protocol):
         """
 
     def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
-        """Call *check* with each heartbeat before the client joins its groups.
-
-        What it raises is the answer, and the client joins none of them. Anything but a GantryError is counted as well.
-        """
+        """Call *check* with each heartbeat first. What it raises is the answer, and the client joins no group."""
 
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
         """Call *callback* with each connection that asked something and closed. What it raises is logged."""

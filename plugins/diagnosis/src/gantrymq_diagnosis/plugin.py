@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
-from gantrymq_diagnosis.service import EXPLAIN_GROUP, DiagnosisService
+from gantrymq_diagnosis.service import EXPLAIN_GROUP, SHOWN_FIGURES, DiagnosisService
 from gantrymq_diagnosis.settings import SCHEMA
 
 _of_this_load: list[DiagnosisService] = []  # hooks of one load are called in a row; handlers come before services
@@ -22,6 +22,7 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Explain groups."""
     _of_this_load[:] = [DiagnosisService()]
     registry.add(EXPLAIN_GROUP, _of_this_load[0].explain)
+    registry.add(SHOWN_FIGURES, _of_this_load[0].shown)
 
 
 @hookimpl

@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RefusedWith, TopicNotExist
-from gantrymq.interfaces import Broker, Connection, Heartbeat
+from gantrymq.interfaces import Broker, Connection, Heartbeat, Shown
 from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.world.time_slices import TimeSlices
@@ -16,9 +16,10 @@ from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["EXPLAIN_GROUP", "DiagnosisService"]
+__all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
 
 EXPLAIN_GROUP: Final = 65021  # of GantryMQ's own; ext: consumerGroup, and topic for that topic alone
+SHOWN_FIGURES: Final = 65022  # what plugins show of themselves
 QUEUES_TOGETHER: Final = 50  # without a pause
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class DiagnosisService:
         self._broker, self._watch = broker, Watch()
         broker.on_heartbeat(self.heard)
         broker.on_connection_closed(self._watch.closed)
+        broker.show(self._conflicts)
 
     async def stop(self) -> None:
         """Answer nothing more."""
@@ -68,6 +70,30 @@ class DiagnosisService:
             joining.append((says, heard))
         for says, heard in joining:
             watch.join(connection, says, heard, now_s)
+
+    def _conflicts(self) -> Shown:
+        """How many conflicts stand in each group that has some."""
+        values: dict[tuple[str, ...], float] = {}
+        broker = self._broker
+        for group in self._watch.disputed() if broker is not None else ():
+            assert broker is not None
+            standing = self._watch.conflicts(group, [each.connection for each in broker.consumers(group)])
+            if standing:
+                values[(group,)] = len(standing)
+            else:
+                self._watch.settled(group)
+        text = "Conflicts between members of the group; gantrymq group explain names them."
+        return Shown("gantrymq_group_conflicts", text, ("group",), values)
+
+    def shown(self, asked: Command, connection: Connection) -> Command:
+        """65022: what plugins show, summed up over labels. Raises RefusedWith: code 1, the broker stops."""
+        if self._broker is None:
+            raise RefusedWith(1, "the broker is stopping")
+        shown = [
+            {"name": each.name, "help": each.help, "counts": each.counts, "value": sum(each.values.values())}
+            for each in sorted(self._broker.figures().shown, key=lambda shown: shown.name)
+        ]
+        return response_to(asked, 0, None, None, json.dumps({"figures": shown}).encode())
 
     async def explain(self, asked: Command, connection: Connection) -> Command:
         """65021: everything that is known of a group, with sentences.

@@ -41,6 +41,7 @@ class Watch:
     def __init__(self) -> None:
         self._groups: dict[str, dict[object, _Member]] = {}
         self._of: dict[object, set[str]] = {}  # the groups of a connection
+        self._disputed: dict[str, None] = {}
         self._found_s: dict[tuple[str, Kind, str], float] = {}
 
     def changed(self, who: object, client_id: str, heard: ConsumerHeartbeat, now_s: float) -> bool:
@@ -92,6 +93,7 @@ class Watch:
         """Those that nobody has been told of since the group was last without them for QUIET_S."""
         new = []
         for conflict in found:
+            self._disputed[group] = None
             key = (group, conflict.kind, conflict.topic)
             last = self._found_s.pop(key, None)
             if last is None or now_s - last >= QUIET_S:
@@ -105,6 +107,14 @@ class Watch:
         """What the members that are there disagree about now."""
         members = self._groups.get(group, {})
         return conflicts_among(group, [members[each].says for each in present if each in members])
+
+    def disputed(self) -> list[str]:
+        """Groups that may have conflicts."""
+        return list(self._disputed)
+
+    def settled(self, group: str) -> None:
+        """The group has none at the moment."""
+        self._disputed.pop(group, None)
 
     def says(self, group: str, who: object) -> Statement | None:
         """What a member said last."""

@@ -238,14 +238,12 @@ class Pulls:
                 log.exception("a pull of %s that waited failed", queue)
                 asker.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
 
-        queue = Queue(request.topic, request.queue_id)
-        if self._store.bounds(queue).max_offset > request.queue_offset:  # it came while a cold read was under way
+        queue, at = Queue(request.topic, request.queue_id), request.queue_offset
+        if self._store.bounds(queue).max_offset > at:  # it came while a cold read was under way
             wake()
             return True
         timeout_s = timeout_ms / 1000
-        return self._held.hold(
-            queue, request.queue_offset, match, timeout_s, asker.connection, wake, asker.lost, request.group
-        )
+        return self._held.hold(queue, at, match, timeout_s, asker.connection, wake, asker.lost, request.group)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

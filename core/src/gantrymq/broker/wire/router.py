@@ -28,10 +28,7 @@ HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 """Serves the requests from an index on that it can serve together, and returns how many."""
 
 NOT_BUILT: Mapping[int, str] = {
-    RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
-    RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: "checking a half message again is",
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: "RocksDB is",
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
@@ -42,6 +39,9 @@ NOT_BUILT: Mapping[int, str] = {
 }
 
 IN_PLUGINS: Mapping[int, str] = {
+    RequestCode.END_TRANSACTION: "gantrymq-transaction",
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: "gantrymq-transaction",
+    RequestCode.RECALL_MESSAGE: "gantrymq-schedule",
     RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
     RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
     **dict.fromkeys(

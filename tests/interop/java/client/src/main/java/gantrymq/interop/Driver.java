@@ -43,6 +43,9 @@ public final class Driver {
             case "transact":
                 good = new Transact(options).run();
                 break;
+            case "disagree":
+                good = new Disagree(options).run();
+                break;
             case "retry":
                 good = new Retry(options).run();
                 break;
