@@ -4,6 +4,7 @@
 <cache>/<version>/client-<hash of the pom>/*.jar
 <cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/tools-<hash of pom and sources>/gantrymq/interop/*.class
+<cache>/<version>/steps-<hash of pom and sources>/gantrymq/interop/*.class
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from harness.tools import HERE, cache, filling, require
 SERVER = HERE / "java" / "server"
 CLIENT = HERE / "java" / "client"
 TOOLS = HERE / "java" / "tools"
+STEPS = HERE / "java" / "steps"
 DOWNLOAD_S = 600.0
 
 # What Java 17 has to be told for the servers' direct buffers; harmless for the client.
@@ -48,6 +50,13 @@ def tools_class_path(version: str) -> str:
     shared = (path for name in ("Events", "Leaving") for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(TOOLS / "src").rglob("*.java"), *shared])
     return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "tools")
+
+
+def steps_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.Steps`, compiled against the client *version*, which is 5.3.3 or newer."""
+    shared = (path for name in ("Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java"))
+    sources = sorted([*(STEPS / "src").rglob("*.java"), *shared])
+    return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "steps")
 
 
 def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: str) -> str:
