@@ -4,9 +4,10 @@ What is compared: every record of the run with its queue entry, topic by topic a
 what consumers received and producers were asked and told. Times, ids and addresses are left out.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,14 @@ from harness.polling import wait_until
 pytestmark = pytest.mark.interop
 
 VERSION = "5.3.3"
+CONTROL = os.environ.get("GANTRYMQ_INTEROP_CONTROL")  # two Java brokers: are the scripts steady?
 LATE_S = 3.0
 SOON = {
     **FILE_SETTINGS,
     "messageDelayLevel": "1s 2s 1s 1s 1s 1s",
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "1000",
-    "transactionCheckMax": "2",
+    "transactionCheckMax": "3",
 }
 JAVA_ALONE = {"transactionOpBatchInterval": "100", "timerWheelEnable": "true", "reviveQueueNum": "1"}
 Sides = tuple[Side, Side]
@@ -38,20 +40,27 @@ Sides = tuple[Side, Side]
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     """The Java broker's side and ours; both run for all kinds."""
     scratch = tmp_path_factory.mktemp("differential")
-    with (
-        JavaNameServer(VERSION, scratch / "java-namesrv") as java_namesrv,
-        JavaBroker(VERSION, scratch / "java", java_namesrv.address, settings={**SOON, **JAVA_ALONE}) as java,
-        GantryServer.name_server(scratch / "our-namesrv") as our_namesrv,
-        GantryServer.broker(scratch / "ours", our_namesrv.namesrv, settings=SOON) as ours,
-    ):
-        both = (
-            Side("java", java_namesrv.address, java.address, java.store, scratch / "steps-java"),
-            Side("ours", our_namesrv.namesrv, ours.broker_address, ours.store, scratch / "steps-ours"),
-        )
-        yield both
-        for side in both:
-            side.steps.stop()
-        java.kill()
+    with ExitStack() as stack:
+        java = java_side(stack, scratch, "java")
+        yield java, java_side(stack, scratch, "java-again") if CONTROL else our_side(stack, scratch)
+
+
+def java_side(stack: ExitStack, scratch: Path, name: str) -> Side:
+    namesrv = stack.enter_context(JavaNameServer(VERSION, scratch / f"{name}-namesrv"))
+    settings = {**SOON, **JAVA_ALONE}
+    broker = stack.enter_context(JavaBroker(VERSION, scratch / name, namesrv.address, settings=settings))
+    stack.callback(broker.kill)  # a regular end takes its time, and the store is thrown away
+    side = Side(name, namesrv.address, broker.address, broker.store, scratch / f"{name}-steps")
+    stack.enter_context(side.steps)
+    return side
+
+
+def our_side(stack: ExitStack, scratch: Path) -> Side:
+    namesrv = stack.enter_context(GantryServer.name_server(scratch / "our-namesrv"))
+    broker = stack.enter_context(GantryServer.broker(scratch / "ours", namesrv.namesrv, settings=SOON))
+    side = Side("ours", namesrv.namesrv, broker.broker_address, broker.store, scratch / "our-steps")
+    stack.enter_context(side.steps)
+    return side
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,7 +88,10 @@ def test_a_script_leaves_what_it_leaves_at_a_java_broker(
 def run(kind: str, side: Side) -> None:
     """Run the script of *kind*."""
     side.begin()
-    KINDS[kind](side)
+    try:
+        KINDS[kind](side)
+    finally:
+        side.do("stop")
 
 
 def kept(side: Side, scratch: Path) -> list[str]:

@@ -5,11 +5,13 @@ from typing import Any
 
 from harness.process import Event
 
-from differential.normal import WHILE_PULLING, Normal
+from differential.normal import TRACE, WHILE_PULLING, Normal
 from differential.side import Side
 from differential.stored import Stored, read_log, with_entries
 from gantrymq.model.properties import decode_text
 
+COST_AT = {"Pub": 10, "SubAfter": 3}  # of the words of a trace, what took how long
+REQUEST_AT = {"SubBefore": 4, "SubAfter": 1}  # an id that the client makes for a batch
 EVENTS = ("received", "asked", "answer", "answered", "error", "sent")
 
 
@@ -20,7 +22,10 @@ def account(side: Side) -> list[str]:
     records = with_entries(side.broker, [record for record in log if record.log_offset >= side.start])
     by_place: dict[tuple[str, int], list[str]] = defaultdict(list)
     for stored in records:
-        by_place[stored.place].append(_record(normal, stored))
+        if stored.record.topic == TRACE:
+            by_place[TRACE, 0] = sorted(by_place[TRACE, 0] + _traces(normal, stored))
+        else:
+            by_place[stored.place].append(_record(normal, stored))
     lines = [line for place in sorted(by_place) for line in by_place[place]]
     told = [_event(normal, event) for event in side.events if event["event"] in EVENTS]
     topics = [f"topic {name}: {_settings(row)}" for name, row in sorted(side.new(side.topics()).items())]
@@ -48,6 +53,19 @@ def _record(normal: Normal, stored: Stored) -> str:
         *(f"{name}={normal.property(name, value)}" for name, value in properties.items()),
     ]
     return " | ".join(words)
+
+
+def _traces(normal: Normal, stored: Stored) -> list[str]:
+    """A line for each thing told: the client puts together what it has, and chooses any queue."""
+    found = []
+    for told in bytes(stored.record.body).decode().split("\x02"):
+        words = told.split("\x01")
+        if words[0] in COST_AT:
+            words[COST_AT[words[0]]] = "COST"
+        if words[0].startswith("Sub"):
+            words[REQUEST_AT[words[0]]] = "REQUEST"
+        found.append(f"{TRACE} | {normal.text(' '.join(words))} | sysFlag={stored.record.sys_flag}")
+    return [line for line in found if not line.startswith(f"{TRACE} |  |")]
 
 
 def _event(normal: Normal, event: Event) -> str:

@@ -4,7 +4,6 @@ An id becomes a number in the order in which ids came up, so that two records of
 the log becomes the topic, queue and queue offset of the record there. Queue offsets count from the first of the run.
 """
 
-import json
 import re
 from collections.abc import Iterable
 
@@ -28,8 +27,7 @@ WHILE_PULLING = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}  # the client
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 SCHEDULE, TRACE = "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRACE_TOPIC"
 REVIVE = "rmq_sys_REVIVE_LOG_"
-POP_TIMES = ("pt", "rn")  # of a checkpoint
-_ID = re.compile(r"\b[0-9A-F]{32}\b")
+_ID = re.compile(r"\b(?:[0-9A-F]{32}|[0-9A-F]{56})\b")
 _ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+(:\d+|@[\w#]+)?")
 _TIME = re.compile(r"\b1[6-9]\d{11}\b")
 
@@ -46,10 +44,16 @@ class Normal:
         self._ids: dict[str, str] = {}
         self._first: dict[tuple[str, int], int] = {}
         self._by_log_offset: dict[int, RecordView] = {}
+        own: list[str] = []
         for record in log:
             self._by_log_offset[record.log_offset] = record
             if record.log_offset >= start:
                 self._first.setdefault((record.topic, record.queue_id), record.queue_offset)
+                key = record.properties.get("UNIQ_KEY")
+                if key and not is_system(record.topic):
+                    own.append(key)
+        for key in own:  # before those of the broker's own records, of which there may be more or fewer
+            self.id(key)
 
     def id(self, value: str) -> str:
         """A word for an id, the same for the same id."""
@@ -92,9 +96,7 @@ class Normal:
         if record.topic == OP:
             offsets = sorted(int(offset) for offset in text.split(",") if offset)
             return f"of {[self.queue_offset(HALF, 0, offset) for offset in offsets]}"
-        if record.topic.startswith(REVIVE):
-            return self._checkpoint(text)
-        return self.text(text) if record.topic == TRACE else text
+        return self.text(text) if is_system(record.topic) else text
 
     def tags_code(self, stored: Stored) -> str:
         """What the queue has for filtering; of a delayed message how long after it was stored it is due, in ms."""
@@ -110,12 +112,10 @@ class Normal:
         queue_offset, _, invisible, revive_queue, retry, broker, queue, *offset = value.split(" ")
         return " ".join([queue_offset, "TIME", invisible, revive_queue, retry, broker, queue, *offset])
 
-    def _checkpoint(self, text: str) -> str:
-        found = json.loads(text)
-        for name in POP_TIMES:
-            if name in found:
-                found[name] = "TIME"
-        return json.dumps(found)
+
+def is_system(topic: str) -> bool:
+    """Whether a broker or the client's own machinery writes to *topic*."""
+    return "rmq_sys" in topic.lower() or topic in (SCHEDULE, "TRANS_CHECK_MAX_TIME_TOPIC")
 
 
 def _place(record: RecordView) -> tuple[str, int]:

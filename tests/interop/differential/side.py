@@ -16,7 +16,8 @@ from gantrymq.loose_json import loads
 CLIENT = "5.3.3"
 STEP_S = 20.0
 ARRIVAL_S = 20.0
-JAVA = ["-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+OFTEN = [f"-Drocketmq.client.rebalance.{name}Interval=1000" for name in ("wait", "min")]
+JAVA = [*OFTEN, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
 ALL_TOPICS, ALL_OFFSETS, SET_MODE = 21, 43, 401
 
 

@@ -1,6 +1,7 @@
 package gantrymq.interop;
 
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +10,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.TransactionListener;
@@ -22,6 +24,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /** The producers and consumers of a script, by name. */
 final class Clients {
     private static final int SUSPEND_MS = 100;
+    private static final int OFTEN_MS = 1_000;
     private final String namesrv;
     private final Map<String, DefaultMQProducer> producers = new HashMap<>();
     private final Map<String, DefaultMQPushConsumer> consumers = new HashMap<>();
@@ -45,6 +48,10 @@ final class Clients {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(options.need("name"));
         producer.start();
+        // The broker knows a client from its heartbeat, and the client the broker from a route.
+        MQClientInstance client = producer.getDefaultMQProducerImpl().getMqClientFactory();
+        client.updateTopicRouteInfoFromNameServer(options.need("topic"));
+        client.sendHeartbeatToAllBrokerWithLock();
         producers.put(options.need("name"), producer);
     }
 
@@ -54,6 +61,8 @@ final class Clients {
         String name = options.need("name");
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(name);
+        consumer.setPollNameServerInterval(OFTEN_MS);
+        consumer.setHeartbeatBrokerInterval(OFTEN_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setSuspendCurrentQueueTimeMillis(SUSPEND_MS);
         consumer.setMaxReconsumeTimes(options.number("max-reconsume", -1));
@@ -76,12 +85,17 @@ final class Clients {
         consumers.put(name, consumer);
     }
 
+    /** Let the client {@code name} leave, or all of them where it is the empty text: consumers first, which may answer. */
     void stop(String name) {
-        if (producers.containsKey(name)) {
-            producers.remove(name).shutdown();
+        for (String each : new ArrayList<>(consumers.keySet())) {
+            if (name.isEmpty() || each.equals(name)) {
+                consumers.remove(each).shutdown();
+            }
         }
-        if (consumers.containsKey(name)) {
-            consumers.remove(name).shutdown();
+        for (String each : new ArrayList<>(producers.keySet())) {
+            if (name.isEmpty() || each.equals(name)) {
+                producers.remove(each).shutdown();
+            }
         }
     }
 

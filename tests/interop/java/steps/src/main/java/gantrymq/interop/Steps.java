@@ -9,7 +9,7 @@ import java.nio.charset.StandardCharsets;
  * {@code Steps HOST:PORT}. A step is a line, a verb and its options without blanks in them:
  *
  * <pre>
- * producer    --name P --group G [--transactional] [--answers unknown,commit] [--trace]
+ * producer    --name P --group G --topic T [--transactional] [--answers unknown,commit] [--trace]
  * send        --by P --topic T --body B [--queue Q] [--tags A] [--keys K] [--flag N] [--level L] [--oneway]
  *             [--properties NAME=VALUE,...]
  * batch       --by P --topic T --body B --count N [--queue Q] [--tags A] [--properties NAME=VALUE,...]
@@ -18,7 +18,7 @@ import java.nio.charset.StandardCharsets;
  * ask         --by P --topic T --body B [--wait-ms MS]
  * consumer    --name C --group G --topic T [--sub A] [--model broadcasting] [--orderly] [--pop] [--fail TIMES]
  *             [--next-level L] [--max-reconsume N] [--answer-from P] [--trace]
- * stop        --name N
+ * stop        --name N, or all that run without it
  * </pre>
  *
  * Prints what was sent, received, asked and answered, and "did" after each step.
@@ -55,7 +55,7 @@ public final class Steps {
                 clients.startConsumer(options);
                 break;
             case "stop":
-                clients.stop(options.need("name"));
+                clients.stop(options.text("name", ""));
                 break;
             default:
                 Sending.run(clients.producer(options.need("by")), verb, options);
