@@ -31,6 +31,7 @@ SOON = {
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "1000",
     "transactionCheckMax": "3",
+    "recallMessageEnable": "true",
 }
 JAVA_ALONE = {"transactionOpBatchInterval": "100", "timerWheelEnable": "true", "reviveQueueNum": "1"}
 Sides = tuple[Side, Side]

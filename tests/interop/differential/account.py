@@ -12,6 +12,7 @@ from gantrymq.model.properties import decode_text
 
 COST_AT = {"Pub": 10, "SubAfter": 3}  # of the words of a trace, what took how long
 REQUEST_AT = {"SubBefore": 4, "SubAfter": 1}  # an id that the client makes for a batch
+NOT_COMPARED = {"msgId", "offsetMsgId", "handle", "id", "bodySha256", "index", "event", "message"}  # and sentences
 EVENTS = ("received", "asked", "answer", "answered", "error", "sent")
 
 
@@ -19,7 +20,7 @@ def account(side: Side) -> list[str]:
     """The lines of a run that has just ended."""
     log = read_log(side.store)
     normal = Normal(log, side.start)
-    records = with_entries(side.broker, [record for record in log if record.log_offset >= side.start])
+    records = with_entries(side.store, [record for record in log if record.log_offset >= side.start])
     by_place: dict[tuple[str, int], list[str]] = defaultdict(list)
     for stored in records:
         if stored.record.topic == TRACE:
@@ -28,11 +29,10 @@ def account(side: Side) -> list[str]:
             by_place[stored.place].append(_record(normal, stored))
     lines = [line for place in sorted(by_place) for line in by_place[place]]
     told = [_event(normal, event) for event in side.events if event["event"] in EVENTS]
-    topics = [f"topic {name}: {_settings(row)}" for name, row in sorted(side.new(side.topics()).items())]
+    topics = [f"topic {name}: {_settings(row)}" for name, row in sorted(side.topics().items())]
     offsets = [
-        f"offset {name}: queue {queue} {normal.queue_offset(name.partition('@')[0], int(queue), int(offset))}"
-        for name, queues in sorted(side.new(side.offsets()).items())
-        for queue, offset in sorted(queues.items())
+        f"offset {group} {topic}/{queue_id}: {normal.queue_offset(topic, queue_id, offset)}"
+        for (topic, group, queue_id), offset in sorted(side.moved().items())
     ]
     return lines + sorted(told) + topics + offsets
 
@@ -74,7 +74,7 @@ def _event(normal: Normal, event: Event) -> str:
     for name, value in event.items():
         if name == "queueOffset" and place[1] is not None:
             value = normal.queue_offset(str(place[0]), int(place[1]), int(value))
-        elif name in ("msgId", "offsetMsgId", "handle", "id", "bodySha256", "number", "index", "event"):
+        elif name in NOT_COMPARED:
             continue
         elif name == "properties":
             value = {key: normal.property(key, value[key]) for key in sorted(value) if key not in WHILE_PULLING}

@@ -14,6 +14,8 @@ from differential.stored import read_log
 from gantrymq.loose_json import loads
 
 CLIENT = "5.3.3"
+# A Java broker notes, every five seconds, how far broadcasting clients are, for their change between proxy and broker.
+FOR_PROXIES = "@broadcast"
 STEP_S = 20.0
 ARRIVAL_S = 20.0
 OFTEN = [f"-Drocketmq.client.rebalance.{name}Interval=1000" for name in ("wait", "min")]
@@ -40,7 +42,8 @@ class Side:
         self.store = store
         self.start = 0  # log offset at which the run began
         self._begun = 0  # events before the run
-        self._had: set[str] = set()
+        self._topics: set[str] = set()  # before the run
+        self._offsets: dict[tuple[str, str, int], int] = {}  # before the run
         words = ["java", *JAVA, *JAVA_17, f"-Duser.home={scratch}", "-cp", steps_class_path(CLIENT)]
         home = f"-Drocketmq.client.localOffsetStoreDir={scratch / 'offsets'}"
         self.steps = Process(
@@ -53,19 +56,26 @@ class Side:
         log = read_log(self.store)
         self.start = log[-1].log_offset + log[-1].total_size if log else 0
         self._begun = len(self.steps.events)
-        self._had = self.topics().keys() | self.offsets().keys()
+        self._topics = set()
+        self._topics = set(self.topics())
+        self._offsets = self._positions()
 
     def topics(self) -> dict[str, Any]:
-        """The broker's topics with their settings."""
-        return dict(loads(self.ask(ALL_TOPICS, {}))["topicConfigTable"])
+        """The topics that the run has brought, with their settings."""
+        found = dict(loads(self.ask(ALL_TOPICS, {}))["topicConfigTable"])
+        return {name: row for name, row in found.items() if name not in self._topics}
 
-    def offsets(self) -> dict[str, Any]:
-        """How far each group is, by ``topic@group`` and queue."""
-        return dict(loads(self.ask(ALL_OFFSETS, {})).get("offsetTable", {}))
+    def moved(self) -> dict[tuple[str, str, int], int]:
+        """Positions of groups that the run has moved, by topic, group and queue."""
+        return {place: offset for place, offset in self._positions().items() if self._offsets.get(place, 0) != offset}
 
-    def new(self, table: dict[str, Any]) -> dict[str, Any]:
-        """The rows of a table that the run has brought."""
-        return {name: row for name, row in table.items() if name not in self._had}
+    def _positions(self) -> dict[tuple[str, str, int], int]:
+        found = {}
+        for name, queues in loads(self.ask(ALL_OFFSETS, {})).get("offsetTable", {}).items():
+            topic, _, group = name.partition("@")
+            if not group.endswith(FOR_PROXIES):
+                found.update({(topic, group, int(queue_id)): int(offset) for queue_id, offset in queues.items()})
+        return found
 
     @property
     def events(self) -> list[Event]:

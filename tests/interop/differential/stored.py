@@ -1,17 +1,19 @@
-"""The records of a store, read from its files while the broker runs, each with the queue entry that the broker has."""
+"""The records of a store, read from its files while the broker runs, each with its queue entry."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.probe import request
-
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, RecordView, read_record
-from gantrymq.loose_json import loads
+from gantrymq_store_files.queue_entry import ENTRY_BYTES, read_entry
 
-QUERY_QUEUE = 321
 LOG_BYTES = 16 * 1024 * 1024  # one file is enough for every script
-FILE_SETTINGS = {"mappedFileSizeCommitLog": str(LOG_BYTES)}
+QUEUE_BYTES = 6_000
+FILE_SETTINGS = {
+    "mappedFileSizeCommitLog": str(LOG_BYTES),
+    "mappedFileSizeConsumeQueue": str(QUEUE_BYTES),
+    "flushIntervalConsumeQueue": "100",
+    "flushConsumeQueueThoroughInterval": "100",
+}
 _MAGICS = {magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2)}
 
 
@@ -38,21 +40,18 @@ def read_log(store: Path) -> list[RecordView]:
     return found
 
 
-def with_entries(broker: str, records: list[RecordView]) -> list[Stored]:
-    """The records with the tags codes of their queue entries; *broker* is asked for them, and may write them later."""
-    lengths: dict[tuple[str, int], int] = {}
-    for record in records:
-        lengths[record.topic, record.queue_id] = record.queue_offset + 1
-    codes = {
-        log_offset: code for place, length in lengths.items() for log_offset, code in _codes(broker, place, length)
-    }
-    return [Stored(record, codes.get(record.log_offset)) for record in records]
+def with_entries(store: Path, records: list[RecordView]) -> list[Stored]:
+    """The records with the tags codes of their queue entries."""
+    return [Stored(record, _tags_code(store, record)) for record in records]
 
 
-def _codes(broker: str, place: tuple[str, int], length: int) -> Iterator[tuple[int, int]]:
-    """Log offset and tags code of the entries of a queue."""
-    topic, queue_id = place
-    fields = {"topic": topic, "queueId": str(queue_id), "index": "0", "count": str(length)}
-    header, body = request(broker, QUERY_QUEUE, fields)
-    for entry in loads(body).get("queueData", []) if header["code"] == 0 else []:
-        yield int(entry["physicOffset"]), int(entry["tagsCode"])
+def _tags_code(store: Path, record: RecordView) -> int | None:
+    """None where the queue's files do not have the entry, or not yet."""
+    file, inside = divmod(record.queue_offset * ENTRY_BYTES, QUEUE_BYTES)
+    path = store / "consumequeue" / record.topic / str(record.queue_id) / f"{file * QUEUE_BYTES:020}"
+    if not path.exists():
+        return None
+    entry = read_entry(path.read_bytes()[inside : inside + ENTRY_BYTES].ljust(ENTRY_BYTES, b"\0"), 0)
+    if entry is None or (entry.log_offset, entry.size) != (record.log_offset, record.total_size):
+        return None
+    return entry.tags_code
