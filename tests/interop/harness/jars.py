@@ -1,10 +1,10 @@
 """Download the jars of a RocketMQ version and compile the driver, once per machine.
 
+<cache>/<version>/steps-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/server-<hash of the pom>/*.jar
 <cache>/<version>/client-<hash of the pom>/*.jar
 <cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/tools-<hash of pom and sources>/gantrymq/interop/*.class
-<cache>/<version>/steps-<hash of pom and sources>/gantrymq/interop/*.class
 """
 
 import hashlib
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from harness.tools import HERE, cache, filling, require
 
+STEPS = HERE / "java" / "steps"
 SERVER = HERE / "java" / "server"
 CLIENT = HERE / "java" / "client"
 TOOLS = HERE / "java" / "tools"
-STEPS = HERE / "java" / "steps"
 DOWNLOAD_S = 600.0
 
 # What Java 17 has to be told for the servers' direct buffers; harmless for the client.
@@ -39,6 +39,13 @@ def server_class_path(version: str) -> str:
     return f"{_jars(SERVER, version, 'server')}/*"
 
 
+def steps_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.Steps`, compiled against the client *version*, which is 5.3.3 or newer."""
+    shared = (path for name in ("Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java"))
+    sources = sorted([*(STEPS / "src").rglob("*.java"), *shared])
+    return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "steps")
+
+
 def driver_class_path(version: str) -> str:
     """The class path of `gantrymq.interop.Driver`, compiled against the client *version*."""
     sources = sorted((CLIENT / "src").rglob("*.java"))
@@ -50,13 +57,6 @@ def tools_class_path(version: str) -> str:
     shared = (path for name in ("Events", "Leaving") for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(TOOLS / "src").rglob("*.java"), *shared])
     return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "tools")
-
-
-def steps_class_path(version: str) -> str:
-    """The class path of `gantrymq.interop.Steps`, compiled against the client *version*, which is 5.3.3 or newer."""
-    shared = (path for name in ("Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java"))
-    sources = sorted([*(STEPS / "src").rglob("*.java"), *shared])
-    return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "steps")
 
 
 def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: str) -> str:
