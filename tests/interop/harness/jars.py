@@ -1,5 +1,6 @@
 """Download the jars of a RocketMQ version and compile the driver, once per machine.
 
+<cache>/<version>/steps-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/server-<hash of the pom>/*.jar
 <cache>/<version>/client-<hash of the pom>/*.jar
 <cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from harness.tools import HERE, cache, filling, require
 
+STEPS = HERE / "java" / "steps"
 SERVER = HERE / "java" / "server"
 CLIENT = HERE / "java" / "client"
 TOOLS = HERE / "java" / "tools"
@@ -37,6 +39,13 @@ JAVA_17 = [
 def server_class_path(version: str) -> str:
     """The class path of the name server and broker *version*."""
     return f"{_jars(SERVER, version, 'server')}/*"
+
+
+def steps_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.Steps`, compiled against the client *version*, which is 5.3.3 or newer."""
+    shared = (path for name in ("Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java"))
+    sources = sorted([*(STEPS / "src").rglob("*.java"), *shared])
+    return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "steps")
 
 
 def driver_class_path(version: str) -> str:
