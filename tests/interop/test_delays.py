@@ -1,4 +1,4 @@
-"""Delay levels with official clients: delivered at their time, once, across restarts, kills and a change of the broker."""
+"""Delay levels with official clients: in time, and once, across restarts, kills and a change of the broker."""
 
 from __future__ import annotations
 
