@@ -53,7 +53,6 @@ def _property(name: str, value: str) -> dict[str, str]:
 
 
 TABLE = (
-    NotBuilt("delay levels", 10, _property("DELAY", "3"), 13, "delayed messages need a schedule plugin"),
     NotBuilt(
         "transactions: half messages",
         10,
