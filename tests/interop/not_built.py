@@ -53,14 +53,6 @@ def _property(name: str, value: str) -> dict[str, str]:
 
 
 TABLE = (
-    NotBuilt("timed messages", 10, _property("TIMER_DELAY_SEC", "5"), 13, "delayed messages need a schedule plugin"),
-    NotBuilt(
-        "recall of timed messages",
-        370,
-        {"topic": TOPIC, "recallHandle": "x"},
-        3,
-        "delayed messages and their recall are not built in this version",
-    ),
     NotBuilt(
         "transactions: half messages",
         10,
