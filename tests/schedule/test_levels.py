@@ -131,6 +131,20 @@ def test_a_topic_that_was_deleted_meanwhile_has_the_message_when_it_is_made_agai
     gantrymq_simulation(main)
 
 
+def test_the_schedule_topic_s_queues_may_go(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"gone", 2))
+        await cluster.store.drop(SCHEDULE_TOPIC)
+        await cluster.world.clock.sleep(6)
+        assert await cluster.pull("T") == []
+        await cluster.send(**delayed(b"next", 2))
+        await cluster.world.clock.sleep(6)
+        assert bodies(await cluster.pull("T")) == [b"next"]
+
+    gantrymq_simulation(main, limit_s=3600.0)
+
+
 def test_what_cannot_be_stored_is_left_behind_and_does_not_stop_its_level(gantrymq_simulation):
     async def main(cluster):
         await cluster.create_topic("T", 1)
