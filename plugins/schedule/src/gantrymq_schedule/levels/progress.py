@@ -29,7 +29,12 @@ APART_MS: Final = 50  # messages of several levels may change places that are du
 
 
 def due_at(time_ms: int, now_ms: int, delay_ms: int | None) -> int:
-    """When a message that its queue entry gives *time_ms* is due; *delay_ms*: of its level, None for one without."""
+    """When a message that its queue entry gives *time_ms* is due.
+
+    Args:
+        now_ms: taken after the entry was read.
+        delay_ms: of its level; None for one that the settings lack.
+    """
     return now_ms if delay_ms is not None and time_ms > now_ms + delay_ms else time_ms
 
 
