@@ -60,7 +60,7 @@ class StoredProperties:
         """*added*: names and values every message gets, in the order in which Java puts them; *special*: more names."""
         self._added = added
         self._special = frozenset((*_SPECIAL, *special))
-        self._plans: dict[tuple[str, str], Plan] = {}
+        self._plans: dict[tuple[str, str], Plan | None] = {}  # None: it needs looking at each time
 
     def envelope(self, text: str) -> dict[str, str]:
         """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
@@ -93,7 +93,8 @@ class StoredProperties:
                     plan.wait_stored,
                     None,
                 )
-            self._learn(head, tail)
+            if plan is None and (head, tail) not in self._plans:
+                self._learn(head, tail)
         own = self.envelope(text)
         if new_id is not None:
             own.setdefault(props.UNIQ_KEY, new_id)
@@ -106,14 +107,15 @@ class StoredProperties:
         )
 
     def _learn(self, head: str, tail: str) -> None:
-        """Keep what a text with these parts around its id becomes, unless it needs looking at each time."""
+        """Keep what a text with these parts around its id becomes, or that it needs looking at each time."""
         if _MARK in tail or _GAP in head or _GAP in tail:
             return
+        if len(self._plans) >= KEPT:
+            self._plans.clear()
+        self._plans[head, tail] = None
         own = self.envelope(f"{head}{_MARK}{_GAP}\x02{tail}")
         if own.get(props.UNIQ_KEY) != _GAP or not self._special.isdisjoint(own):
             return
         before, _, after = ordered_text(own).partition(_GAP.encode())
-        if len(self._plans) >= KEPT:
-            self._plans.clear()
         code = tags_code(own.get(props.TAGS))
         self._plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false")
