@@ -45,7 +45,11 @@ NOT_BUILT: Mapping[int, str] = {
 }
 
 PLUGIN_OF: Mapping[int, str] = dict.fromkeys(
-    (401, 402, RequestCode.BATCH_ACK_MESSAGE, *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)),
+    (
+        RequestCode.SET_MESSAGE_REQUEST_MODE,
+        RequestCode.BATCH_ACK_MESSAGE,
+        *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1),
+    ),
     "gantrymq-pop",
 )
 """The distribution that serves a request which core leaves to it."""
