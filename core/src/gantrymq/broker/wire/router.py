@@ -45,7 +45,11 @@ IN_PLUGINS: Mapping[int, str] = {
     RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
     RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
     **dict.fromkeys(
-        (401, 402, RequestCode.BATCH_ACK_MESSAGE, *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)),
+        (
+            RequestCode.SET_MESSAGE_REQUEST_MODE,
+            RequestCode.BATCH_ACK_MESSAGE,
+            *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1),
+        ),
         "gantrymq-pop",
     ),
 }
