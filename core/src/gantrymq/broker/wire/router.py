@@ -50,11 +50,9 @@ NOT_BUILT: Mapping[int, str] = {
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
-IN_PLUGINS: Mapping[int, str] = {
-    RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
-    RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
+IN_PLUGINS: Mapping[int, str] = {  # to the distribution that serves a code
+    **dict.fromkeys((RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2), "gantrymq-request-reply"),
 }
-"""Distributions that serve a code."""
 
 
 class RequestRouter:
