@@ -4,7 +4,7 @@
 
 Reads what tox left in the folder: ``result.json`` (``tox --result-json``) says which environments ran and how their
 commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
-environments out of the list; so do missing Java and Node with ``interop``, and missing libraries with ``sanitize``.
+environments out of the list; so do missing Java, Node and Go with ``interop``, and missing libraries with ``sanitize``.
 Where everything is installed, a test file of which every test was skipped counts as a group that ran nothing.
 """
 
@@ -52,7 +52,7 @@ def main() -> int:
         count = read_report(work_dir / "reports" / f"{name}.xml")
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
-        elif name.endswith("-all") or name == "sanitize" or (name == "interop" and java_is_here() and node_is_here()):
+        elif name.endswith("-all") or name == "sanitize" or (name == "interop" and every_client_is_here()):
             report = work_dir / "reports" / f"{name}.xml"
             problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
@@ -85,6 +85,12 @@ def java_is_here() -> bool:
 def node_is_here() -> bool:
     """Whether the official Node client can be installed and run."""
     return shutil.which("node") is not None and shutil.which("npm") is not None
+
+
+def every_client_is_here() -> bool:
+    """Whether the official clients of all languages can be built and run."""
+    go = shutil.which("go") or os.access("/usr/local/go/bin/go", os.X_OK)
+    return java_is_here() and node_is_here() and bool(go)
 
 
 def runs(program: str) -> bool:

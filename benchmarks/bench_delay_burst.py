@@ -2,6 +2,7 @@
 
     python benchmarks/bench_delay_burst.py                          100,000 messages due within one second, 1 KB each
     python benchmarks/bench_delay_burst.py --pending 10000000 --size 100     so many more that are not due
+    python benchmarks/bench_delay_burst.py --timed                  messages with a time of their own instead of a level
 
 A store is made in which messages of one delay level are due in the same second, some seconds ahead, and a broker
 started on it. Sends of 1 KB go to another topic at a fixed pace meanwhile, each timed from the moment it was due.
@@ -31,11 +32,13 @@ from gantrymq.interfaces import GetLimit, StoreMessage
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
 from gantrymq_schedule.levels.table import LevelTable
+from gantrymq_schedule.timer.messages import moved
 
 TOPIC = "DelayBurst"
 LEVEL, LONG_LEVEL = 17, 18  # an hour, two hours
 QUEUES = 4
 LEAVE_S = 3.0
+HOUR_MS = 3600 * 1000
 BEFORE_S, AFTER_S = 2.0, 6.0
 
 
@@ -65,6 +68,10 @@ async def fill(root: Path, options: argparse.Namespace, due_ms: int) -> None:
     def message(number: int, level: int) -> StoreMessage:
         own = {"UNIQ_KEY": unique_key(number).decode(), "TAGS": "TagA", "WAIT": "true", "DELAY": str(level)}
         made = StoreMessage(TOPIC, number % QUEUES, body, b"", 0, born_timestamp=number)
+        if options.timed:
+            del own["DELAY"]
+            later_ms = 0 if level == LEVEL else HOUR_MS + number % 3600 * 1000
+            return moved(made, own, due_ms - 1000 + later_ms)
         return table.move(made, own)
 
     for part in range(100):
@@ -99,6 +106,7 @@ async def left(root: Path) -> list[tuple[int, int, int]]:
 def main() -> int:
     """Make the store, let it burst, read it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--timed", action="store_true", help="each has the time itself, one slot of the wheel")
     parser.add_argument("--messages", type=whole(1), default=100_000)
     parser.add_argument("--pending", type=whole(0), default=0, help="messages that are not due")
     parser.add_argument("--size", type=whole(1), default=1024, help="bytes of a body")
@@ -109,7 +117,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gantrymq-burst-", dir=options.store) as folder:
         root, log, idle = Path(folder) / "store", Path(folder) / "steps", Path(folder) / "idle"
-        due_ms = int((time.time() + options.lead) * 1000)
+        due_ms = int(time.time() + options.lead) * 1000
         asyncio.run(fill(root, options, due_ms))
         watch = LoopWatch(log)
         with (

@@ -18,6 +18,7 @@ pytest.register_assert_rewrite("checks")
 from harness import GantryServer, JavaBroker, JavaNameServer, Process, peers  # noqa: E402 (it is found only now)
 
 Running = Callable[[Process], Process]
+SOON = {"transactionCheckInterval": "1000", "transactionTimeOut": "1000", "transactionOpBatchInterval": "100"}
 _numbers = itertools.count(1)
 
 
@@ -47,7 +48,7 @@ def java_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         if version not in started:
             scratch = tmp_path_factory.mktemp("java")
             namesrv = stack.enter_context(JavaNameServer(version, scratch / "namesrv"))
-            broker = stack.enter_context(JavaBroker(version, scratch / "broker", namesrv.address))
+            broker = stack.enter_context(JavaBroker(version, scratch / "broker", namesrv.address, settings=SOON))
             stack.callback(broker.kill)
             peers.shared(namesrv.alive, broker.alive)
             started[version] = namesrv, broker

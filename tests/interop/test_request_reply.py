@@ -41,6 +41,15 @@ def test_every_client_gets_the_answers_to_its_own_questions(
     assert {int(each["queueOffset"]) for each in answered} <= {int(each["queueOffset"]) for each in kept}
 
 
+def test_questions_are_answered_in_a_namespace(driver: Driver, ours: GantryServer, topic: str) -> None:
+    """The clients put it before the name of the reply topic as well, which the first answer makes."""
+    create_topic(ours.namesrv, f"shop%{topic}")
+    mode = "sync" if driver.version == "4.9.8" else "callback"
+    events = driver.run("ask", topic=topic, clients=2, count=1, mode=mode, namespace="shop")
+    assert [event for event in events if event["event"] == "error"] == []
+    assert sorted(str(event["body"]) for event in events if event["event"] == "reply") == ["re 0:0", "re 1:0"]
+
+
 def test_an_answer_to_a_client_that_is_gone_is_refused_with_a_sentence(driver: Driver) -> None:
     events = driver.run("ask", topic="Unused", to="10.1.2.3@gone", cluster="DefaultCluster")
     (error,) = [event for event in events if event["event"] == "error"]

@@ -151,7 +151,7 @@ def test_nothing_is_kept_when_replies_are_not_to_be_kept(replying):
 @pytest.mark.parametrize(
     ("fields", "code", "says"),
     [
-        ({"topic": "Nowhere"}, 17, "topic Nowhere does not exist on this broker"),
+        ({"topic": "Nowhere", "default_topic": "None"}, 17, "topic Nowhere does not exist on this broker"),
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16, "belongs to the broker itself"),
         ({"topic": "a b"}, 29, "has a character outside"),
         ({"queue_id": 1}, 29, "queueId 1 is outside topic"),
@@ -221,5 +221,35 @@ def test_many_clients_get_their_own_replies(replying):
         for client_id, asker in askers.items():
             wanted = {b"%d" % number for number, each in enumerate(order) if each == client_id}
             assert {bytes(push.payload) for push in asker.asked} == wanted
+
+    replying(main)
+
+
+def test_a_broker_that_stops_waits_for_no_producer(replying):
+    async def main(cluster, peer):
+        asker, replier = peer(), peer()
+        asker.answers = {}
+        await asker.produce("p1")
+        waiting = asyncio.ensure_future(replier.reply(TO_P1))
+        await cluster.world.clock.sleep(1)
+        begun = cluster.world.clock.monotonic()
+        await cluster.server.stop()
+        answer = await waiting
+        assert cluster.world.clock.monotonic() - begun < 1
+        assert (answer.code, answer.remark) == (14, "push reply message to p1 fail: the broker is stopping")
+        assert answer.ext["queueOffset"] == "0", "it was kept"
+
+    replying(main)
+
+
+def test_a_topic_that_is_not_there_is_made_as_a_send_makes_it(replying):
+    """Clients in a namespace put it before the reply topic's name as well."""
+
+    async def main(cluster, peer):
+        asker, replier = peer(), peer()
+        await asker.produce("p1")
+        assert (await replier.reply(TO_P1, topic="shop%DefaultCluster_REPLY_TOPIC")).code == 0
+        assert cluster.broker.topic("shop%DefaultCluster_REPLY_TOPIC").write_queues == 4
+        assert cluster.broker.bounds(Queue("shop%DefaultCluster_REPLY_TOPIC", 0)).max_offset == len(asker.asked) == 1
 
     replying(main)

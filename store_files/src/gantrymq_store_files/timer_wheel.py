@@ -31,7 +31,7 @@ class Slot(NamedTuple):
     tick: int  # due time / precision
     first: int  # bytes from the start of the timer log, -1 without one
     last: int
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     magic: int = 0  # kept, and without meaning
 
 

@@ -9,8 +9,8 @@ import everything
 import pytest
 from broker_desk import records, run_broker, send_header
 
-from gantrymq.errors import ConnectionLost, NoPermission
-from gantrymq.interfaces import PullRequest, PutStatus, StoreMessage
+from gantrymq.errors import ConnectionLost, NoPermission, TopicNotExist
+from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import dumps
 from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
@@ -136,6 +136,30 @@ def test_what_the_store_refuses_of_several_is_said_and_the_others_are_stored(run
         results = await copier.broker.put_all([StoreMessage("A", 0, body, b"") for body in bodies])
         assert [result.status for result in results] == [PutStatus.OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.OK]
         assert [bytes(each.body) for each in records(await desk.pull("A"))] == [b"one", b"three"]
+
+    run(main)
+
+
+def test_a_producer_is_found_by_its_client_id(run):
+    async def main(desk, copier):
+        body = dumps({"clientID": "c1", "producerDataSet": [{"groupName": "PG"}]})
+        assert (await desk.ask(34, None, body)).code == 0
+        (member,) = copier.broker.producers("PG")
+        assert copier.broker.producer("c1") == member
+        assert copier.broker.producer("c2") is None
+
+    run(main)
+
+
+def test_the_topic_of_a_send_is_made_and_checked_without_the_send(run):
+    async def main(desk, copier):
+        made = copier.broker.topic_for_send(SendRequest("PG", "New", b"", default_topic_queues=3))
+        assert (made.write_queues, copier.broker.topic("New")) == (3, made)
+        with pytest.raises(NoPermission):
+            copier.broker.topic_for_send(SendRequest("PG", "SCHEDULE_TOPIC_XXXX", b""))
+        desk.server.settings.set("autoCreateTopicEnable", False, "test")
+        with pytest.raises(TopicNotExist):
+            copier.broker.topic_for_send(SendRequest("PG", "Other", b""))
 
     run(main)
 

@@ -8,7 +8,7 @@ from broker_desk import records
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.sending.interception import Interception
-from gantrymq.interfaces import StoreMessage
+from gantrymq.interfaces import MovedMessage, StoreMessage
 from gantrymq.model import properties as props
 
 
@@ -75,3 +75,21 @@ def test_sends_batches_and_what_plugins_put_obey_the_same_rule(broker, plugins, 
 
     broker(main, plugins=attrs.evolve(plugins, interceptors=(red,), services=(putting,)))
     assert red.seen == [b"single", *([b"entry"] if entries else []), b"put", b"put too"]
+
+
+def test_a_sender_is_told_what_an_interceptor_says_of_the_message_it_moved(broker, plugins):
+    class Moving(Noting):
+        def __call__(self, message):
+            made = MovedMessage("U", 0, message.body, message.properties)
+            made.answer_fields = {"recallHandle": "h"}
+            return made
+
+    async def main(desk):
+        await desk.send("U", b"it makes its topic")
+        moved = await desk.send("T", b"x", properties="RED\x011\x02")
+        plain = await desk.send("T", b"y")
+        assert moved.ext["recallHandle"] == "h"
+        assert "recallHandle" not in plain.ext
+        assert [len(records(await desk.pull(topic))) for topic in "UT"] == [2, 1]
+
+    broker(main, plugins=attrs.evolve(plugins, interceptors=(Moving(1, "RED"),)))

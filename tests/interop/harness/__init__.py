@@ -7,6 +7,7 @@
 | GantryCluster | two name servers and two brokers of ours |
 | Driver | our small program on the official Java client, `java/client` |
 | MqAdmin | the official admin tool and clients for it to look at, `java/tools` |
+| GoDriver | our small program on `rocketmq-client-go`, `go` |
 | NodeDriver | our small program on `ali-ons`, `node` |
 
 Everything listens on loopback, writes below a folder that the test hands in, and is stopped by its process id.
@@ -15,6 +16,7 @@ Everything listens on loopback, writes below a folder that the test hands in, an
 from harness.cluster import GantryCluster
 from harness.driver import Driver
 from harness.gantry_server import GantryServer, gantrymq
+from harness.go_driver import GoDriver
 from harness.java_servers import JavaBroker, JavaNameServer
 from harness.mqadmin import MqAdmin
 from harness.node_driver import NodeDriver
@@ -27,6 +29,7 @@ __all__ = [
     "Driver",
     "GantryCluster",
     "GantryServer",
+    "GoDriver",
     "JavaBroker",
     "JavaNameServer",
     "MqAdmin",

@@ -12,11 +12,12 @@ from gantrymq.broker.counted_plugins import counted, counted_listener, name_of
 from gantrymq.broker.figures import take_figures
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
-from gantrymq.broker.tables.clients import ConsumerGroup, Member
+from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup, Member
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
+    AllocationStrategy,
     Bounds,
     Connection,
     Figures,
@@ -92,6 +93,10 @@ class BrokerFacade:
         """A topic's configuration."""
         return self._parts.topics.get(name)
 
+    def topic_for_send(self, request: SendRequest) -> TopicConfig:
+        """The topic of a send, made where a send makes it."""
+        return self._parts.preparing.topic_of(request)
+
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
         return self._parts.topics.view
@@ -104,6 +109,10 @@ class BrokerFacade:
         """A group's configuration."""
         return self._parts.groups.known(name)
 
+    def require_group(self, name: str) -> GroupConfig:
+        """A group's configuration, created if it may be."""
+        return self._parts.groups.require(name)
+
     def committed(self, group: str, queue: Queue) -> int | None:
         """Committed queue offset of a group."""
         return self._parts.offsets.committed(group, queue)
@@ -111,6 +120,22 @@ class BrokerFacade:
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Set the committed queue offset of a group."""
         self._parts.committing.commit(group, queue, queue_offset)
+
+    def take_reset(self, group: str, queue: Queue) -> int | None:
+        """The offset that a group was reset to from outside, told once."""
+        return self._parts.offsets.take_reset(group, queue)
+
+    def given_out(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count messages that a plugin read for a group."""
+        self._parts.stats.pulled(messages, topic, group, size)
+
+    async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Queues of a topic that consumers may read, of every broker in its route."""
+        return await self._parts.cluster_queues.readable(topic)
+
+    def allocation(self, name: str) -> AllocationStrategy:
+        """An allocation strategy by name."""
+        return self._parts.strategies.named(name)
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
         """The producers of a group that are connected."""
@@ -125,6 +150,11 @@ class BrokerFacade:
         """The consumers of a group that are connected."""
         online = self._parts.clients.consumer_group(group)
         return _online(online.members.values()) if online is not None else ()
+
+    def broadcasts(self, group: str) -> bool:
+        """Whether a group that is online consumes by broadcasting."""
+        online = self._parts.clients.consumer_group(group)
+        return online is not None and online.message_model == BROADCASTING
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """What a group that is online subscribes to of a topic."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
-
+from gantrymq.broker.counting.shown import shown
 from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
-from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup, Shown
-
-log = logging.getLogger(__name__)
+from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup
 
 
 def take_figures(parts: Parts, connections: int) -> Figures:
@@ -44,16 +40,8 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         parked=dict(parts.followers.parked),
         plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.followers.parked}},
         name_servers=parts.registration.states(),
-        shown=tuple(_shown(parts.shown)),
+        shown=tuple(shown(parts.shown)),
     )
-
-
-def _shown(them: Iterable[Callable[[], Shown]]) -> Iterator[Shown]:
-    for what in them:
-        try:
-            yield what()
-        except Exception:
-            log.exception("a plugin's figure cannot be shown")
 
 
 def flows(tally: Tally) -> dict[str, Flow]:

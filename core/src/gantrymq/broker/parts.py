@@ -17,6 +17,7 @@ from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import view_message
+from gantrymq.broker.consuming.strategies import Strategies
 from gantrymq.broker.counted_plugins import CountedGate
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
@@ -82,6 +83,7 @@ class Parts:
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
         self.shown: list[Callable[[], Shown]] = []  # by plugins, see `Broker.show`
+        self.strategies = Strategies(opened.plugins.allocations)
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
@@ -118,7 +120,7 @@ class Parts:
         self.preparing = Preparing(world, settings, self.identity, tables, self.interception, placer, self.transactions)
         self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interception, placer)
         view, host = partial(view_message, opened.store), self.identity.packed_host
-        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, placer, host)
+        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, host)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

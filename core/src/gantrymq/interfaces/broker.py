@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import MessageFilter
@@ -128,6 +129,13 @@ class Broker(Protocol):
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""
 
+    def topic_for_send(self, request: SendRequest) -> TopicConfig:
+        """The topic that a send goes to, made where a send makes it; for a plugin that stores messages of clients.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check of broker and topic that fails.
+        """
+
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
 
@@ -136,6 +144,9 @@ class Broker(Protocol):
 
     def group(self, name: str) -> GroupConfig | None:
         """A group's configuration."""
+
+    def require_group(self, name: str) -> GroupConfig:
+        """A group's configuration, created if it may be. Raises GroupNotExist."""
 
     def committed(self, group: str, queue: Queue) -> int | None:
         """Committed queue offset of a group, None when it has none."""
@@ -148,6 +159,25 @@ class Broker(Protocol):
             ServiceNotAvailable: the file of the offsets could not be written for too long.
         """
 
+    def take_reset(self, group: str, queue: Queue) -> int | None:
+        """The offset that a group was reset to from outside, told once; None where there was no reset.
+
+        It was committed already. Until it is taken, by this or by a pull, commits of the group are left out.
+        """
+
+    def given_out(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count messages of *size* bytes in all that a plugin read for a group, as those of pulls are."""
+
+    async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Queues of a topic that consumers may read, of every broker in its route; in no promised order.
+
+        Raises:
+            ClientError: no name server answers.
+        """
+
+    def allocation(self, name: str) -> AllocationStrategy:
+        """An allocation strategy by name, with its default settings. Raises RefusedWith (code 1): nobody offers it."""
+
     # --- who is there
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
@@ -158,6 +188,9 @@ class Broker(Protocol):
 
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """The consumers of a group that are connected, in the order in which they came."""
+
+    def broadcasts(self, group: str) -> bool:
+        """Whether a group that is online consumes by broadcasting."""
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """What a group that is online subscribes to of a topic."""

@@ -46,6 +46,7 @@ class Shown:
     labels: tuple[str, ...]
     values: Mapping[tuple[str, ...], float]  # by the values of the labels
     counts: bool = False  # only grows; the name ends in _total
+    runtime_key: str = ""  # in the answer to request 28 under this key too; a figure without labels
     as_exporter: bool = False  # the name is rocketmq-exporter's, which names a broker by other labels than RocketMQ
 
 

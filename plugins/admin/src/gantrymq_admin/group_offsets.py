@@ -94,12 +94,7 @@ class BrokerOffsets:
                 RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest(topic=self._topic, queue_id=queue_id)
             )
             lowest = min(lowest, end)
-            if isinstance(target, dict):
-                after: int | None = min(max(target[queue_id], lowest), end)
-            else:
-                after = target.at_once(lowest, end)
-                if after is None:
-                    after = min(max(await self._by_time(queue_id, target), lowest), end)
+            after = await self._place(queue_id, target, lowest, end)
             return QueueMove(self.name, queue_id, lowest, end, before.get(queue_id), after)
 
         wanted = [queue_id for queue_id in self.queue_ids if not isinstance(target, dict) or queue_id in target]
@@ -143,9 +138,15 @@ class BrokerOffsets:
         header = ResetOffsetRequest(topic=self._topic, group=group, timestamp=time_ms or 0, is_force=True)
         await self._admin.ask(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
-    async def _by_time(self, queue_id: int, target: Target) -> int:
+    async def _place(self, queue_id: int, target: Target | dict[int, int], lowest: int, end: int) -> int:
+        """Where *target* is in a queue; within its bounds, but for a queue offset that was asked for."""
+        if isinstance(target, dict):
+            return min(max(target[queue_id], lowest), end)
+        known = target.at_once(lowest, end)
+        if known is not None:
+            return known
         header = SearchOffsetByTimestampRequest(topic=self._topic, queue_id=queue_id, timestamp=target.time_ms or 0)
-        return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return min(max(await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), lowest), end)
 
     async def _offset(self, code: RequestCode, header: Header) -> int:
         return OffsetResponse.from_ext((await self._admin.ask(self.address, code, header)).ext).offset

@@ -8,6 +8,7 @@ Source: apache/rocketmq broker/.../processor/ReplyMessageProcessor.java.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from gantrymq.config import Setting
@@ -17,12 +18,10 @@ from gantrymq.errors import (
     GantryError,
     InvalidParameter,
     MessageIllegal,
-    NoPermission,
     RefusedWith,
-    TopicNotExist,
+    ServiceNotAvailable,
 )
-from gantrymq.interfaces import Broker, Connection
-from gantrymq.model import names
+from gantrymq.interfaces import Broker, Connection, SendRequest
 from gantrymq.model import properties as props
 from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -48,26 +47,42 @@ class Replies:
     name = "request_reply"
 
     def __init__(self) -> None:
-        self._waiting = 0
+        self._waiting: set[asyncio.Task[Command]] = set()
+        self._served: set[asyncio.Task[object] | None] = set()  # the tasks in which replies are served
+        self._stopped = False
 
     async def start(self, broker: Broker) -> None:
         """Serve replies to the producers of *broker*."""
         self._broker = broker
+        self._stopped = False
         self._offset_id = OffsetIds(broker.store_host).of
 
     async def stop(self) -> None:
-        """Nothing is left to do: a reply that waits is answered when its producer's connection closes."""
+        """Wait for no producer any more: what waits is kept, and answered with code 14."""
+        self._stopped = True
+        for call in self._waiting:
+            call.cancel()
+        while self._served:
+            await asyncio.wait([task for task in self._served if task is not None])
 
     @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
     async def reply(self, asked: Command, connection: Connection) -> Command:
         """324, 325: push a reply to the producer that asked, and keep it."""
+        task = asyncio.current_task()
+        self._served.add(task)
+        try:
+            return await self._reply(asked, connection)
+        finally:
+            self._served.discard(task)
+
+    async def _reply(self, asked: Command, connection: Connection) -> Command:
         settings = self._broker.settings
         region = settings.text("regionId")
         trace = "true" if settings.flag("traceOn") else "false"
         ext = {"MSG_REGION": region, "TRACE_ON": trace}
         try:
             header = read_send_header(asked)
-            queue_id, body = self._checked(header, asked)
+            queue_id, body = self._checked(header, asked, connection)
         except GantryError as error:
             return response_to(asked, error.response_code, str(error), ext)
         own = {**props.decode_text(header.properties or ""), "MSG_REGION": region, "TRACE_ON": trace}
@@ -97,21 +112,28 @@ class Replies:
             return response_to(asked, problem.response_code, str(problem), ext)
         return response_to(asked, 0, None, ext)
 
-    def _checked(self, header: SendMessageRequest, asked: Command) -> tuple[int, bytes | memoryview]:
+    def _checked(
+        self, header: SendMessageRequest, asked: Command, connection: Connection
+    ) -> tuple[int, bytes | memoryview]:
         """Queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
         body = asked.body
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         broker = self._broker
-        names.check_topic(header.topic)
-        if header.topic in names.NOT_SENDABLE:
-            raise NoPermission(f"topic {header.topic} belongs to the broker itself; clients may not send to it")
-        topic = broker.topic(header.topic)
-        if topic is None:
-            raise TopicNotExist(
-                f"topic {header.topic} does not exist on this broker; replies go to <cluster>_REPLY_TOPIC of the "
-                "broker that holds the request"
+        topic = broker.topic_for_send(
+            SendRequest(
+                header.producer_group,
+                header.topic,
+                body,
+                peer=connection.peer,
+                default_topic=header.default_topic,
+                default_topic_queues=header.default_topic_queue_nums,
+                reconsume_times=header.reconsume_times,
+                max_reconsume_times=header.max_reconsume_times,
+                unit_mode=header.unit_mode,
+                client_version=asked.version,
             )
+        )
         if header.queue_id >= max(topic.write_queues, topic.read_queues):
             raise InvalidParameter(
                 f"queueId {header.queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
@@ -120,7 +142,7 @@ class Replies:
         limit = broker.settings.number("maxMessageSize")
         if len(body) > limit:
             raise MessageIllegal(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
-        if self._waiting >= MOST_WAITING:
+        if len(self._waiting) >= MOST_WAITING:
             raise RefusedWith(
                 ResponseCode.SYSTEM_BUSY,
                 f"{MOST_WAITING} replies wait for their producers here; send the reply again later",
@@ -132,7 +154,12 @@ class Replies:
     async def _push(
         self, header: SendMessageRequest, own: dict[str, str], body: bytes | memoryview, connection: Connection
     ) -> None:
-        """Take a reply to its producer. Raises RefusedWith, code 1, when it does not take it."""
+        """Take a reply to its producer.
+
+        Raises:
+            RefusedWith: code 1, it does not take it.
+            ServiceNotAvailable: the broker stops.
+        """
         broker = self._broker
         client_id = own.get(REPLY_TO_CLIENT)
         if client_id is None:
@@ -140,19 +167,30 @@ class Replies:
         producer = broker.producer(client_id)
         if producer is None:
             raise RefusedWith(1, f"push reply message fail, channel of <{client_id}> not found.")
+        if self._stopped:
+            raise _stopping(client_id)
         command = as_push(
             header, own, body, connection.peer_packed_host, broker.store_host, broker.world.clock.now_ms()
         )
-        self._waiting += 1
+        call = asyncio.ensure_future(producer.connection.call(command, ANSWER_S))
+        self._waiting.add(call)
         try:
-            answer = await producer.connection.call(command, ANSWER_S)
+            answer = await call
         except CallTimeout:
             raise RefusedWith(
                 1, f"push reply message to {client_id} fail: it did not answer within {ANSWER_S:g} s"
             ) from None
         except ConnectionLost:
             raise RefusedWith(1, f"push reply message to {client_id} fail: its connection closed") from None
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            raise _stopping(client_id) from None
         finally:
-            self._waiting -= 1
+            self._waiting.discard(call)
         if answer.code:
             raise RefusedWith(1, f"push reply message to {client_id} fail: it answered {answer.code} {answer.remark}")
+
+
+def _stopping(client_id: str) -> ServiceNotAvailable:
+    return ServiceNotAvailable(f"push reply message to {client_id} fail: the broker is stopping")

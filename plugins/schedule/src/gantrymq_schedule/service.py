@@ -14,6 +14,8 @@ from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile
 from gantrymq_schedule.levels.pending import PendingLevels
 from gantrymq_schedule.levels.table import LevelTable, read_table
 from gantrymq_schedule.pending import PendingSource
+from gantrymq_schedule.timer.figures import timer_figures
+from gantrymq_schedule.timer.pending import PendingTimers
 from gantrymq_schedule.timer.timers import Timers
 
 __all__ = ["Schedule"]
@@ -48,6 +50,10 @@ class Schedule:
             broker.show(figure)
         self.interceptor.levels = LevelTable(delays_ms)
         await self.timers.start(broker)
+        if self.timers.enabled:
+            self._pending["timers"] = PendingTimers(self.timers)
+            for figure in timer_figures(self.timers, broker):
+                broker.show(figure)
 
     async def stop(self) -> None:
         """Deliver nothing more and save the progress. Idempotent."""

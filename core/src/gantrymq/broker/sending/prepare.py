@@ -181,6 +181,12 @@ class Preparing:
                 return Prepared((message,), queue_id, stored.unique_id, None, message.answer_fields)
         return Prepared((message,), queue_id, stored.unique_id)
 
+    def topic_of(self, request: SendRequest) -> TopicConfig:
+        """The topic of a send, made where a send makes it. Raises RequestError: as `prepare`, for its first checks."""
+        if self._settings.revision != self._revision:
+            self._read_settings()
+        return self._topic_of(request)
+
     def passed(self, request: SendRequest) -> Passed | None:
         """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
         topic = self._topics.get(request.topic)

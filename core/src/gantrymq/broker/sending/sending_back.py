@@ -17,20 +17,18 @@ SendMessageProcessor.java (handleRetryAndDLQ).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
-from gantrymq.errors import GantryError, MessageIllegal, NoPermission, RefusedWith
+from gantrymq.errors import MessageIllegal, NoPermission, RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import PutResult, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.ids import offset_id
@@ -39,7 +37,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
-__all__ = ["SendBack", "SendingBack", "delay_level"]
+__all__ = ["SendBack", "SendingBack", "copy_of", "delay_level", "own_properties"]
 
 FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
 
@@ -79,7 +77,6 @@ class SendingBack:
         tables: Tables,
         sends: Sends,
         interception: Interception,
-        placer: Placer,
         store_host: bytes,
     ) -> None:
         """*view* finds the record at a log offset."""
@@ -89,7 +86,6 @@ class SendingBack:
         self._topics, self._groups, self._stats = tables.topics, tables.groups, tables.stats
         self._sends = sends
         self._interception = interception
-        self._placer = placer
         self._store_host = store_host
 
     async def send_back(self, asked: SendBack) -> PutResult | None:
@@ -123,50 +119,48 @@ class SendingBack:
         else:
             topic = self._topics.create_retry(retry, group.retry_queues, unit=asked.unit_mode)
             queue_id = self._random(max(1, min(group.retry_queues, topic.read_queues)))
-        own = dict(record.properties)
-        own.setdefault(props.RETRY_TOPIC, record.topic)
-        own[props.WAIT] = "false"
-        own[props.DELAY] = str(level or 0)
-        own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
-        result = await self._put(self._again(record, topic, queue_id, own), topic, level)
+        own = own_properties(record, level or 0)
+        message = self._interception.seen(copy_of(record, topic, queue_id, own, self._store_host), own)
+        result = await self._put(message, topic, level)
         self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
         return result
 
-    def _again(self, record: RecordView, topic: TopicConfig, queue_id: int, own: dict[str, str]) -> StoreMessage:
-        return StoreMessage(
-            topic.name,
-            queue_id,
-            bytes(record.body),
-            ordered_text(own),
-            tags_code=tags_code(own.get(props.TAGS)),
-            flag=record.flag,
-            sys_flag=record.sys_flag,
-            born_timestamp=record.born_timestamp,
-            born_host=bytes(record.born_host),
-            store_host=self._store_host,
-            reconsume_times=record.reconsume_times + 1,
-        )
-
     async def _put(self, message: StoreMessage, topic: TopicConfig, level: int | None) -> PutResult:
-        message = self._interception.looked_at(message)
-        if message.topic == topic.name:
-            if level is not None:
-                raise MessageIllegal(
-                    f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none "
-                    "is installed; install one with: pip install gantrymq-schedule"
-                )
-            self._placer.place_of_plugin(message, topic)
-        future: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
+        if level is not None and message.topic == topic.name:
+            raise MessageIllegal(
+                f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none is "
+                "installed; install one with: pip install gantrymq-schedule"
+            )
+        (result,) = await self._sends.put((message,), seen=True)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem or result.status.name)
+        return result
 
-        def stored(results: Sequence[PutResult], error: GantryError | None) -> None:
-            answer = self._sends.answer(0, None, None, results, error)
-            failure = answer if isinstance(answer, GantryError) else answer.unconfirmed
-            if future.done():
-                return
-            if failure is not None:
-                future.set_exception(failure)
-            else:
-                future.set_result(results[0])
 
-        self._sends.store((message,), stored)
-        return await future
+def own_properties(record: RecordView, level: int) -> dict[str, str]:
+    """The properties of the copy of *record*, its first topic and offset id among them."""
+    own = dict(record.properties)
+    own.setdefault(props.RETRY_TOPIC, record.topic)
+    own[props.WAIT] = "false"
+    own[props.DELAY] = str(level)
+    own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
+    return own
+
+
+def copy_of(
+    record: RecordView, topic: TopicConfig, queue_id: int, own: dict[str, str], store_host: bytes
+) -> StoreMessage:
+    """The message that keeps *record*, failed once more, under another topic."""
+    return StoreMessage(
+        topic.name,
+        queue_id,
+        bytes(record.body),
+        ordered_text(own),
+        tags_code=tags_code(own.get(props.TAGS)),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=bytes(record.born_host),
+        store_host=store_host,
+        reconsume_times=record.reconsume_times + 1,
+    )

@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def legal_group(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """A callback of options and arguments that name a group."""
+    """The name of a group as an option or an argument gives it. Raises click.BadParameter."""
     try:
         if name is not None:
             names.check_group(name)

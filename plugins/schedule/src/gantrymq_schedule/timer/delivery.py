@@ -34,6 +34,7 @@ class Delivery:
         self.end = 0  # commit log offset behind the last one
         self.delivered = 0
         self.given_up = 0
+        self.stopping = False  # nothing is tried again
 
     async def recall_from(self, log_offset: int) -> None:
         """Read what was delivered from *log_offset* of the commit log on. Raises StoreError."""
@@ -43,17 +44,26 @@ class Delivery:
         self.known = found
 
     async def put(self, messages: Sequence[StoreMessage]) -> None:
-        """Put *messages* in their order; returns when each is stored, or was before."""
+        """Put *messages* in their order; returns when each is stored, or was before.
+
+        Raises:
+            StoreError: one could not be stored, and the broker stops.
+        """
         began = self._broker.store.state().max_log_offset
         waiting = list(messages)
-        while waiting := [message for message in waiting if not self._is_known(message)]:
+        while waiting := waiting if not self.known else [each for each in waiting if not self._is_known(each)]:
             try:
                 results = await self._broker.put_all(waiting, seen=True)
-            except (StoreError, RequestError) as error:
-                log.warning("timed messages could not be stored, they are tried again: %s", error)
-                await self._broker.world.clock.sleep(RETRY_S)
+            except Exception as error:
+                bug = not isinstance(error, StoreError | RequestError)
+                log.warning("timed messages could not be stored, they are tried again: %s", error, exc_info=bug)
+                await self._pause()
                 await self._look_again(began)
                 continue
+            if all(result.status is PutStatus.OK for result in results):
+                self.end = max(self.end, results[-1].end)
+                self.delivered += len(results)
+                return
             left = []
             for message, result in zip(waiting, results, strict=True):
                 if result.status is PutStatus.OK:
@@ -67,7 +77,12 @@ class Delivery:
             waiting = left
             if waiting:
                 log.warning("%d timed messages wait for the store: %s", len(waiting), results[-1].problem)
-                await self._broker.world.clock.sleep(RETRY_S)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        if self.stopping:
+            raise StoreError("timed messages could not be stored before the broker stops; they come after its start")
+        await self._broker.world.clock.sleep(RETRY_S)
 
     async def _look_again(self, log_offset: int) -> None:
         try:
@@ -76,8 +91,6 @@ class Delivery:
             log.warning("the end of the commit log cannot be made durable: %s", error)
 
     def _is_known(self, message: StoreMessage) -> bool:
-        if not self.known:
-            return False
         told = delivery_of(message.topic, message.queue_id, message.properties)
         if told is None or not self.known[told]:
             return False

@@ -155,15 +155,15 @@ def _made(record: RecordView, topic: str, queue_id: int, own: Mapping[str, str])
     return StoreMessage(
         topic,
         queue_id,
-        bytes(record.body),
+        record.body,
         ordered_text(own),
-        tags_code=tags_code(own.get(props.TAGS)),
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        born_timestamp=record.born_timestamp,
-        born_host=record.born_host,
-        store_host=record.store_host,
-        reconsume_times=record.reconsume_times,
+        tags_code(own.get(props.TAGS)),
+        record.flag,
+        record.sys_flag,
+        record.born_timestamp,
+        record.born_host,
+        record.store_host,
+        record.reconsume_times,
         wait_stored=False,
     )
 

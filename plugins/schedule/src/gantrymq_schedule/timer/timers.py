@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from gantrymq.model.java import string_hash
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.delivery import Delivery
 from gantrymq_schedule.timer.messages import (
@@ -54,13 +56,15 @@ from gantrymq_schedule.timer.wheel_clock import REACH, WheelClock, accepted_ms
 from gantrymq_schedule.timer.wheel_files import Chain, NewEntry, WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL, TimerEntry
+from gantrymq_store_files.timer_metrics import TopicCount
+from gantrymq_store_files.timer_wheel import Slot
 
 __all__ = ["Timers"]
 
 log = logging.getLogger(__name__)
 
 TAKEN_TOGETHER = 1000  # messages, from the timer queue
-DELIVERED_TOGETHER = 1000  # messages of one append
+DELIVERED_TOGETHER = 500  # messages of one append
 BYTES_TOGETHER = 4 * 1024 * 1024
 WITHOUT_A_PAUSE = 64  # messages made
 RETRY_S = 1.0
@@ -87,6 +91,7 @@ class Timers:
     def __init__(self) -> None:
         """Nothing is opened yet."""
         self.broker: Broker | None = None  # while the service runs
+        self.lateness = Lateness()
         self._running = False
 
     # --- taking a message -------------------------------------------------------------------------------------------
@@ -169,7 +174,9 @@ class Timers:
         self._progress = Progress(world.files, root)
         self._delivery = Delivery(broker)
         await self._recover(broker)
+        self._taken = 0  # messages, into the wheel
         self._due: _Due | None = None
+        self._putting: asyncio.Task[None] | None = None  # messages of the slot that is being emptied
         self._next: int | None = None  # the first slot that may hold something; None: to be looked for
         self._began = broker.store.state().max_log_offset  # of the deliveries under way
         self._busy = False  # deliveries are under way
@@ -187,8 +194,11 @@ class Timers:
             self._running = False
             self._stop_hearing()
             self._wake.set()
+            self._delivery.stopping = True
             turning, saving = self._tasks
             await asyncio.wait([turning])
+            if self._putting is not None:
+                await asyncio.gather(self._putting, return_exceptions=True)
             saving.cancel()
             await asyncio.wait([saving])
             try:
@@ -280,7 +290,7 @@ class Timers:
             return
         entries: list[NewEntry] = []
         past: list[tuple[RecordView, Waiting]] = []
-        changes: list[tuple[str, int]] = []
+        changes: Counter[str] = Counter()
         slices = TimeSlices(broker.world.clock, WITHOUT_A_PAUSE)
         for buffer in found.buffers:
             for record in iter_records(buffer):
@@ -298,17 +308,16 @@ class Timers:
                 magic = DEFAULT | (ROLL if place.rolls else 0) | (DELETE if waiting.deletes is not None else 0)
                 topic_hash = string_hash(waiting.topic)
                 entries.append(NewEntry(place.tick, magic, record.log_offset, record.total_size, topic_hash))
-                changes.append((waiting.topic, -1 if waiting.deletes is not None else 1))
+                changes[waiting.topic] += -1 if waiting.deletes is not None else 1
         if past:
             await self._deliver_past(past, now_ms)
         if entries:
             await broker.world.workers.run(self._files.append, entries, clock.write_ms)
+            self._taken += len(entries)
             self._last_tick = max(self._last_tick, max(entry.tick for entry in entries))
             if self._next is not None:
                 self._next = min(self._next, min(entry.tick for entry in entries))
-        for topic, change in changes:
-            self._waiting += change
-            self._progress.metrics.add(topic, change, now_ms)
+        self._count(changes, now_ms)
         self._queue_offset = found.next_offset
         if self._in_wheel and self._queue_offset >= bounds.max_offset:
             self._in_wheel = set()
@@ -318,6 +327,7 @@ class Timers:
     async def _deliver_past(self, past: list[tuple[RecordView, Waiting]], now_ms: int) -> None:
         """Messages whose slot is past when they come: at once, and none that takes another back."""
         self._begin()
+        await self._put_made()
         made = [returned(record, waiting, NEVER_WAITED, now_ms) for record, waiting in past if waiting.deletes is None]
         await self._delivery.put(made)
 
@@ -352,6 +362,7 @@ class Timers:
         if due.done < len(due.chain.positions):
             await self._deliver_batch(due)
         if due.done >= len(due.chain.positions):
+            await self._put_made()
             self._emptied(due)
         self._changed.set()
         return True
@@ -368,33 +379,47 @@ class Timers:
                 break
         now_ms = broker.world.clock.now_ms()
         made: list[StoreMessage] = []
-        changes: list[tuple[str, int]] = []
-        slices = TimeSlices(broker.world.clock, WITHOUT_A_PAUSE)
-        for entry, record in zip(entries, await self._records(entries), strict=True):
-            await slices.item_done()
+        changes: Counter[str] = Counter()
+        slices = TimeSlices(broker.world.clock, 1)
+        for number, (entry, record) in enumerate(zip(entries, await self._records(entries), strict=True)):
+            if number % WITHOUT_A_PAUSE == 0:
+                await slices.item_done()
             waiting = waiting_of(record) if record is not None else None
             if record is None or waiting is None:
                 log.error("a timed message of %d bytes at %d is not in the commit log", entry.size, entry.log_offset)
                 continue
-            key = delete_key(waiting.topic, waiting.unique_id)
-            if key in due.deletes and waiting.deletes is None:
-                due.found.add(key)
-                continue
-            changes.append((waiting.topic, 1 if waiting.deletes is not None else -1))
+            if due.deletes and waiting.deletes is None:
+                key = delete_key(waiting.topic, waiting.unique_id)
+                if key in due.deletes:
+                    due.found.add(key)
+                    continue
+            changes[waiting.topic] += 1 if waiting.deletes is not None else -1
             if entry.rolls:
                 made.append(rolled(record, entry.written_ms, now_ms))
             else:
                 made.append(returned(record, waiting, entry.written_ms, now_ms))
-        await self._delivery.put(made)
-        for topic, change in changes:
+        await self._put_made()
+        late_ms = max(0, now_ms - (due.tick + 1) * self._clock.precision_ms)
+        self.lateness.delivered(len(made), late_ms * len(made), late_ms, broker.world.clock.monotonic())
+        self._putting = asyncio.get_running_loop().create_task(self._delivery.put(made))
+        self._count(changes, now_ms)
+        due.done += len(part)
+
+    async def _put_made(self) -> None:
+        """Wait until what was made is stored; meanwhile the next ones are made."""
+        if self._putting is not None:
+            await self._putting
+            self._putting = None
+
+    def _count(self, changes: Counter[str], now_ms: int) -> None:
+        for topic, change in changes.items():
             self._waiting += change
             self._progress.metrics.add(topic, change, now_ms)
-        due.done += len(part)
 
     async def _records(self, entries: list[TimerEntry]) -> list[RecordView | None]:
         """The messages of *entries*; those that are not in memory are read together."""
         store = self._started().store
-        slices = TimeSlices(self._started().world.clock, WITHOUT_A_PAUSE)
+        slices = TimeSlices(self._started().world.clock, 1)
         found: list[RecordView | None] = []
         cold = []
         for number, entry in enumerate(entries):
@@ -403,7 +428,8 @@ class Timers:
                 cold.append((number, seen))
                 seen = None
             found.append(seen)
-            await slices.item_done()
+            if number % WITHOUT_A_PAUSE == 0:
+                await slices.item_done()
         read = await asyncio.gather(*(each for _, each in cold))
         for (number, _), record in zip(cold, read, strict=True):
             found[number] = record
@@ -498,17 +524,42 @@ class Timers:
         """How many messages of each topic wait, as request 61 tells it."""
         return self._progress.metrics.to_json()
 
+    def topics(self) -> Mapping[str, TopicCount]:
+        """How many messages of each topic wait."""
+        return self._progress.metrics.topics
+
+    @property
+    def read_tick(self) -> int:
+        """The first slot that was not emptied."""
+        return self._clock.read_tick
+
+    @property
+    def precision_ms(self) -> int:
+        """Milliseconds of a slot."""
+        return self._clock.precision_ms
+
+    async def next_slot(self, tick: int) -> Slot | None:
+        """The first slot of *tick* or later that holds something."""
+        files, run = self._files, self._started().world.workers.run
+        return await run(lambda: next(files.busy(tick, self._last_tick + 1), None))
+
+    async def back_from(self, tick: int, at: int, most: int) -> list[tuple[TimerEntry, RecordView | None]]:
+        """Up to *most* entries of a slot from position *at* to older ones, with their messages."""
+        entries = await self._started().world.workers.run(self._files.back_from, tick, at, most)
+        return list(zip(entries, await self._records(entries), strict=True))
+
     def figures(self) -> dict[str, int]:
-        """How far timers are: waiting messages, behind in ms and in messages of the timer queue, delivered ones."""
+        """How far timers are: messages that wait, seconds behind, messages that are not in the wheel yet, counts."""
         if not self._running:
-            return {"waiting": 0, "behind_ms": 0, "queue_behind": 0, "delivered": 0, "given_up": 0}
+            return dict.fromkeys(("waiting", "behind_s", "queue_behind", "taken", "delivered", "given_up"), 0)
         broker, clock = self._started(), self._clock
         now_tick = broker.world.clock.now_ms() // clock.precision_ms
         late = now_tick - self._due.tick if self._due is not None else 0
         return {
             "waiting": max(0, self._waiting),
-            "behind_ms": max(0, late) * clock.precision_ms,
+            "behind_s": max(0, late) * clock.precision_ms // 1000,
             "queue_behind": broker.bounds(TIMER_QUEUE).max_offset - self._queue_offset,
+            "taken": self._taken,
             "delivered": self._delivery.delivered,
             "given_up": self._delivery.given_up,
         }

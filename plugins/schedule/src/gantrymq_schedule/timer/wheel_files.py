@@ -109,12 +109,12 @@ class WheelFiles:
         end = min(end, start + SLOTS)
         while wheel is not None and start < end:
             place = slot_place(start)
-            length = min(READ_BYTES, WHEEL_BYTES - place, (end - start) * SLOT_BYTES)
-            data = wheel.pread(length, place)
-            if data.count(0) != len(data):
-                for tick, slot in enumerate(slots_of(data[: len(data) // SLOT_BYTES * SLOT_BYTES]), start):
-                    if slot.tick == tick > 0 and slot.last >= 0:
-                        yield slot
+            length = min(WHEEL_BYTES - place, (end - start) * SLOT_BYTES)
+            for begin, behind in wheel.written(place, place + length):
+                first = begin // SLOT_BYTES * SLOT_BYTES
+                for at in range(first, behind, READ_BYTES):
+                    size = min(READ_BYTES, place + length - at)
+                    yield from _busy_of(wheel.pread(size, at), start + (at - place) // SLOT_BYTES)
             start += length // SLOT_BYTES
 
     def next_busy(self, start: int, end: int) -> int:
@@ -190,6 +190,17 @@ class WheelFiles:
                 found.positions.append(at)
             at = entry.previous
         found.positions.reverse()
+        return found
+
+    def back_from(self, tick: int, at: int, most: int) -> list[TimerEntry]:
+        """Up to *most* entries of the slot of *tick*, from position *at* to older ones."""
+        found: list[TimerEntry] = []
+        while at >= 0 and len(found) < most:
+            entry = self.entry(at)
+            if entry is None or entry.due_ms // self.precision_ms != tick or entry.previous >= at:
+                break
+            found.append(entry)
+            at = entry.previous
         return found
 
     def entries(self, positions: Sequence[int]) -> list[TimerEntry]:
@@ -291,5 +302,14 @@ class WheelFiles:
         file = self._files.open(path, create=create)
         if create and file.size() < length:
             file.truncate(length)
+            file.datasync()  # its length: no file is shorter after a power cut
             self._files.sync_dir(path.parent)
         return file
+
+
+def _busy_of(data: bytes, start: int) -> Iterator[Slot]:
+    """Slots of *data* that hold something; the first is that of tick *start*."""
+    if data.count(0) != len(data):
+        for tick, slot in enumerate(slots_of(data[: len(data) // SLOT_BYTES * SLOT_BYTES]), start):
+            if slot.tick == tick > 0 and slot.last >= 0:
+                yield slot

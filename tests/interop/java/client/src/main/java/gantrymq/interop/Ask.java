@@ -22,7 +22,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * Requests and replies: --clients producers, each with a client id of its own, ask --count questions each, one consumer
  * answers all of them with a body of --size bytes. Prints "reply" for what came back to whom, "answered" for what the
  * broker said of each answer, and "error". The form of the request is --mode sync or callback. With --to, one answer is
- * sent to that client id instead, and nothing is asked.
+ * sent to that client id instead, and nothing is asked. With --namespace all of them live in one.
  */
 final class Ask {
     private static final int TIMEOUT_MS = 15_000;
@@ -48,6 +48,9 @@ final class Ask {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(topic + "-answers");
         consumer.setNamesrvAddr(options.need("namesrv"));
         consumer.setInstanceName("answers");
+        if (options.has("namespace")) {
+            consumer.setNamespace(options.need("namespace"));
+        }
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -138,6 +141,9 @@ final class Ask {
         producer.setInstanceName(instance);
         producer.setSendMsgTimeout(TIMEOUT_MS);
         producer.setRetryTimesWhenSendFailed(0);
+        if (options.has("namespace")) {
+            producer.setNamespace(options.need("namespace"));
+        }
         producer.start();
     }
 

@@ -58,6 +58,12 @@ public final class Driver {
             case "read":
                 good = new Read(options).run();
                 break;
+            case "timed":
+                good = new Timed(options).run();
+                break;
+            case "decide":
+                good = new Decide(options).run();
+                break;
             case "bench-send":
                 good = new Load(options).run();
                 break;

@@ -47,6 +47,7 @@ final class Retry {
             });
         }
         consumer.start();
+        Runtime.getRuntime().addShutdownHook(new Thread(consumer::shutdown));
         Events.print("started", "clientId", consumer.buildMQClientId());
         Input.whenClosed(end::countDown);
         end.await();
