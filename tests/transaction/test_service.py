@@ -176,7 +176,7 @@ def test_a_producer_is_asked_with_what_it_needs_to_answer():
         fields = await half(desk)
         await desk.clock.sleep(5.5)
         assert not producer.asked
-        await desk.clock.sleep(2)
+        await desk.clock.sleep(2.5)
         (asked,) = producer.asked
         assert (asked.code, asked.ext["topic"], asked.ext["msgId"]) == (39, HALF_TOPIC, "ID1")
         assert asked.ext["commitLogOffset"] != fields["commitLogOffset"]
