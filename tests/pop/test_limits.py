@@ -12,6 +12,7 @@ from gantrymq.model.queue import Queue
 from gantrymq_pop import plugin
 from gantrymq_pop.service import CODES
 from gantrymq_pop.settings import SCHEMA
+from gantrymq_pop.topics import REVIVE_GROUP
 
 
 class Registry(dict):
@@ -83,6 +84,34 @@ def test_a_reset_from_outside_is_where_the_next_pop_begins(popped):
         ext = {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "1"}
         assert (await client.ask(15, ext)).code == 0
         assert (await client.pop()).bodies == [b"2", b"3"]
+
+    popped(main)
+
+
+def test_a_revive_log_that_lost_its_end_is_written_on(popped):
+    """After a power cut its reader may stand behind its end; what is popped then comes back all the same."""
+
+    async def main(client):
+        broker = client.cluster.broker
+        for each in range(8):
+            queue = Queue("rmq_sys_REVIVE_LOG_DefaultCluster", each)
+            broker.commit(REVIVE_GROUP, queue, broker.bounds(queue).max_offset)
+        await client.cluster.restart()
+        await client.send(b"1")
+        assert (await client.pop(invisible=2000)).bodies == [b"1"]
+        assert (await client.pop(poll=5000)).bodies == [b"1"]
+
+    pytest.importorskip("gantrymq_storage_mmap")
+    popped(main, settings={"store": "mmap"})
+
+
+def test_a_reset_by_an_operator_is_where_the_next_pop_begins(popped):
+    async def main(client):
+        await client.send(b"1", b"2", b"3")
+        assert len((await client.pop()).messages) == 3
+        client.cluster.server.tables.offsets.reset("CG", Queue("T", 0), 2)
+        assert (await client.pop()).bodies == [b"3"]
+        assert (await client.pop()).code == 210
 
     popped(main)
 
