@@ -20,7 +20,7 @@ STEP_S = 20.0
 ARRIVAL_S = 20.0
 OFTEN = [f"-Drocketmq.client.rebalance.{name}Interval=1000" for name in ("wait", "min")]
 JAVA = [*OFTEN, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
-ALL_TOPICS, ALL_OFFSETS, SET_MODE = 21, 43, 401
+ALL_TOPICS, ALL_OFFSETS, UPDATE_GROUP, SET_MODE = 21, 43, 200, 401
 
 
 class Side:
