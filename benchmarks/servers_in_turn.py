@@ -15,14 +15,17 @@ from gantrymq import speedups
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
 
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
+from harness.pops import Pops
 
 __all__ = [
     "BARE",
     "DEFAULT_SIZES",
     "NAMES",
     "Driver",
+    "GantryServer",
     "JavaBroker",
     "JavaNameServer",
+    "Pops",
     "Rates",
     "bare_server",
     "create_topic",

@@ -25,11 +25,16 @@ def test_every_command_is_at_its_place_and_explains_itself(words):
     assert (done.exit_code, done.stdout.startswith(f"Usage: main {words} ")) == (0, True), done.output
 
 
+def leaves_of(command):
+    if not isinstance(command, click.Group):
+        return [command]
+    return [leaf for each in command.commands.values() for leaf in leaves_of(each)]
+
+
 @pytest.mark.parametrize("words", plugin.COMMANDS)
 def test_every_command_can_answer_in_json(words):
     command = load_plugins(extra=[("admin", plugin)], installed=False).commands[words].load()
-    leaves = command.commands.values() if isinstance(command, click.Group) else [command]
-    for leaf in leaves:
+    for leaf in leaves_of(command):
         assert "--output" in [word for parameter in leaf.params for word in parameter.opts], leaf.name
 
 

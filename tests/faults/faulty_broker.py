@@ -170,7 +170,7 @@ def start_broker(store: Path, **given: object) -> Running:
     """A broker on a free port, without a name server. Raises what its start raises."""
     running = Running()
     try:
-        plugins = load_plugins(FAST["plugins"], reserved=SCHEMA)
+        plugins = load_plugins(str(given.get("plugins", FAST["plugins"])), reserved=SCHEMA)
         settings = Settings([*SCHEMA, *plugins.schema])
         values = {**FAST, "storePathRootDir": store, "mappedFileSizeCommitLog": LOG_FILE_BYTES, **given}
         for key, value in values.items():

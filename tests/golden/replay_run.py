@@ -17,7 +17,7 @@ from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.plugins import Plugins, load_plugins
-from gantrymq.remoting.command import Command, decode
+from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world import World
 from gantrymq_testing.simulated import Link, simulate
@@ -70,6 +70,7 @@ class Client(asyncio.Protocol):
         self._pushed = outcome.our_pushed
         self._decoder = FrameDecoder()
         self._answers: dict[int, asyncio.Future[Command]] = {}
+        self._asked: dict[int, list[int]] = {}  # code to opaques of what the broker asked and is not told yet
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -83,10 +84,17 @@ class Client(asyncio.Protocol):
                 self.answer(command.opaque).set_result(command)
             else:
                 self._pushed[self._number, command.code] += 1
+                self._asked.setdefault(command.code, []).append(command.opaque)
 
     def send(self, data: bytes) -> None:
         assert self._transport is not None
         self._transport.write(data)
+
+    def reply(self, code: int, recorded: Command) -> None:
+        """Answer the oldest request of our broker with *code* as the recorded client answered Java's."""
+        if waiting := self._asked.get(code):
+            recorded.opaque = waiting.pop(0)
+            self.send(encode(recorded))
 
     def close(self) -> None:
         assert self._transport is not None
@@ -115,6 +123,7 @@ async def _replay(world: World, recording: Recording, conf: Mapping[str, str], s
     outcome = Outcome([], Counter(), Counter())
     clients: dict[int, Client] = {}
     asked: dict[Key, Heard] = {}
+    pushed: dict[tuple[int, int], int] = {}  # connection and opaque of a request of Java's broker, to its code
     last = {heard.connection: heard for heard in recording.frames}  # then the client went away
     try:
         for heard in recording.frames:
@@ -130,12 +139,16 @@ async def _replay(world: World, recording: Recording, conf: Mapping[str, str], s
                 if not heard.from_client and heard.key in asked:
                     ours = await _within_grace(client.answer(heard.command.opaque))
                     outcome.exchanges.append(Exchange(asked.pop(heard.key), heard.command, ours))
+                elif heard.from_client and (heard.connection, heard.command.opaque) in pushed:
+                    client.reply(pushed[heard.connection, heard.command.opaque], heard.command)
+                    await clock.sleep(SETTLE_S)
             elif heard.from_client:
                 client.send(heard.data)
                 asked[heard.key] = heard
                 await clock.sleep(SETTLE_S)
             else:
                 outcome.java_pushed[heard.connection, heard.command.code] += 1
+                pushed[heard.connection, heard.command.opaque] = heard.command.code
             if last[heard.connection] is heard:
                 client.close()
                 await clock.sleep(SETTLE_S)
@@ -155,7 +168,7 @@ async def _within_grace(answer: asyncio.Future[Command]) -> Command | None:
 
 def broker_parts(conf: Mapping[str, str], store: str) -> tuple[Settings, Plugins]:
     """Settings and plugins of a broker that stands where the recorded one stood."""
-    plugins = load_plugins(f"filter_tag,storage_{store}", reserved=SCHEMA)
+    plugins = load_plugins(f"filter_tag,request_reply,storage_{store}", reserved=SCHEMA)
     settings = Settings([*SCHEMA, *plugins.schema])
     for key, value in conf.items():
         if key in settings.schema.keys() - SETTINGS_LEFT_OUT - SETTINGS_OF_OURS:

@@ -33,7 +33,6 @@ EXTRAS = {"ReqT", "ns", "nsd", "bname", "MSG_REGION"}
 # Requests that came with fields, and requests whose answers did, of which no code here reads or writes the fields by a
 # class of their own. They are extFields, compared and written again like everybody's.
 REQUESTS_WITHOUT_CLASS = {
-    RequestCode.CONSUMER_SEND_MSG_BACK,
     RequestCode.CHECK_TRANSACTION_STATE,
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
     RequestCode.RECALL_MESSAGE,

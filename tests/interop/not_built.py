@@ -42,10 +42,6 @@ PULL = {
     "subVersion": "0",
     "expressionType": "SQL92",
 }
-BACK = {"offset": "0", "group": "interop", "delayLevel": "0", "originTopic": TOPIC, "maxReconsumeTimes": "16"}
-POP = {**GROUP, "maxMsgNums": "1", "invisibleTime": "60000", "pollTime": "0", "bornTime": "0", "initMode": "0"}
-ACK = {**GROUP, "extraInfo": "", "offset": "0"}
-END = {"producerGroup": "interop", "tranStateTableOffset": "0", "commitLogOffset": "0", "commitOrRollback": "8"}
 
 
 def _property(name: str, value: str) -> dict[str, str]:
@@ -53,28 +49,7 @@ def _property(name: str, value: str) -> dict[str, str]:
 
 
 TABLE = (
-    NotBuilt("delay levels", 10, _property("DELAY", "3"), 13, "delayed messages need a schedule plugin"),
-    NotBuilt("timed messages", 10, _property("TIMER_DELAY_SEC", "5"), 13, "delayed messages need a schedule plugin"),
-    NotBuilt(
-        "recall of timed messages",
-        370,
-        {"topic": TOPIC, "recallHandle": "x"},
-        3,
-        "delayed messages and their recall are not built in this version",
-    ),
-    NotBuilt(
-        "transactions: half messages",
-        10,
-        {**_property("TRAN_MSG", "true"), "sysFlag": "4"},
-        16,
-        "transactional messages need a transaction plugin",
-    ),
-    NotBuilt("transactions: commit and rollback", 37, END, 3, "transactional messages are not built in this version"),
-    NotBuilt("retry: a failed message sent back", 36, BACK, 3, "retried messages and dead letters are not built"),
-    NotBuilt("pop consumption: pop", 200050, POP, 3, "pop consumption is not built in this version"),
-    NotBuilt("pop consumption: acknowledgement", 200051, ACK, 3, "pop consumption is not built in this version"),
     NotBuilt("SQL92 filters", 11, PULL, 1, "the broker does not support consumer to filter message by SQL92"),
-    NotBuilt("request and reply", 324, SEND, 3, "request and reply is not built in this version"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not built in this version"),
     NotBuilt("users and permissions", 3001, {}, 3, "access control is not built in this version"),
 )

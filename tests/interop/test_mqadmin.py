@@ -95,6 +95,7 @@ def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[st
         "listenPort",
         "mappedFileSizeCommitLog",
         "mappedFileSizeConsumeQueue",
+        "mappedFileSizeTimerLog",
         "maxHashSlotNum",
         "maxIndexNum",
         "maxMessageSize",

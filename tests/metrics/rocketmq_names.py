@@ -47,5 +47,7 @@ ROCKETMQ_5 = frozenset(
         "rocketmq_messages_out_total",
         "rocketmq_throughput_out_total",
         "rocketmq_producer_connections",
+        "rocketmq_consumer_lag_messages",
+        "rocketmq_consumer_lag_latency",
     )
 )

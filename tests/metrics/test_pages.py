@@ -10,8 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from rocketmq_names import EXPORTER, ROCKETMQ_5
 
 from gantrymq.client import PullConsumer
-from gantrymq.interfaces import StoreState
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import Shown, StoreState
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
 
@@ -54,12 +56,39 @@ def test_an_idle_broker_shows_every_family_once(beside, scrape):
 
 
 def test_the_readme_lists_every_family(beside, scrape):
-    figures = beside(scrape)
+    figures = beside(scrape, settings={"plugins": "metrics,storage_memory"})
     readme = Path(__file__).resolve().parents[2] / "plugins/metrics/README.md"
     table = readme.read_text().partition("## The figures")[2].partition("The broker's own labels")[0]
     listed = re.findall(r"`((?:rocketmq|gantrymq)_\w+)`", table)
     shown = [name + "_total" * (family.type == "counter") for name, family in figures.families.items()]
     assert sorted(listed) == sorted(shown)
+
+
+def test_what_plugins_show_stands_behind_the_rest(beside, scrape):
+    class Tides:
+        name = "tides"
+
+        async def start(self, broker):
+            broker.show(
+                lambda: Shown("gantrymq_tide_metres", "Tides.", ("place",), {("Cuxhaven",): 1.5, ("Brest",): 3})
+            )
+            broker.show(lambda: Shown("gantrymq_moons_total", "Moons.", (), {(): 13}, counts=True))
+            broker.show(lambda: Shown("rocketmq_group_diff_of_moons", "None.", (), {(): 1}, as_exporter=True))
+            broker.show(lambda: Shown("rocketmq_timing_moons", "Moons.", ("topic",), {("M",): 2}))
+
+        async def stop(self):
+            pass
+
+    class Plugin:
+        @hookimpl
+        def gantry_register_services(self, registry):
+            registry.add(Tides())
+
+    figures = beside(scrape, plugins=[Plugin()])
+    assert figures("gantrymq_tide_metres", place="Brest", broker="broker-a") == 3
+    assert figures("gantrymq_moons_total", broker="broker-a") == 13
+    assert figures("rocketmq_group_diff_of_moons", broker="broker-a") == 1
+    assert figures("rocketmq_timing_moons", topic="M", node_id="broker-a") == 2
 
 
 def test_every_name_of_rocketmq_s_exists_there(beside, scrape):
@@ -140,6 +169,26 @@ def test_pulls_and_commits_are_counted_by_group_and_what_is_left_is_its_lag(besi
     assert figures("rocketmq_group_diff", **lag) == 3
     assert figures("rocketmq_group_retrydiff", group="readers") is None
     assert 4000 <= figures("rocketmq_group_get_latency_by_storetime", group="readers") < 6000
+    own = {"consumer_group": "readers", "topic": "Orders", "is_retry": "false", "is_system": "false"}
+    assert figures("rocketmq_consumer_lag_messages", **own) == 3
+    assert 4000 <= figures("rocketmq_consumer_lag_latency", **own) < 6000
+
+
+def test_messages_to_be_tried_again_and_dead_letters(beside, scrape):
+    async def fail(cluster, service):
+        for name in ("%RETRY%readers", "%DLQ%readers"):
+            cluster.broker.create_topic(TopicConfig(name, 1, 1))
+            for _ in range(3):
+                await cluster.put(name, b"x")
+        cluster.broker.commit("readers", Queue("%RETRY%readers", 0), 1)
+        return await scrape(cluster, service)
+
+    figures = beside(fail)
+    assert figures("rocketmq_group_retrydiff", group="readers", topic="%RETRY%readers") == 2
+    assert figures("rocketmq_group_dlqdiff", group="readers", topic="%DLQ%readers") == 3
+    assert figures("rocketmq_topic_retry_offset", topic="%RETRY%readers") == 3
+    assert figures("rocketmq_topic_dlq_offset", group="readers") == 3
+    assert figures("rocketmq_consumer_lag_messages", consumer_group="readers") is None
 
 
 def test_a_group_that_has_everything_is_not_late(beside, scrape):

@@ -119,7 +119,7 @@ _REPLICATION = "replication is not built in this version; a broker here is the o
 _CONTROLLER = "the controller is not built in this version"
 _ACCESS = "access control is not built in this version; keep the ports inside a network you trust"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
-_POP = "pop consumption is not built in this version; consumers pull or push"
+_POP = "pop consumption needs a plugin that is not installed; install it with: pip install gantrymq-pop"
 
 _STORE = "need a store plugin that has them; install one with: pip install gantrymq-storage-mmap"
 _METRICS = "metrics need a plugin that is not installed; install it with: pip install gantrymq-metrics"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gantrymq_testing.running_broker import RunningBroker
     from gantrymq_testing.simulation import simulate_cluster
     from gantrymq_testing.store_contract import StoreContract
+    from gantrymq_testing.transaction_contract import TransactionContract
 
 __all__ = [
     "AllocationContract",
@@ -28,6 +29,7 @@ __all__ = [
     "FilterContract",
     "RunningBroker",
     "StoreContract",
+    "TransactionContract",
     "simulate_cluster",
 ]
 
@@ -39,6 +41,7 @@ _HOMES = {
     "FilterContract": "gantrymq_testing.filter_contract",
     "RunningBroker": "gantrymq_testing.running_broker",
     "StoreContract": "gantrymq_testing.store_contract",
+    "TransactionContract": "gantrymq_testing.transaction_contract",
     "simulate_cluster": "gantrymq_testing.simulation",
 }
 

@@ -26,6 +26,8 @@ class Copier:
         self.broker, self.told, self.woken, self.guarded = broker, [], 0, False
         self.stop_hearing = broker.on_arrival(self.arrived, FROM)
         broker.on_connection_closed(lambda connection: self.told.append(("closed", connection.notes)))
+        self.unwanted = ""
+        broker.on_heartbeat(self.heard)
         broker.on_subscriptions_changed(lambda group: self.told.append(("subscribed", group)))
 
     async def stop(self):
@@ -33,6 +35,11 @@ class Copier:
 
     def arrived(self, queue, end):
         self.told.append(("arrived", queue, end))
+
+    def heard(self, heartbeat, connection):
+        self.told.append(("heard", heartbeat.client_id))
+        if heartbeat.client_id == self.unwanted:
+            raise NoPermission("you are not wanted")
 
     def __call__(self, code, fields, body, connection):
         if code == GREETING:

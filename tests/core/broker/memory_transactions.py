@@ -1,9 +1,10 @@
-"""The plainest transaction service: what is undecided it keeps in memory, and everything else in RocketMQ's topics."""
+"""The plainest transaction service: what is undecided is a set in memory, read from both queues at the start."""
 
 from __future__ import annotations
 
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import read_record
+from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import EndTransaction, GetLimit, Outcome, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
@@ -17,7 +18,7 @@ COMMIT, ROLL_BACK = 8, 12
 
 
 class MemoryTransactions:
-    """Undecided half messages by queue offset; a restart forgets them."""
+    """Undecided half messages by queue offset."""
 
     def __init__(self):
         self.open = set()  # queue offsets of half messages
@@ -28,6 +29,10 @@ class MemoryTransactions:
         self.broker = broker
         for topic in (HALF_TOPIC, OP_TOPIC):
             broker.create_topic(TopicConfig(topic, 1, 1))
+        self.arrived(None, broker.bounds(Queue(HALF_TOPIC, 0)).max_offset)
+        for offset in range(broker.bounds(Queue(OP_TOPIC, 0)).max_offset):
+            found = await broker.get(Queue(OP_TOPIC, 0), offset, GetLimit(1))
+            self.open.discard(int(bytes(read_record(found.buffers[0]).body)))
         broker.on_arrival(self.arrived, Queue(HALF_TOPIC, 0))
 
     async def stop(self):
@@ -46,11 +51,13 @@ class MemoryTransactions:
 
     async def end(self, request: EndTransaction):
         half = self.broker.read(request.half_log_offset)
-        own = {} if half is None else props.decode(half.properties_bytes)
+        own = {} if half is None or half.topic != HALF_TOPIC else props.decode(half.properties_bytes)
         if own.get("PGROUP") != request.producer_group or half.queue_offset != request.half_queue_offset:
             raise RefusedWith(1, f"no half message of {request.producer_group} at {request.half_log_offset}")
         if request.decision not in (COMMIT, ROLL_BACK):
             return Outcome.IGNORED
+        if half.queue_offset not in self.open:
+            raise RefusedWith(1, f"the half message at {request.half_log_offset} is decided")
         self.open.discard(half.queue_offset)
         op = StoreMessage(OP_TOPIC, 0, str(half.queue_offset).encode(), b"TAGS\x01d\x02")
         real = StoreMessage(
@@ -58,6 +65,8 @@ class MemoryTransactions:
             int(own["REAL_QID"]),
             bytes(half.body),
             bytes(half.properties_bytes),
+            tags_code(own.get("TAGS")),
+            flag=half.flag,
             sys_flag=half.sys_flag | TRANSACTION_COMMIT,
             born_timestamp=half.born_timestamp,
             born_host=half.born_host,

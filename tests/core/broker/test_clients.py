@@ -132,3 +132,30 @@ def test_the_groups_of_a_connection_are_known_until_it_leaves_them(clients, cloc
     assert clients.groups_of(connection) == (set(), set())
     assert clients.producer_groups() == {}
     assert clients.groups_of(other) == (set(), {"CG"})
+
+
+def test_a_producer_is_found_by_its_client_id_the_latest_connection_first(clients):
+    first, second = FakeConnection(), FakeConnection()
+    for connection, group in ((first, "PG"), (second, "PG"), (first, "PG"), (first, "other")):
+        clients.register_producer(group, Member(connection, "c1", "JAVA", 479, 0))
+    assert clients.producer("c1").connection is second
+    clients.connection_lost(second)
+    assert clients.producer("c1").connection is first
+    clients.unregister(first, "PG", None)
+    assert clients.producer("c1").connection is first
+    clients.unregister(first, "other", None)
+    assert clients.producer("c1") is None
+
+
+def test_a_connection_is_found_by_the_client_id_that_it_said_last(clients):
+    connection = FakeConnection()
+    for client_id in ("c1", "c2"):
+        clients.register_producer("PG", Member(connection, client_id, "JAVA", 479, 0))
+    assert (clients.producer("c1"), clients.producer("c2").connection) == (None, connection)
+    clients.connection_lost(connection)
+    assert clients.producer("c2") is None
+
+
+def test_who_consumes_alone_is_no_producer(clients, join):
+    join("CG", FakeConnection(), "c1")
+    assert clients.producer("c1") is None

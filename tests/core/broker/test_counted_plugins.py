@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from broker_desk import pull_ext
 
-from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor, counted_handler, name_of
+from gantrymq.broker.counted_plugins import CountedGate, counted_handler, name_of
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import RefusedWith, StoreError
 from gantrymq.plugins import Plugins
@@ -147,6 +147,19 @@ def test_a_handler_that_raises_at_once_or_later(run):
     run(main, handlers={2001: at_once, 7777: later})
 
 
+def tide():
+    raise KeyError("no moon")
+
+
+def test_a_figure_that_raises(run):
+    async def main(desk):
+        desk.server._plugins.services[0].broker.show(tide)
+        assert errors(desk) == {}
+        assert errors(desk) == {("figure", f"{__name__}.tide"): 1}
+
+    run(main)
+
+
 @pytest.mark.parametrize("error", [RuntimeError("gone"), StoreError("not confirmed")])
 def test_a_gate_that_raises(run, error):
     gate = Gate(error)
@@ -193,7 +206,6 @@ def test_a_dispatcher_that_is_parked(run):
 
 def test_what_guards_wrap_keeps_its_order_name_and_answer():
     stats = Stats()
-    assert CountedInterceptor(Interceptor(), stats).order == 1
     assert CountedGate(Gate(), stats).name == "replicas"
     assert counted_handler(1, lambda asked, connection: None, stats)(None, None) is None
     asyncio.run(CountedGate(SimpleNamespace(name="x", passed=lambda offset: asyncio.sleep(0)), stats).passed(0))

@@ -9,8 +9,8 @@ import everything
 import pytest
 from broker_desk import records, run_broker, send_header
 
-from gantrymq.errors import ConnectionLost, NoPermission
-from gantrymq.interfaces import PullRequest, PutStatus, StoreMessage
+from gantrymq.errors import ConnectionLost, NoPermission, TopicNotExist
+from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import dumps
 from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
@@ -49,8 +49,8 @@ def test_messages_are_copied_by_its_operations(run):
         first, second, _ = desk.server.store.scan(ends, desk.server.store.state().max_log_offset)
         assert first.log_offset + first.size == second.log_offset
         assert copier.woken == 1
-        assert [each[:1] for each in copier.told] == [("subscribed",), ("arrived",), ("arrived",)]
-        assert copier.told[0] == ("subscribed", "CG")
+        assert [each[:1] for each in copier.told] == [("heard",), ("subscribed",), ("arrived",), ("arrived",)]
+        assert copier.told[:2] == [("heard", "c1"), ("subscribed", "CG")]
 
     run(main)
 
@@ -140,6 +140,30 @@ def test_what_the_store_refuses_of_several_is_said_and_the_others_are_stored(run
     run(main)
 
 
+def test_a_producer_is_found_by_its_client_id(run):
+    async def main(desk, copier):
+        body = dumps({"clientID": "c1", "producerDataSet": [{"groupName": "PG"}]})
+        assert (await desk.ask(34, None, body)).code == 0
+        (member,) = copier.broker.producers("PG")
+        assert copier.broker.producer("c1") == member
+        assert copier.broker.producer("c2") is None
+
+    run(main)
+
+
+def test_the_topic_of_a_send_is_made_and_checked_without_the_send(run):
+    async def main(desk, copier):
+        made = copier.broker.topic_for_send(SendRequest("PG", "New", b"", default_topic_queues=3))
+        assert (made.write_queues, copier.broker.topic("New")) == (3, made)
+        with pytest.raises(NoPermission):
+            copier.broker.topic_for_send(SendRequest("PG", "SCHEDULE_TOPIC_XXXX", b""))
+        desk.server.settings.set("autoCreateTopicEnable", False, "test")
+        with pytest.raises(TopicNotExist):
+            copier.broker.topic_for_send(SendRequest("PG", "Other", b""))
+
+    run(main)
+
+
 def test_sends_of_one_read_are_seen_one_by_one(run):
     seen = []
 
@@ -162,3 +186,56 @@ def test_sends_of_one_read_are_seen_one_by_one(run):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(everything.Copier, "__call__", watching)
         run(main)
+
+
+def test_a_heartbeat_that_is_refused_makes_no_member(run):
+    async def main(desk, copier):
+        await topics(desk)
+        copier.unwanted = "c2"
+        other = desk.peer()
+        answer = await other.heartbeat("Else", client_id="c2")
+        assert (answer.code, answer.remark) == (16, "you are not wanted")
+        assert copier.broker.consumers("Else") == ()
+        assert not desk.tables.stats.plugin_errors
+        assert (await other.heartbeat("Else", client_id="c3")).code == 0
+
+    run(main)
+
+
+def test_a_check_of_heartbeats_that_breaks_is_counted(run):
+    async def main(desk, copier):
+        await topics(desk)
+        copier.told = None
+        assert (await desk.peer().heartbeat("Else")).code == 1
+        assert copier.broker.consumers("Else") == ()
+        assert {kind for kind, _ in desk.tables.stats.plugin_errors} == {"listener"}
+
+    run(main)
+
+
+def test_how_a_group_reads_a_queue(run):
+    async def main(desk, copier):
+        await topics(desk)
+        queue, reading = everything.TO, copier.broker.reading
+        never = reading("CG", queue)
+        assert (never.last.next_offset, never.last.by, never.held, never.reset) == (-1, None, [], None)
+        assert (never.locked_by, never.allowed) == (None, True)
+        for _ in range(2):
+            await desk.send("B")
+        await desk.pull("B")
+        (consumer,) = copier.broker.consumers("CG")
+        last = reading("CG", queue).last
+        assert (last.next_offset, last.by, last.checked, last.matched) == (2, consumer.connection.peer, 0, 0)
+        waiting = asyncio.ensure_future(desk.pull("B", 2, wait_s=30))
+        await desk.clock.sleep(1)
+        assert reading("CG", queue).held == [consumer.connection]
+        assert reading("Else", queue).held == []
+        await desk.send("B")
+        await waiting
+        desk.tables.offsets.reset("CG", queue, 1)
+        copier.broker.lock_queues("CG", "c9", [MessageQueue("B", "broker-a", 0)])
+        await desk.ask(353, {"group": "CG", "topic": "B", "readable": "false"})
+        found = reading("CG", queue)
+        assert (found.reset, found.locked_by, found.allowed) == (1, "c9", False)
+
+    run(main)

@@ -15,7 +15,7 @@ from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.config import Settings
-from gantrymq.interfaces import DispatchEntry, Flow, Mornings, OnlineGroup, PutResult, PutStatus
+from gantrymq.interfaces import DispatchEntry, Flow, Mornings, OnlineGroup, PutResult, PutStatus, Shown
 from gantrymq.model.queue import Queue
 
 
@@ -47,6 +47,7 @@ def parts():
         followers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
         registration=SimpleNamespace(states=lambda: {"127.0.0.1:9876": None}),
+        shown=[],
     )
 
 
@@ -65,6 +66,18 @@ def test_figures_are_what_the_tables_hold():
     assert taken.plugin_errors == {("gate", "replicas"): 1, ("dispatcher", "index"): 1}
     assert (taken.put_mornings, taken.got_mornings) == (Mornings(3, 0), Mornings(2, 0))
     assert taken.name_servers == {"127.0.0.1:9876": None}
+
+
+def test_what_plugins_show_is_read_each_time_and_one_that_raises_is_left_out():
+    taken_from, numbers = parts(), iter((1.0, 2.0))
+    taken_from.shown += [
+        lambda: Shown("gantrymq_tides", "Tides.", ("moon",), {("full",): next(numbers)}),
+        lambda: 1 / 0,
+        lambda: Shown("gantrymq_stars_total", "Stars.", (), {(): 5}, counts=True),
+    ]
+    for number in (1.0, 2.0):
+        tides, stars = take_figures(taken_from, 4).shown
+        assert (tides.values, stars.values, stars.counts) == ({("full",): number}, {(): 5}, True)
 
 
 def test_rates_are_those_of_the_last_minute():

@@ -119,12 +119,12 @@ def test_a_deleted_topic_looks_at_no_other(offsets):
 
     for number in range(3):
         offsets.commit("A", Queue(f"T{number}", 0), 1)
-        offsets.pulled("A", Queue(f"T{number}", 0), 7)
+        offsets.pulled("A", Queue(f"T{number}", 0), 7, 0.0, None)
         offsets.reset("A", Queue(f"T{number}", 0), 4)
     offsets._table = Watched(offsets._table)
     offsets.forget_topic("T1")
     assert asked == []
-    assert [offsets.next_pull("A", Queue(f"T{number}", 0)) for number in range(3)] == [7, -1, 7]
+    assert [offsets.last_pull("A", Queue(f"T{number}", 0)).next_offset for number in range(3)] == [7, -1, 7]
     assert [offsets.take_reset("A", Queue(f"T{number}", 0)) for number in range(3)] == [4, 0, 4]
     assert offsets.take_reset("A", Queue("T0", 0)) is None
 
@@ -132,7 +132,7 @@ def test_a_deleted_topic_looks_at_no_other(offsets):
 def test_readers_of_deleted_topics_are_kept_in_mind_up_to_a_bound(offsets, monkeypatch):
     monkeypatch.setattr("gantrymq.broker.tables.offsets.MOST_LEFT", 2)
     for number in range(4):
-        offsets.pulled("A", Queue(f"T{number}", 0), 7)
+        offsets.pulled("A", Queue(f"T{number}", 0), 7, 0.0, None)
         offsets.commit("B", Queue(f"T{number}", 1), 7)
         offsets.forget_topic(f"T{number}")
     found = [(offsets.take_reset("A", Queue(f"T{n}", 0)), offsets.take_reset("B", Queue(f"T{n}", 1))) for n in range(4)]

@@ -227,6 +227,28 @@ def test_an_interceptor_sees_each(broker, plugins, taken):
     broker(main, plugins=attrs.evolve(plugins, interceptors=(Mark(),)))
 
 
+def test_an_interceptor_of_a_property_leaves_plain_sends_together(broker, plugins, taken, checks):
+    class Mark:
+        order, properties = 1, frozenset({"colour"})
+
+        def __call__(self, message):
+            message.body = b"seen"
+            return message
+
+    async def main(desk):
+        await learn(desk)
+        before = len(checks)
+        _, found = await together(desk, [send(desk, number) for number in range(6)])
+        assert (taken[-1], len(checks)) == (6, before)
+        assert [bytes(record.body) for record in found] == [b"body %d" % number for number in range(6)]
+        for number in range(5):
+            own = f"colour\x01red\x02UNIQ_KEY\x01ID{number:030}\x02"
+            assert (await desk.send("Other", b"b", properties=own)).code == 0
+        assert {bytes(record.body) for record in records(await desk.pull("Other"))} == {b"seen"}
+
+    broker(main, plugins=attrs.evolve(plugins, interceptors=(Mark(),)))
+
+
 def test_what_comes_once_is_not_remembered(broker, checks):
     async def main(desk):
         for number in range(6):

@@ -8,7 +8,7 @@ import pytest
 from broker_desk import pull_ext
 
 from gantrymq.broker.wire.answers import ok
-from gantrymq.broker.wire.router import NOT_BUILT, RequestRouter
+from gantrymq.broker.wire.router import IN_PLUGINS, NOT_BUILT, RequestRouter
 from gantrymq.errors import NoPermission, ServiceNotAvailable
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
 from gantrymq.remoting.command import Command
@@ -163,6 +163,13 @@ def test_what_is_not_built_is_named(router, code):
     ((_, answered, remark),) = answers_of(router, asked(code))
     assert answered == 3
     assert "not built in this version" in remark
+
+
+@pytest.mark.parametrize("code", sorted(IN_PLUGINS))
+def test_what_a_plugin_serves_is_told_with_the_command_that_brings_it(router, code):
+    ((_, answered, remark),) = answers_of(router, asked(code))
+    assert answered == 3
+    assert f"pip install {IN_PLUGINS[code]}" in remark
 
 
 def test_a_later_handler_replaces_an_earlier_one(router):

@@ -133,24 +133,6 @@ def test_a_retry_topic_needs_its_group(broker):
     assert refusal_of(broker, "%RETRY%CG")[0] == 26
 
 
-@pytest.mark.parametrize(
-    ("version", "most", "tries", "code"),
-    [(479, None, 16, 0), (479, None, 17, 1), (479, 2, 3, 1), (120, 2, 3, 0)],
-)
-def test_a_message_that_failed_too_often_is_refused_while_dead_letters_are_not_built(
-    broker, version, most, tries, code
-):
-    async def main(desk):
-        await desk.heartbeat("CG")
-        from_old = desk.peer()
-        ask = from_old.ask
-        from_old.ask = lambda *args, **more: ask(*args, **{**more, "version": version})
-        answer = await from_old.send("%RETRY%CG", reconsume_times=tries, max_reconsume_times=most)
-        assert answer.code == code, answer.remark
-
-    broker(main)
-
-
 def test_a_message_over_the_limit_is_refused(broker):
     assert refusal_of(broker, body=b"x" * 2049, settings={"maxMessageSize": 2048})[0] == 13
     assert refusal_of(broker, body=b"x" * 2048, settings={"maxMessageSize": 2048})[0] == 0

@@ -1,4 +1,4 @@
-"""Queues handed out by the broker: 400, 401, 402; queue entries: 321; forbidden topics and subscriptions: 353, 345."""
+"""Queues handed out by the broker: 400; queue entries: 321; forbidden topics and subscriptions: 353, 345."""
 
 from __future__ import annotations
 
@@ -59,22 +59,6 @@ def test_nobody_online_or_a_strategy_nobody_offers_is_refused(halved):
         assert (answer.code, "there is AVG" in answer.remark) == (1, True)
 
     halved(main)
-
-
-def test_pull_is_the_only_mode(broker):
-    async def main(desk):
-        async def set_mode(mode, topic="T"):
-            body = {"topic": topic, "consumerGroup": "CG", "mode": mode, "popShareQueueNum": 3}
-            return (await desk.ask(401, None, dumps(body))).code
-
-        assert await set_mode("PULL") == 0
-        assert await set_mode("POP") == 1
-        assert await set_mode("PUSH") == 29
-        assert await set_mode("PULL", "%RETRY%CG") == 16
-        modes = body_of(await desk.ask(402))["messageRequestModeMap"]
-        assert modes == {"T": {"CG": {"consumerGroup": "CG", "mode": "PULL", "popShareQueueNum": 3, "topic": "T"}}}
-
-    broker(main)
 
 
 def test_queue_entries_with_the_subscription(broker):

@@ -112,3 +112,18 @@ def test_an_answer_that_is_no_json_is_refused(broker):
         assert (answer.code, "not JSON" in answer.remark) == (1, True)
 
     broker(main)
+
+
+def test_members_are_asked_together_and_the_silent_are_left_out(broker):
+    async def main(desk):
+        answering(desk, {221: Command(0, body=dumps({"messageQueueTable": {}}))})
+        await desk.heartbeat("CG")
+        for number in range(3):
+            await desk.peer().heartbeat("CG", client_id=f"silent{number}")
+        tool = desk.peer()
+        begun = desk.clock.monotonic()
+        answer = await tool.ask(223, {"topic": "T", "group": "CG"})
+        assert (answer.code, body_of(answer)["consumerTable"]) == (0, {"c1": {}})
+        assert 5 <= desk.clock.monotonic() - begun < 6
+
+    broker(main)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
 from broker_desk import START_MS, body_of, pull_ext
 
+from gantrymq.interfaces import Shown
 from gantrymq.plugins import Plugins
 
 # What mqadmin's brokerStatus and clusterList look for.
@@ -167,3 +169,23 @@ def test_the_times_of_puts_and_gets(broker, plugins):
     make = plugins.stores["memory"]
     slow = Plugins(stores={"memory": lambda context: SlowStore(make(context), context.world.clock)})
     broker(main, plugins=slow, flushDiskType="SYNC_FLUSH")
+
+
+def test_what_plugins_show_under_a_key_is_in_the_table(broker, plugins):
+    class Showing:
+        name = "showing"
+
+        async def start(self, broker):
+            broker.show(lambda: Shown("a", "A.", (), {(): 7}, runtime_key="timerCongestNum"))
+            broker.show(lambda: Shown("b", "B.", (), {(): 8}))
+            broker.show(lambda: 1 / 0)
+
+        async def stop(self):
+            """Nothing to end."""
+
+    async def main(desk):
+        table = figures(await desk.ask(28))
+        assert (table["timerCongestNum"], table["timerReadBehind"]) == ("7", "0")
+        assert not {"a", "b"} & set(table)
+
+    broker(main, plugins=attrs.evolve(plugins, services=(Showing(),)))

@@ -5,6 +5,7 @@
 <cache>/<version>/client-<hash of the pom>/*.jar
 <cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/tools-<hash of pom and sources>/gantrymq/interop/*.class
+<cache>/<version>/pops-<hash of pom and sources>/gantrymq/interop/*.class
 """
 
 import hashlib
@@ -18,6 +19,7 @@ STEPS = HERE / "java" / "steps"
 SERVER = HERE / "java" / "server"
 CLIENT = HERE / "java" / "client"
 TOOLS = HERE / "java" / "tools"
+POPS = HERE / "java" / "pop"
 DOWNLOAD_S = 600.0
 
 # What Java 17 has to be told for the servers' direct buffers; harmless for the client.
@@ -57,6 +59,14 @@ def tools_class_path(version: str) -> str:
     shared = (path for name in ("Events", "Leaving") for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(TOOLS / "src").rglob("*.java"), *shared])
     return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "tools")
+
+
+def pops_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.Pops`, compiled against the client *version* (5 or newer)."""
+    names = ("Events", "Leaving", "Received")
+    shared = (path for name in names for path in (CLIENT / "src").rglob(f"{name}.java"))
+    sources = sorted([*(POPS / "src").rglob("*.java"), *shared])
+    return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "pops")
 
 
 def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: str) -> str:

@@ -7,7 +7,7 @@ Filters are counted where they are rejected (`gantrymq.broker.consuming.filters`
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
@@ -24,7 +24,6 @@ __all__ = [
     "counted_handler",
     "counted_later",
     "counted_listener",
-    "intercepted",
     "name_of",
 ]
 
@@ -36,7 +35,6 @@ class CountedInterceptor:
     """An interceptor. Costs 0.1 us a message beside its own time."""
 
     def __init__(self, inner: Interceptor, stats: Stats) -> None:
-        self.order = inner.order
         self._inner = inner
         self._stats = stats
 
@@ -49,13 +47,6 @@ class CountedInterceptor:
         except Exception:
             self._stats.plugin_failed("interceptor", name_of(self._inner))
             raise
-
-
-def intercepted(message: StoreMessage, interceptors: Iterable[Interceptor]) -> StoreMessage:
-    """What *interceptors* make of *message*, one behind the other. Raises what they raise."""
-    for interceptor in interceptors:
-        message = interceptor(message)
-    return message
 
 
 class CountedGate:

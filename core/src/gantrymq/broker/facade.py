@@ -8,28 +8,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gantrymq.broker.counted_plugins import counted_listener
+from gantrymq.broker.counted_plugins import counted, counted_listener, name_of
 from gantrymq.broker.figures import take_figures
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
-from gantrymq.broker.tables.clients import ConsumerGroup, Member
+from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup, Member
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
+    AllocationStrategy,
     Bounds,
     Connection,
     Figures,
     GetLimit,
     GetResult,
+    Heartbeat,
     MessageFilter,
     OnlineClient,
     PullAnswer,
     PullRequest,
     PutResult,
     PutStatus,
+    QueueReading,
     SendAnswer,
     SendRequest,
+    Shown,
     StoreMessage,
 )
 from gantrymq.model.group import GroupConfig
@@ -64,9 +68,9 @@ class BrokerFacade:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
-    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
         """Store several messages as one append."""
-        return await self._parts.sends.put(messages)
+        return await self._parts.sends.put(messages, seen=seen)
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Pull as a client does."""
@@ -89,6 +93,10 @@ class BrokerFacade:
         """A topic's configuration."""
         return self._parts.topics.get(name)
 
+    def topic_for_send(self, request: SendRequest) -> TopicConfig:
+        """The topic of a send, made where a send makes it."""
+        return self._parts.preparing.topic_of(request)
+
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
         return self._parts.topics.view
@@ -101,6 +109,10 @@ class BrokerFacade:
         """A group's configuration."""
         return self._parts.groups.known(name)
 
+    def require_group(self, name: str) -> GroupConfig:
+        """A group's configuration, created if it may be."""
+        return self._parts.groups.require(name)
+
     def committed(self, group: str, queue: Queue) -> int | None:
         """Committed queue offset of a group."""
         return self._parts.offsets.committed(group, queue)
@@ -109,14 +121,40 @@ class BrokerFacade:
         """Set the committed queue offset of a group."""
         self._parts.committing.commit(group, queue, queue_offset)
 
+    def take_reset(self, group: str, queue: Queue) -> int | None:
+        """The offset that a group was reset to from outside, told once."""
+        return self._parts.offsets.take_reset(group, queue)
+
+    def given_out(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count messages that a plugin read for a group."""
+        self._parts.stats.pulled(messages, topic, group, size)
+
+    async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Queues of a topic that consumers may read, of every broker in its route."""
+        return await self._parts.cluster_queues.readable(topic)
+
+    def allocation(self, name: str) -> AllocationStrategy:
+        """An allocation strategy by name."""
+        return self._parts.strategies.named(name)
+
     def producers(self, group: str) -> Sequence[OnlineClient]:
         """The producers of a group that are connected."""
         return _online(self._parts.clients.producers(group))
+
+    def producer(self, client_id: str) -> OnlineClient | None:
+        """The producer that is connected with this client id."""
+        found = self._parts.clients.producer(client_id)
+        return None if found is None else _online([found])[0]
 
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """The consumers of a group that are connected."""
         online = self._parts.clients.consumer_group(group)
         return _online(online.members.values()) if online is not None else ()
+
+    def broadcasts(self, group: str) -> bool:
+        """Whether a group that is online consumes by broadcasting."""
+        online = self._parts.clients.consumer_group(group)
+        return online is not None and online.message_model == BROADCASTING
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """What a group that is online subscribes to of a topic."""
@@ -134,6 +172,14 @@ class BrokerFacade:
     def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up queues that a client holds."""
         self._parts.locks.unlock(group, client_id, queues)
+
+    def reading(self, group: str, queue: Queue) -> QueueReading:
+        """How a group reads a queue."""
+        parts, (topic, queue_id) = self._parts, queue
+        last, held = parts.offsets.last_pull(group, queue), parts.held.of(group, queue)
+        locked_by = parts.locks.holder(group, MessageQueue(topic, parts.identity.broker_name, queue_id))
+        reset, allowed = parts.offsets.waiting_reset(group, queue), parts.groups.may_read(group, topic)
+        return QueueReading(last, held, reset, locked_by, allowed)
 
     def hold(
         self,
@@ -169,6 +215,11 @@ class BrokerFacade:
         """Call *callback* with messages and seconds after each acknowledged batch."""
         self._parts.pipeline.on_acknowledged(counted_listener(callback, self._parts.stats))
 
+    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
+        """Call *check* with each heartbeat, which it may refuse."""
+        stats = self._parts.stats
+        self._parts.members.checks.append(counted(check, lambda: stats.plugin_failed("listener", name_of(check))))
+
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
         """Call *callback* with each connection that closed."""
         self._router.on_connection_lost(self._logged(callback))
@@ -185,6 +236,10 @@ class BrokerFacade:
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
         return take_figures(self._parts, self._router.connections)
+
+    def show(self, what: Callable[[], Shown]) -> None:
+        """Have a plugin's own among the figures."""
+        self._parts.shown.append(counted(what, lambda: self._parts.stats.plugin_failed("figure", name_of(what))))
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gantrymq.broker.counting.shown import shown
 from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
@@ -39,6 +40,7 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         parked=dict(parts.followers.parked),
         plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.followers.parked}},
         name_servers=parts.registration.states(),
+        shown=tuple(shown(parts.shown)),
     )
 
 

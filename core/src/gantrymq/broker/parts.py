@@ -6,7 +6,7 @@ and what plugins see take from `Parts` what they need.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import attrs
@@ -16,23 +16,27 @@ from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
-from gantrymq.broker.counted_plugins import CountedGate, CountedInterceptor
+from gantrymq.broker.consuming.query import view_message
+from gantrymq.broker.consuming.strategies import Strategies
+from gantrymq.broker.counted_plugins import CountedGate
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.registration import Registration
 from gantrymq.broker.sending.followers import Followers, SyncFlush
+from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.sending.send import Sends
+from gantrymq.broker.sending.sending_back import SendingBack
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
-from gantrymq.interfaces import Gate, MessageStore, TransactionService
+from gantrymq.interfaces import Gate, MessageStore, Shown, TransactionService
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.world import World
@@ -78,6 +82,8 @@ class Parts:
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
+        self.shown: list[Callable[[], Shown]] = []  # by plugins, see `Broker.show`
+        self.strategies = Strategies(opened.plugins.allocations)
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
@@ -96,7 +102,7 @@ class Parts:
 
     def _build_sending(self, opened: Opened) -> None:
         world, settings, tables, stats = opened.world, opened.settings, opened.tables, opened.tables.stats
-        self.interceptors = [CountedInterceptor(each, stats) for each in opened.plugins.interceptors]
+        self.interception = Interception(opened.plugins.interceptors, stats)
         gates = [CountedGate(each, stats) for each in opened.plugins.gates]
         self.pipeline = Pipeline(
             opened.store,
@@ -111,8 +117,10 @@ class Parts:
             None if opened.transactions is None else Transactions(opened.transactions, settings, world.clock, stats)
         )
         placer = Placer(settings)
-        self.preparing = Preparing(world, settings, self.identity, tables, self.interceptors, placer, self.transactions)
-        self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interceptors, placer)
+        self.preparing = Preparing(world, settings, self.identity, tables, self.interception, placer, self.transactions)
+        self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interception, placer)
+        view, host = partial(view_message, opened.store), self.identity.packed_host
+        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, host)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.

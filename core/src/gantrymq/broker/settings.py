@@ -71,6 +71,7 @@ SCHEMA: tuple[Setting, ...] = (
     _flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
     _flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
     _flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),
+    _flag("enableMixedMessageType", False, "Let a topic's message.type be MIXED.", runtime=True),
     _flag("traceTopicEnable", False, "Create the trace topic at start."),
     _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
     _flag("traceOn", True, "Tell clients to trace, where they can.", runtime=True),
@@ -151,7 +152,9 @@ SCHEMA: tuple[Setting, ...] = (
     _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
     _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
     _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),
-    _text("transaction", "", "Which transaction plugin serves half messages; empty means the only one there is."),
+    _text(
+        "transaction", "", "Which transaction service takes half messages; empty: rocketmq, or the only one there is."
+    ),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
     *ADMISSION_SETTINGS,
 )

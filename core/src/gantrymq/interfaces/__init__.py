@@ -4,14 +4,14 @@ A hook (`gantrymq.hooks`) registers objects with these interfaces once, at start
 """
 
 from gantrymq.interfaces.allocation import AllocationStrategy
-from gantrymq.interfaces.broker import Broker, OnlineClient
+from gantrymq.interfaces.broker import Broker, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup
+from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
-from gantrymq.interfaces.pulling import PullAnswer, PullRequest
+from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest, QueueReading
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
     CommandRegistry,
@@ -38,6 +38,7 @@ from gantrymq.interfaces.store import (
     GetResult,
     GetStatus,
     MessageStore,
+    MovedMessage,
     Placing,
     PutResult,
     PutStatus,
@@ -58,6 +59,7 @@ __all__ = [
     "CommandRegistry",
     "ConfigRegistry",
     "Connection",
+    "ConsumerHeartbeat",
     "DispatchEntry",
     "Dispatcher",
     "DispatcherRegistry",
@@ -77,11 +79,14 @@ __all__ = [
     "GuardRegistry",
     "Handler",
     "HandlerRegistry",
+    "Heartbeat",
     "Interceptor",
     "InterceptorRegistry",
+    "LastPull",
     "MessageFilter",
     "MessageStore",
     "Mornings",
+    "MovedMessage",
     "NameServer",
     "NameServerKind",
     "NameServerRegistry",
@@ -94,11 +99,13 @@ __all__ = [
     "PutResult",
     "PutStatus",
     "QueryResult",
+    "QueueReading",
     "RecoveryReport",
     "SendAnswer",
     "SendRequest",
     "Service",
     "ServiceRegistry",
+    "Shown",
     "StoreContext",
     "StoreMessage",
     "StoreRegistry",

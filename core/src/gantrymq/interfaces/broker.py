@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.connection import Connection
-from gantrymq.interfaces.figures import Figures
+from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import MessageFilter
-from gantrymq.interfaces.pulling import PullAnswer, PullRequest
+from gantrymq.interfaces.pulling import PullAnswer, PullRequest, QueueReading
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import Bounds, GetLimit, GetResult, MessageStore, PutResult, StoreMessage
 from gantrymq.model.group import GroupConfig
@@ -20,7 +21,7 @@ from gantrymq.model.subscription import Subscription
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
 
-__all__ = ["Broker", "OnlineClient"]
+__all__ = ["Broker", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
 
 
 class OnlineClient(NamedTuple):
@@ -29,6 +30,28 @@ class OnlineClient(NamedTuple):
     connection: Connection
     client_id: str
     version: int  # of its protocol
+
+
+class ConsumerHeartbeat(NamedTuple):
+    """What a client says of one consumer group it is in."""
+
+    group: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    unit_mode: bool
+    subscriptions: Sequence[Subscription] | None  # None leaves those that are known
+
+
+class Heartbeat(NamedTuple):
+    """What a client says of itself."""
+
+    client_id: str
+    language: str  # as RocketMQ names it
+    version: int  # of its protocol
+    producers: Sequence[str]  # groups
+    consumers: Sequence[ConsumerHeartbeat]
+    fingerprint: int = 0  # of its subscriptions; 0 from clients that know no version 2
 
 
 class Broker(Protocol):
@@ -68,10 +91,13 @@ class Broker(Protocol):
             StoreError: a gate failed or took too long.
         """
 
-    async def put_all(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
         """Store several messages as one append; a result for each, in order.
 
         One that the store refuses leaves the others alone: look at each result's status.
+
+        Args:
+            seen: they were set aside when they came, and interceptors saw them then: they do not see them again.
 
         Raises:
             RequestError: an interceptor refuses one, and none is stored.
@@ -103,6 +129,13 @@ class Broker(Protocol):
     def topic(self, name: str) -> TopicConfig | None:
         """A topic's configuration."""
 
+    def topic_for_send(self, request: SendRequest) -> TopicConfig:
+        """The topic that a send goes to, made where a send makes it; for a plugin that stores messages of clients.
+
+        Raises:
+            RequestError: with RocketMQ's code for the first check of broker and topic that fails.
+        """
+
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
 
@@ -111,6 +144,9 @@ class Broker(Protocol):
 
     def group(self, name: str) -> GroupConfig | None:
         """A group's configuration."""
+
+    def require_group(self, name: str) -> GroupConfig:
+        """A group's configuration, created if it may be. Raises GroupNotExist."""
 
     def committed(self, group: str, queue: Queue) -> int | None:
         """Committed queue offset of a group, None when it has none."""
@@ -123,13 +159,38 @@ class Broker(Protocol):
             ServiceNotAvailable: the file of the offsets could not be written for too long.
         """
 
+    def take_reset(self, group: str, queue: Queue) -> int | None:
+        """The offset that a group was reset to from outside, told once; None where there was no reset.
+
+        It was committed already. Until it is taken, by this or by a pull, commits of the group are left out.
+        """
+
+    def given_out(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count messages of *size* bytes in all that a plugin read for a group, as those of pulls are."""
+
+    async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Queues of a topic that consumers may read, of every broker in its route; in no promised order.
+
+        Raises:
+            ClientError: no name server answers.
+        """
+
+    def allocation(self, name: str) -> AllocationStrategy:
+        """An allocation strategy by name, with its default settings. Raises RefusedWith (code 1): nobody offers it."""
+
     # --- who is there
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
         """The producers of a group that are connected, in the order in which they came."""
 
+    def producer(self, client_id: str) -> OnlineClient | None:
+        """The producer that is connected with this client id, in any group; of several the latest to come."""
+
     def consumers(self, group: str) -> Sequence[OnlineClient]:
         """The consumers of a group that are connected, in the order in which they came."""
+
+    def broadcasts(self, group: str) -> bool:
+        """Whether a group that is online consumes by broadcasting."""
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
         """What a group that is online subscribes to of a topic."""
@@ -147,6 +208,9 @@ class Broker(Protocol):
 
     def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up queues that a client holds; those of others are left alone."""
+
+    def reading(self, group: str, queue: Queue) -> QueueReading:
+        """How a group reads a queue, as it is now."""
 
     # --- waiting and hearing
 
@@ -190,6 +254,9 @@ class Broker(Protocol):
         raises is logged.
         """
 
+    def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
+        """Call *check* with each heartbeat first. What it raises is the answer, and the client joins no group."""
+
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
         """Call *callback* with each connection that asked something and closed. What it raises is logged."""
 
@@ -200,6 +267,12 @@ class Broker(Protocol):
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now; for monitoring, not for every message."""
+
+    def show(self, what: Callable[[], Shown]) -> None:
+        """Have figures of the plugin's own among `figures`: *what* is called at each reading.
+
+        It returns at once, from what is in memory. What it raises is logged and counted, and that figure left out.
+        """
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files; made on first use."""

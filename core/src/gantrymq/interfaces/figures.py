@@ -38,6 +38,19 @@ class Mornings:
 
 
 @attrs.frozen
+class Shown:
+    """What a plugin shows under one name (`Broker.show`)."""
+
+    name: str  # rocketmq-exporter's or RocketMQ's where one of them has it, else it begins with gantrymq_
+    help: str  # a sentence
+    labels: tuple[str, ...]
+    values: Mapping[tuple[str, ...], float]  # by the values of the labels
+    counts: bool = False  # only grows; the name ends in _total
+    runtime_key: str = ""  # in the answer to request 28 under this key too; a figure without labels
+    as_exporter: bool = False  # the name is rocketmq-exporter's, which names a broker by other labels than RocketMQ
+
+
+@attrs.frozen
 class Figures:
     """One moment of a broker. The mappings belong to whoever asked."""
 
@@ -63,3 +76,4 @@ class Figures:
     parked: Mapping[str, str]  # dispatcher to the reason why it is not fed any more
     plugin_errors: Mapping[tuple[str, str], int]  # kind and name of what raised, to how often; parked ones too
     name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered
+    shown: tuple[Shown, ...] = ()  # by plugins

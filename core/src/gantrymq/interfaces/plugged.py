@@ -21,7 +21,11 @@ the response with its code and text."""
 
 
 class Interceptor(Protocol):
-    """Changes a message before it is stored."""
+    """Changes a message before it is stored.
+
+    Two attributes are optional. ``properties``, a frozenset of names: it sees only messages that carry one of them, and
+    the others cost nothing. ``entries``: False for one that does not see the entries of client batches.
+    """
 
     order: int  # interceptors run by ascending order; two equal numbers conflict
 

@@ -1,11 +1,13 @@
-"""A pull as an operation: what is asked and what is answered, whatever protocol brought it."""
+"""A pull as an operation: what is asked and what is answered, whatever protocol brought it; what is kept of pulls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["PullAnswer", "PullRequest"]
+from gantrymq.interfaces.connection import Connection
+
+__all__ = ["LastPull", "PullAnswer", "PullRequest", "QueueReading"]
 
 
 class PullRequest(NamedTuple):
@@ -38,3 +40,25 @@ class PullAnswer(NamedTuple):
     messages: int  # how many
     topic_sys_flag: int
     group_sys_flag: int
+
+
+class LastPull:
+    """How far a group pulled one queue since the broker's start."""
+
+    __slots__ = ("at", "by", "checked", "matched", "next_offset")
+
+    def __init__(self) -> None:
+        self.next_offset = -1  # -1: never
+        self.at = 0.0  # monotonic s
+        self.by: tuple[str, int] | None = None  # the peer, where it came over a connection
+        self.checked = self.matched = 0  # messages that filters looked at; those for every message are not counted
+
+
+class QueueReading(NamedTuple):
+    """How a group reads one queue."""
+
+    last: LastPull  # to be read only
+    held: Sequence[Connection | None]  # whose pulls wait for a message
+    reset: int | None  # queue offset that the next pull is told to go on at
+    locked_by: str | None  # client id
+    allowed: bool  # nobody forbade the group to read the topic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gantrymq.errors import StoreError
@@ -41,3 +41,4 @@ class SendAnswer(NamedTuple):
     batch_id: str | None  # of an inner batch: its messages are one record
     results: Sequence[PutResult]  # of each message; one for an inner batch
     unconfirmed: StoreError | None = None  # stored, but a gate took longer than ``syncFlushTimeout``
+    fields: Mapping[str, str] | None = None  # more for the answer's header, see `MovedMessage`

@@ -7,7 +7,7 @@ offset before it is published.
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import attrs
@@ -22,11 +22,14 @@ class Placing(NamedTuple):
     """How the store queues a record that is more, or other, than one entry of one ordinary queue.
 
     The store writes INNER_BASE (of an inner batch) or INNER_MULTI_QUEUE_OFFSET (with light queues) into the record's
-    properties, because only it knows the queue offsets.
+    properties, because only it knows the queue offsets; and only it knows the store time.
     """
 
     batch: int = 0  # messages in the record, for a topic with queue.type=BatchCQ; 0 for ordinary queues
     light: tuple[str, ...] = ()  # names of light queues that list the record as well, perhaps one of them twice
+    due_in_ms: int | None = (
+        None  # the tags code is the store time and this, in place of the message's; nothing else set
+    )
 
 
 class StoreMessage:
@@ -86,6 +89,17 @@ class StoreMessage:
         self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
         self.joined = joined  # must lie in the same log file as the message before it (client batches)
         self.placing = placing  # None: one entry in the queue that topic and queue id name
+
+
+class MovedMessage(StoreMessage):
+    """What an interceptor stores in place of a message whose sender is to be told more.
+
+    Make it as a `StoreMessage` and set `answer_fields`.
+    """
+
+    __slots__ = ("answer_fields",)
+
+    answer_fields: Mapping[str, str]  # of the answer's header, besides those that every answer has
 
 
 class PutStatus(enum.Enum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gantrymq.interfaces.store import StoreMessage
@@ -43,8 +44,11 @@ class TransactionService(Protocol):
     def prepare(self, message: StoreMessage) -> StoreMessage:
         """The half message to store in place of *message*."""
 
-    async def end(self, request: EndTransaction) -> Outcome:
-        """Commit or roll back. Raises RequestError when the half message is not the producer's."""
+    def end(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Commit or roll back. Raises RequestError when the half message is not the producer's.
+
+        A future, other than a coroutine, costs no task where nobody waits for the answer.
+        """
 
     async def check(self, now_ms: int) -> None:
         """Ask producers about messages that waited too long."""

@@ -24,6 +24,7 @@ SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 BENCHMARK_TOPIC = "BenchmarkTest"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -92,6 +93,11 @@ def check_group(group: str) -> None:
 def retry_topic(group: str) -> str:
     """The topic that a group's failed messages return through."""
     return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic that keeps the messages a group failed too often."""
+    return DLQ_PREFIX + group
 
 
 def _check(name: str, what: str, limit: int) -> None:

@@ -51,7 +51,7 @@ class IdleTimer:
         self._unwritten_seen = unwritten
         idle = self._clock.monotonic() - max(self._last_heard(), self._writes.last_wrote)
         left = self._timeout_s - idle
-        if left > 0:
+        if left > 1e-6:  # less is rounding, which would bring no clock forward
             self._timer = self._clock.call_later(left, self._look)
         else:
             self._idle()

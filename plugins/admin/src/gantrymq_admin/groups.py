@@ -20,7 +20,11 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.admin import CleanRequest
 from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest
-from gantrymq.remoting.headers.groups import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
+from gantrymq.remoting.headers.groups import (
+    DeleteSubscriptionGroupRequest,
+    GetConsumeStatsRequest,
+    QueryConsumeTimeSpanRequest,
+)
 from gantrymq.settings_file import parse_properties
 
 __all__ = ["CLEANINGS", "BrokerAdmin", "GroupAdmin", "GroupClient", "GroupClients", "QueueProgress"]
@@ -128,6 +132,20 @@ class GroupAdmin:
         except (KeyError, TypeError, ValueError) as problem:
             raise FormatError(f"consume stats of {address} have members of the wrong kind: {problem!r}") from problem
         return dict(sorted(found.items()))
+
+    async def late(self, address: str, group: str, topic: str) -> dict[MessageQueue, int]:
+        """How long ago the next message of each queue was stored, ms; 0 where the group has everything."""
+        header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
+        members = _members(await self._admin.ask(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header), "time span")
+        try:
+            return {
+                MessageQueue(topic, str(each["messageQueue"]["brokerName"]), int(each["messageQueue"]["queueId"])): max(
+                    0, int(each.get("delayTime") or 0)
+                )
+                for each in members.get("consumeTimeSpanSet") or ()
+            }
+        except (KeyError, TypeError, ValueError) as problem:
+            raise FormatError(f"the time spans of {address} have members of the wrong kind: {problem!r}") from problem
 
 
 class BrokerAdmin:

@@ -1,4 +1,4 @@
-"""From a moment of the broker to Prometheus text. The one module that imports prometheus_client.
+"""From a moment of the broker to Prometheus text. It, `making` and `lag_families` import prometheus_client.
 
 Names are rocketmq-exporter's where it has one, else those of RocketMQ 5's own exporter, else they begin with
 ``gantrymq_``. Labels follow the names: ``cluster, broker, topic, group`` with the exporter's, ``cluster, node_type,
@@ -10,20 +10,17 @@ broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMet
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
-from gantrymq.model.names import RETRY_PREFIX
+from gantrymq_metrics.lag_families import lag_families
+from gantrymq_metrics.making import Maker
 from gantrymq_metrics.moment import Moment
-from gantrymq_metrics.send_times import BOUNDS_S, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-Sample = tuple[Sequence[str], float]  # values of the labels behind the broker's own; value
 
 
 class _Family(Collector):
@@ -46,54 +43,14 @@ def families(moment: Moment) -> Iterator[Metric]:
     yield from _broker(moment)
     yield from _topics(moment)
     yield from _groups(moment)
+    yield from lag_families(moment)
     yield from _store(moment)
     yield from _clients(moment)
-
-
-class _Maker:
-    """Makes families whose first labels name the broker."""
-
-    def __init__(self, moment: Moment) -> None:
-        figures = moment.figures
-        self._exporter = (("cluster", "broker"), (figures.cluster, figures.broker))
-        self._own = (("cluster", "node_type", "node_id"), (figures.cluster, "broker", figures.broker))
-
-    def _whose(self, name: str, as_exporter: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self._exporter if as_exporter or name.startswith("gantrymq_") else self._own
-
-    def gauge(
-        self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample], *, as_exporter: bool = False
-    ) -> Metric:
-        """A value that goes up and down; *as_exporter*: the labels are rocketmq-exporter's."""
-        names, values = self._whose(name, as_exporter)
-        family = GaugeMetricFamily(name, text, labels=[*names, *labels])
-        for more, value in samples:
-            family.add_metric([*values, *more], value)
-        return family
-
-    def one(self, name: str, text: str, value: float, *, as_exporter: bool = False) -> Metric:
-        """A gauge of the broker as a whole."""
-        return self.gauge(name, text, (), [((), value)], as_exporter=as_exporter)
-
-    def counter(self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Metric:
-        """A count that only grows; *name* ends in ``_total``."""
-        names, values = self._whose(name, False)
-        family = CounterMetricFamily(name, text, labels=[*names, *labels])
-        for more, value in samples:
-            family.add_metric([*values, *more], value)
-        return family
-
-    def histogram(self, name: str, text: str, histogram: Histogram) -> Metric:
-        """The times of sends."""
-        names, values = self._whose(name, False)
-        family = HistogramMetricFamily(name, text, labels=list(names))
-        bounds = [*map(floatToGoString, BOUNDS_S), "+Inf"]
-        family.add_metric(values, list(zip(bounds, map(float, histogram.buckets), strict=True)), histogram.sum_s)
-        return family
+    yield from _of_plugins(moment)
 
 
 def _broker(moment: Moment) -> Iterator[Metric]:
-    make, figures = _Maker(moment), moment.figures
+    make, figures = Maker(moment), moment.figures
     yield make.one(
         "rocketmq_broker_tps", "Messages stored a second, last minute.", figures.put.messages_per_s, as_exporter=True
     )
@@ -130,7 +87,7 @@ def _broker(moment: Moment) -> Iterator[Metric]:
 
 
 def _topics(moment: Moment) -> Iterator[Metric]:
-    make, puts = _Maker(moment), moment.figures.puts
+    make, puts = Maker(moment), moment.figures.puts
     topic = ("topic",)
     yield make.counter(
         "rocketmq_messages_in_total",
@@ -168,7 +125,7 @@ def _topics(moment: Moment) -> Iterator[Metric]:
 
 
 def _groups(moment: Moment) -> Iterator[Metric]:
-    make, gets = _Maker(moment), moment.figures.gets
+    make, gets = Maker(moment), moment.figures.gets
     own, exporter = ("topic", "consumer_group"), ("topic", "group")
     yield make.counter(
         "rocketmq_messages_out_total", "Messages handed out.", own, [(key, each.messages) for key, each in gets.items()]
@@ -201,34 +158,10 @@ def _groups(moment: Moment) -> Iterator[Metric]:
         [((each.topic, each.group), each.committed) for each in progress],
         as_exporter=True,
     )
-    yield make.gauge(
-        "rocketmq_group_get_latency_by_storetime",
-        "Milliseconds since the oldest message that the group has before it was stored.",
-        exporter,
-        [((each.topic, each.group), each.behind_ms) for each in progress],
-        as_exporter=True,
-    )
-    for name, text, retried in (
-        ("rocketmq_group_diff", "Messages that the group has before it.", False),
-        ("rocketmq_group_retrydiff", "Messages that the group has before it on its retry topic.", True),
-    ):
-        yield make.gauge(name, text, _DIFF_LABELS, _behind(moment, retried), as_exporter=True)
-
-
-_DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
-
-
-def _behind(moment: Moment, retried: bool) -> Iterator[Sample]:
-    online = moment.figures.consumers
-    for each in moment.progress:
-        if each.topic.startswith(RETRY_PREFIX) == retried:
-            group = online.get(each.group)
-            members, model = (0, "CLUSTERING") if group is None else (group.members, group.message_model)
-            yield (each.group, each.topic, str(members), model), each.behind
 
 
 def _store(moment: Moment) -> Iterator[Metric]:
-    make, state, disk, figures = _Maker(moment), moment.state, moment.disk, moment.figures
+    make, state, disk, figures = Maker(moment), moment.state, moment.disk, moment.figures
     used = 1 - disk.free / (disk.total or 1)
     put, put_mornings, got, got_mornings = figures.put, figures.put_mornings, figures.got, figures.got_mornings
     runtime = "rocketmq_brokeruntime_"
@@ -260,9 +193,18 @@ def _store(moment: Moment) -> Iterator[Metric]:
 
 
 def _clients(moment: Moment) -> Iterator[Metric]:
-    make, figures = _Maker(moment), moment.figures
+    make, figures = Maker(moment), moment.figures
     producers = [((group,), float(members)) for group, members in figures.producers.items()]
     yield make.gauge("rocketmq_producer_count", "Members of producer groups.", ("group",), producers, as_exporter=True)
     yield make.one("rocketmq_producer_connections", "Members of all producer groups.", sum(figures.producers.values()))
     consumers = [((group,), float(each.members)) for group, each in figures.consumers.items()]
     yield make.gauge("rocketmq_group_count", "Members of consumer groups.", ("group",), consumers, as_exporter=True)
+
+
+def _of_plugins(moment: Moment) -> Iterator[Metric]:
+    make = Maker(moment)
+    for each in sorted(moment.figures.shown, key=lambda shown: shown.name):
+        if each.counts:
+            yield make.counter(each.name, each.help, each.labels, each.values.items())
+        else:
+            yield make.gauge(each.name, each.help, each.labels, each.values.items(), as_exporter=each.as_exporter)

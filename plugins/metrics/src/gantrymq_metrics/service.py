@@ -20,6 +20,7 @@ from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON, Page
 from gantrymq_metrics.http_server import HttpServer
 from gantrymq_metrics.moment import take_moment
+from gantrymq_metrics.oldest_messages import OldestMessages
 from gantrymq_metrics.send_times import SendTimes
 from gantrymq_metrics.settings import HOST, PORT, PROMETHEUS, TYPE
 
@@ -39,6 +40,7 @@ class MetricsService:
         self._broker: Broker | None = None
         self._server: HttpServer | None = None
         self._send_times = SendTimes()
+        self._oldest = OldestMessages()
         self._making: asyncio.Task[bytes] | None = None  # the scrape under way; those who come meanwhile share it
 
     async def start(self, broker: Broker) -> None:
@@ -103,7 +105,7 @@ class MetricsService:
         # prometheus_client takes 60 ms to import: not at every start, and not on the event loop.
         exposition = await broker.world.workers.run(import_module, "gantrymq_metrics.exposition")
         parts, slices = list[bytes](), TimeSlices(broker.world.clock, FAMILIES_TOGETHER)
-        for family in exposition.families(await take_moment(broker, self._send_times)):
+        for family in exposition.families(await take_moment(broker, self._send_times, self._oldest)):
             parts.append(exposition.render(family))
             await slices.item_done()
         return b"".join(parts)

@@ -192,6 +192,7 @@ class MemoryStore:
         self._store_time = max(self._store_time, self._now_ms())
         queue = Queue(message.topic, message.queue_id)
         queued = _has_queue_entry(message.sys_flag)
+        due_in_ms = message.placing.due_in_ms if message.placing is not None else None
         queue_offset = self._next.get(queue, 0) if queued else 0
         log_offset = self._end()
         try:
@@ -222,7 +223,7 @@ class MemoryStore:
                 queue_offset,
                 log_offset,
                 len(record),
-                message.tags_code,
+                message.tags_code if due_in_ms is None else self._store_time + due_in_ms,
                 self._store_time,
                 read_record(record).sys_flag,
                 message.prepared_offset,
@@ -234,7 +235,7 @@ class MemoryStore:
         return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), self._store_time)
 
     def _check_lengths(self, message: StoreMessage) -> None:
-        if message.placing is not None:
+        if message.placing is not None and message.placing.due_in_ms is None:
             raise FormatError(
                 "this store keeps neither batch queues (queue.type=BatchCQ) nor light queues (INNER_MULTI_DISPATCH); "
                 "use store=mmap"

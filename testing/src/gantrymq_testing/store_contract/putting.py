@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, body_crc
-from gantrymq.interfaces import PutStatus
+from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, RecordView, body_crc
+from gantrymq.interfaces import ExtUnit, GetLimit, GetResult, Placing, PutStatus
 from gantrymq.model import sys_flag
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.queue import Queue
@@ -54,6 +54,30 @@ class PuttingCases(StoreCases):
         assert (record.born_host, record.store_host) == (born, stored)
         assert (record.reconsume_times, record.prepared_offset) == (3, 11)
         assert bytes(record.properties_bytes) == b"TAGS\x01TagA\x02"
+
+    @with_store()
+    async def test_a_tags_code_may_count_from_the_store_time(self, bench: StoreBench) -> None:
+        class Codes:
+            accepts_all = needs_message = False
+            seen: list[int] = []
+
+            def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+                self.seen.append(tags_code)
+                return True
+
+            def match_message(self, record: RecordView) -> bool:
+                return True
+
+        delays = (5000, None, 0)
+        sent = [message(body=b"%d" % n, tag="A", placing=Placing(due_in_ms=delay)) for n, delay in enumerate(delays)]
+        sent[1].placing = None
+        results = bench.store.put(sent)
+        await bench.store.flushed(results[-1].end)
+        codes = [START_MS + 5000, sent[1].tags_code, START_MS]
+        assert [entry.tags_code for entry in bench.store.publish(results[-1].end)] == codes
+        found = bench.store.get(T0, 0, GetLimit(3), Codes())
+        result = found if isinstance(found, GetResult) else await found
+        assert (result.count, Codes.seen) == (3, codes)
 
     @with_store()
     async def test_ipv6_hosts_are_marked_in_the_sys_flag(self, bench: StoreBench) -> None:

@@ -28,7 +28,7 @@ MAX_HOLD_S: Final = 600.0  # RocketMQ holds for as long as it is asked to, up to
 class Hold:
     """One waiting pull."""
 
-    __slots__ = ("connection", "lost", "match", "queue", "timer", "wake", "wanted")
+    __slots__ = ("connection", "group", "lost", "match", "queue", "timer", "wake", "wanted")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class Hold:
         connection: Connection | None,
         wake: Callable[[], None],
         lost: Callable[[], object],
+        group: str,
     ) -> None:
         self.queue = queue
         self.wanted = wanted  # queue offset
@@ -45,6 +46,7 @@ class Hold:
         self.connection = connection  # whose loss ends the hold
         self.wake = wake
         self.lost = lost
+        self.group = group  # empty for a plugin's
         self.timer: Timer | None = None
 
 
@@ -70,6 +72,7 @@ class HeldPulls:
         connection: Connection | None,
         wake: Callable[[], None],
         lost: Callable[[], object] = lambda: None,
+        group: str = "",
     ) -> bool:
         """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout.
 
@@ -82,13 +85,18 @@ class HeldPulls:
             return False
         if self.count >= MAX_HOLDS or len(self._by_connection.get(connection, ())) >= MAX_HOLDS_OF_CONNECTION:
             return False
-        hold = Hold(queue, wanted, match, connection, wake, lost)
+        hold = Hold(queue, wanted, match, connection, wake, lost, group)
         self._by_topic.setdefault(queue.topic, {}).setdefault(queue.queue_id, {})[hold] = None
         if connection is not None:
             self._by_connection.setdefault(connection, set()).add(hold)
         self.count += 1
         hold.timer = self._clock.call_later(min(timeout_s, MAX_HOLD_S), self._release, hold)
         return True
+
+    def of(self, group: str, queue: Queue) -> list[Connection | None]:
+        """Whose pulls of a queue wait for *group*."""
+        holds = self._by_topic.get(queue.topic, {}).get(queue.queue_id, ())
+        return [hold.connection for hold in holds if hold.group == group]
 
     def arrived(self, entries: Sequence[DispatchEntry]) -> None:
         """Wake what *entries* satisfy."""

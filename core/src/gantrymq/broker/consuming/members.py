@@ -5,43 +5,20 @@ Source: apache/rocketmq broker/.../processor/ClientManageProcessor.java (heartBe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.clients import Member
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Connection
+from gantrymq.interfaces import Connection, Heartbeat
 from gantrymq.model import names
-from gantrymq.model.subscription import Subscription
 from gantrymq.world import Clock
 
-__all__ = ["MAX_GROUPS", "MAX_GROUP_LENGTH", "ConsumerHeartbeat", "Heartbeat", "Members"]
+__all__ = ["MAX_GROUPS", "MAX_GROUP_LENGTH", "Members"]
 
 MAX_GROUPS: Final = 1000  # of a connection, of each kind; a client has a few, and RocketMQ has no bound
 MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no bound
-
-
-class ConsumerHeartbeat(NamedTuple):
-    """What a client says of one consumer group it is in."""
-
-    group: str
-    consume_type: str
-    message_model: str
-    consume_from_where: str
-    unit_mode: bool
-    subscriptions: Sequence[Subscription] | None  # None leaves those that are known
-
-
-class Heartbeat(NamedTuple):
-    """What a client says of itself."""
-
-    client_id: str
-    language: str  # as RocketMQ names it
-    version: int  # of its protocol
-    producers: Sequence[str]  # groups
-    consumers: Sequence[ConsumerHeartbeat]
-    fingerprint: int = 0  # of its subscriptions; 0 from clients that know no version 2
 
 
 class Members:
@@ -52,14 +29,18 @@ class Members:
         self._topics = tables.topics
         self._groups = tables.groups
         self._clients = tables.clients
+        self.checks: list[Callable[[Heartbeat, Connection], object]] = []  # of plugins
 
     def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
         """Note who is there; whether the client must send its subscriptions in full the next time.
 
         Raises:
             RefusedWith: code 1, it would be in more groups than any client is; it joins none of them.
+            GantryError: a plugin refuses it, likewise.
         """
         self._check_count(heartbeat, connection)
+        for check in self.checks:
+            check(heartbeat, connection)
         fingerprint = heartbeat.fingerprint
         member = Member(connection, heartbeat.client_id, heartbeat.language, heartbeat.version, self._clock.now_ms())
         changed = fingerprint == 0

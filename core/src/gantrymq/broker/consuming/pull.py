@@ -161,7 +161,7 @@ class Pulls:
             raise SubscriptionParseFailed(self._filters.reject(subscription, error)) from error
         if isinstance(found, GetResult):
             self._stats.got_in(self._clock.monotonic() - began)
-            self._finish(found, request, topic, group, match, asker, may_hold=may_hold)
+            self._finish(found, request, topic, group, match, asker, began, may_hold=may_hold)
             return
 
         def cold_read_done(future: asyncio.Future[GetResult]) -> None:
@@ -178,7 +178,7 @@ class Pulls:
                 log.error("a cold read of %s failed", queue, exc_info=error)
                 respond(RefusedWith(1, f"reading {queue} failed: {error}"))
             else:
-                self._finish(future.result(), request, topic, group, match, asker, may_hold=may_hold)
+                self._finish(future.result(), request, topic, group, match, asker, began, may_hold=may_hold)
 
         task = asyncio.ensure_future(_awaited(found))
         self._tasks.add(task)
@@ -192,13 +192,18 @@ class Pulls:
         group: GroupConfig,
         match: MessageFilter,
         asker: Asker,
+        began: float,
         *,
         may_hold: bool,
     ) -> None:
         code = _CODES.get(found.status)
         if code is None:  # no such queue, or an empty one
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
-        self._offsets.pulled(request.group, Queue(request.topic, request.queue_id), found.next_offset)
+        queue, by = Queue(request.topic, request.queue_id), asker.connection.peer if asker.connection else None
+        last = self._offsets.pulled(request.group, queue, found.next_offset, began, by)
+        if not match.accepts_all and code != PULL_OFFSET_MOVED:
+            last.checked += found.next_offset - request.queue_offset
+            last.matched += found.count
         held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
         if held and self._hold(request, asker, match):
             return
@@ -233,12 +238,12 @@ class Pulls:
                 log.exception("a pull of %s that waited failed", queue)
                 asker.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
 
-        queue = Queue(request.topic, request.queue_id)
-        if self._store.bounds(queue).max_offset > request.queue_offset:  # it came while a cold read was under way
+        queue, at = Queue(request.topic, request.queue_id), request.queue_offset
+        if self._store.bounds(queue).max_offset > at:  # it came while a cold read was under way
             wake()
             return True
         timeout_s = timeout_ms / 1000
-        return self._held.hold(queue, request.queue_offset, match, timeout_s, asker.connection, wake, asker.lost)
+        return self._held.hold(queue, at, match, timeout_s, asker.connection, wake, asker.lost, request.group)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

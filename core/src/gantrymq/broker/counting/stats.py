@@ -74,6 +74,7 @@ class Stats:
     def __init__(self) -> None:
         self.puts = Tally()  # by topic
         self.gets = Tally()  # by topic@group
+        self.sent_back = Tally()  # by topic@group
         self.totals = Tally()  # by what the meters show
         self.put = Meter(self.totals, "put")
         self.got = Meter(self.totals, "get")  # messages handed out
@@ -125,7 +126,7 @@ class Stats:
         """Take a sample; called every SAMPLE_S."""
         for meter in (self.put, self.got, self.found, self.missed):
             meter.sample(now)
-        for tally in (self.puts, self.gets, self.totals):
+        for tally in (self.puts, self.gets, self.sent_back, self.totals):
             tally.tick(now)
         self.put_times.tick(now)
 
@@ -148,6 +149,7 @@ class Stats:
         """Drop the counts of a deleted topic."""
         self.puts.forget(topic)
         self.gets.forget(topic)
+        self.sent_back.forget(topic)
 
 
 def local_day(clock: Clock) -> int:

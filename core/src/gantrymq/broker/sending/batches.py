@@ -3,22 +3,21 @@
     ordinary queues     a record for each entry, all or none of them
     batch queues        one record for all (an inner batch), where the client numbers its batches
 
-An interceptor sees each entry. What it makes of one of an inner batch goes into that batch's body again.
+An interceptor sees each entry, unless it says otherwise. What it makes of one of an inner batch goes into that
+batch's body again.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gantrymq.broker.counted_plugins import intercepted
-from gantrymq.broker.sending.placing import Placer, refuse_delays
+from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.placing import Placer, delay_of
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Interceptor, Placing, SendRequest, StoreMessage
+from gantrymq.interfaces import Placing, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
@@ -30,12 +29,10 @@ __all__ = ["Batches"]
 class Batches:
     """Makes messages of batches."""
 
-    def __init__(
-        self, settings: Settings, placer: Placer, interceptors: Sequence[Interceptor], store_host: bytes
-    ) -> None:
+    def __init__(self, settings: Settings, placer: Placer, interception: Interception, store_host: bytes) -> None:
         self._settings = settings
         self._placer = placer
-        self._interceptors = tuple(interceptors)
+        self._interception = interception.of_entries()
         self._store_host = store_host
 
     def messages(
@@ -75,8 +72,8 @@ class Batches:
         if inner:
             assert request.body is not None
             body: bytes | memoryview = request.body
-            if self._interceptors:
-                made = [intercepted(message(*entry, code), self._interceptors) for entry in entries]
+            if self._interception:
+                made = [self._interception.looked_at(message(*entry, code)) for entry in entries]
                 body = _joined(topic, queue_id, made, entries) or body
             whole = message(request.flag, body, appended, code)
             whole.sys_flag |= sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
@@ -88,7 +85,7 @@ class Batches:
             placing = self._placer.of_batch_entry(topic, text)
             if not own_tag:
                 code = tags_code(props.decode(own).get(props.TAGS) if own else None)
-            one = intercepted(message(flag, body, text + appended, code), self._interceptors)
+            one = self._interception.looked_at(message(flag, body, text + appended, code))
             one.joined = bool(found)
             if one.topic == topic.name:
                 one.placing = placing
@@ -100,7 +97,8 @@ class Batches:
             raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
         if envelope.get(props.TRAN_MSG) == "true":
             raise MessageIllegal("a batch cannot be transactional; send the messages one by one")
-        refuse_delays(envelope)
+        if (delay := delay_of(envelope)) is not None:
+            raise MessageIllegal(f"{delay}={envelope[delay]}: a batch cannot be delayed; send the messages one by one")
         assert request.body is not None
         limit = self._settings.number("maxMessageSize")
         if len(request.body) > limit:

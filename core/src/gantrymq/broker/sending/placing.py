@@ -11,7 +11,7 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.config import Settings
@@ -22,7 +22,7 @@ from gantrymq.model.light_queues import fans_out, light_names
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["Placer", "refuse_delays"]
+__all__ = ["DELAYS", "Placer", "delay_of", "refuse_delays"]
 
 _ASKS = props.INNER_MULTI_DISPATCH.encode()
 _ALONE = Placing(batch=1)
@@ -78,19 +78,22 @@ class Placer:
         )
 
 
-_TIMER_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+DELAYS = (props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
 
 
-def refuse_delays(own: dict[str, str]) -> None:
-    """Nobody moved the message to a schedule topic: a delay it asks for cannot be kept."""
-    level = own.get(props.DELAY)
-    if level is not None and level != "0" and not level.startswith("-"):
+def delay_of(own: Mapping[str, str], names: Iterable[str] = DELAYS) -> str | None:
+    """The first of *names*, properties that ask for a delay, by which *own* asks for one."""
+    for name in names:
+        if name in own and (name != props.DELAY or (own[name] != "0" and not own[name].startswith("-"))):
+            return name
+    return None
+
+
+def refuse_delays(own: Mapping[str, str], unserved: Iterable[str]) -> None:
+    """Nobody moved the message to a schedule topic: a delay it asks for by an *unserved* property cannot be kept."""
+    name = delay_of(own, unserved)
+    if name is not None:
+        what = f"delay level {own[name]}" if name == props.DELAY else f"{name}={own[name]}"
         raise MessageIllegal(
-            f"delay level {level}: delayed messages need a schedule plugin and none is installed; send it without DELAY"
+            f"{what}: delayed messages need a schedule plugin and none is installed; send it without {name}"
         )
-    for name in _TIMER_NAMES:
-        if name in own:
-            raise MessageIllegal(
-                f"{name}={own[name]}: delayed messages need a schedule plugin and none is installed; send it without "
-                f"{name}"
-            )

@@ -13,13 +13,13 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, Abstract
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
-from gantrymq.broker.sending.placing import Placer, refuse_delays
+from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.placing import DELAYS, Placer, refuse_delays
 from gantrymq.broker.sending.stored_properties import Plan, StoredProperties
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
@@ -31,9 +31,10 @@ from gantrymq.errors import (
     NoPermission,
     RefusedWith,
 )
-from gantrymq.interfaces import Interceptor, SendRequest, StoreMessage
+from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
+from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import UniqueIds
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
@@ -49,6 +50,7 @@ class Prepared(NamedTuple):
     queue_id: int
     unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
     batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
+    fields: Mapping[str, str] | None = None  # more for the answer's header
 
 
 class Passed(NamedTuple):
@@ -72,15 +74,16 @@ class Preparing:
         settings: Settings,
         identity: Identity,
         tables: Tables,
-        interceptors: Sequence[Interceptor],
+        interception: Interception,
         placer: Placer,
         transactions: Transactions | None,
     ) -> None:
         self._world = world
         self._settings = settings
         self._topics = tables.topics
-        self._groups = tables.groups
-        self._interceptors = tuple(interceptors)
+        self._groups, self._locks = tables.groups, tables.locks
+        self._interception = interception
+        self._unserved = tuple(name for name in DELAYS if name not in interception.names)
         self._transactions = transactions
         self._unique_ids = UniqueIds(
             identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), world.clock
@@ -91,7 +94,7 @@ class Preparing:
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
         self._placer = placer
-        self._batches = Batches(settings, self._placer, self._interceptors, identity.packed_host)
+        self._batches = Batches(settings, self._placer, interception, identity.packed_host)
         self._read_settings()
 
     def _read_settings(self) -> None:
@@ -104,7 +107,8 @@ class Preparing:
                 props.MSG_REGION: settings.text("regionId"),
                 props.TRACE_ON: "true" if settings.flag("traceOn") else "false",
                 props.CLUSTER: self._cluster,
-            }
+            },
+            self._interception.names,
         )
 
     def prepare(self, request: SendRequest) -> Prepared:
@@ -132,6 +136,10 @@ class Preparing:
             )
         if queue_id < 0:
             queue_id = self._random(topic.write_queues) if topic.write_queues > 0 else 0
+        if topic.name.startswith(names.RETRY_PREFIX) and self._is_dead(request):
+            own = {**props.decode_text(request.properties), props.DELAY: "-1"}
+            request = request._replace(properties=props.encode_text(own))
+            topic, queue_id = self._topics.create_retry(names.dead_letter_topic(_group_of(request)), 1), 0
         flags = request.sys_flag
         if topic.filter_type == "MULTI_TAG":
             flags |= sys_flag.MULTI_TAGS
@@ -162,14 +170,22 @@ class Preparing:
             wait_stored=stored.wait_stored,
         )
         special = stored.special
-        if special is not None and special.get(props.TRAN_MSG) == "true":
+        if special is not None and _is_half(request, special):
             message = self._half(message)
         else:
-            message = intercepted(message, self._interceptors)
+            message = self._interception.seen(message, special)
             if (special is not None or topic.attributes) and message.topic == topic.name:
-                refuse_delays(special or {})
+                refuse_delays(special or {}, self._unserved)
                 self._placer.place(message, topic, special or {})
+            if type(message) is MovedMessage:
+                return Prepared((message,), queue_id, stored.unique_id, None, message.answer_fields)
         return Prepared((message,), queue_id, stored.unique_id)
+
+    def topic_of(self, request: SendRequest) -> TopicConfig:
+        """The topic of a send, made where a send makes it. Raises RequestError: as `prepare`, for its first checks."""
+        if self._settings.revision != self._revision:
+            self._read_settings()
+        return self._topic_of(request)
 
     def passed(self, request: SendRequest) -> Passed | None:
         """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
@@ -204,8 +220,6 @@ class Preparing:
         if known is None or name not in self._name_passed:
             known = self._checked_topic(request)
             self._name_passed.add(name)
-        if name.startswith(names.RETRY_PREFIX):
-            self._check_retry(request)
         return known
 
     def _checked_topic(self, request: SendRequest) -> TopicConfig:
@@ -220,21 +234,15 @@ class Preparing:
             peer=format_address(*request.peer),
         )
 
-    def _check_retry(self, request: SendRequest) -> None:
+    def _is_dead(self, request: SendRequest) -> bool:
+        """Whether a message for a retry topic is a dead letter: it failed too often, or its group consumes in order."""
         if request.batch:
             raise MessageIllegal(f"a batch cannot go to the retry topic {request.topic}; send the messages one by one")
-        group = self._groups.known(request.topic[len(names.RETRY_PREFIX) :])
+        group = self._groups.known(_group_of(request))
         if group is None:
             raise GroupNotExist(f"the consumer group of {request.topic} does not exist on this broker")
-        most = group.retry_max_times
-        if request.max_reconsume_times is not None and request.client_version >= HONOURS_MAX_RECONSUME:
-            most = request.max_reconsume_times
-        if request.reconsume_times > most:
-            raise RefusedWith(
-                1,
-                f"a message of group {group.name} failed {request.reconsume_times} times where {most} are allowed; "
-                "dead letter topics are not built in this version",
-            )
+        most = most_tries(group, request.max_reconsume_times, request.client_version)
+        return request.reconsume_times > most or self._locks.any_held(group.name)
 
     def _half(self, message: StoreMessage) -> StoreMessage:
         if self._settings.flag("rejectTransactionMessage"):
@@ -245,6 +253,22 @@ class Preparing:
                 "transaction"
             )
         return self._transactions.prepare(message)
+
+
+def most_tries(group: GroupConfig, wanted: int | None, client_version: int) -> int:
+    """How many failures of a message are followed by another try: as the group says, or a client that may say it."""
+    return group.retry_max_times if wanted is None or client_version < HONOURS_MAX_RECONSUME else wanted
+
+
+def _group_of(request: SendRequest) -> str:
+    return request.topic[len(names.RETRY_PREFIX) :]
+
+
+def _is_half(request: SendRequest, own: dict[str, str]) -> bool:
+    """Clients before 4.6.1 leave the mark of a half message on one that they send for its next try."""
+    level = own.get(props.DELAY, "0")
+    retried = request.reconsume_times > 0 and level != "0" and not level.startswith("-")
+    return own.get(props.TRAN_MSG) == "true" and not retried
 
 
 def _refuse_half(request: SendRequest, own: dict[str, str]) -> None:

@@ -9,18 +9,18 @@ A topic that the send made is on disk before the message is stored, so that no a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from gantrymq.broker.counted_plugins import intercepted
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
+from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
 from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RefusedWith, StoreError
-from gantrymq.interfaces import Interceptor, PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.world.workers import into
 
 __all__ = ["Sends"]
@@ -37,7 +37,7 @@ class Sends:
         preparing: Preparing,
         pipeline: Pipeline,
         state: StateFiles,
-        interceptors: Sequence[Interceptor],
+        interception: Interception,
         placer: Placer,
     ) -> None:
         self._preparing = preparing
@@ -46,7 +46,7 @@ class Sends:
         self._topics = tables.topics
         self._stats: Stats = tables.stats
         self._placer = placer
-        self._interceptors = tuple(interceptors)
+        self._interception = interception
 
     def submit(self, request: SendRequest, answered: Answered) -> None:
         """Check a send and hand it on; *answered* is called once, when it is acknowledged or refused by the store.
@@ -55,10 +55,10 @@ class Sends:
             GantryError: with RocketMQ's code for the first check that fails; *answered* is not called.
         """
         try:
-            messages, queue_id, unique_id, batch_id = self._preparing.prepare(request)
+            messages, queue_id, unique_id, batch_id, fields = self._preparing.prepare(request)
 
             def done(results: Sequence[PutResult], error: GantryError | None) -> None:
-                answered(self.answer(queue_id, unique_id, batch_id, results, error))
+                answered(self.answer(queue_id, unique_id, batch_id, results, error, fields))
 
             self.store(messages, done)
         except GantryError:
@@ -75,14 +75,14 @@ class Sends:
         self.submit(request, outcome_into(future))
         return await future
 
-    async def put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """Store what a plugin made, as one append, through interceptors and gates; a result for each.
+    async def put(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
+        """Store what a plugin made, as one append, through gates and, unless they were *seen*, interceptors.
 
         Raises:
             RequestError: an interceptor refuses one of them, and none is stored.
             StoreError: the gates failed or took too long.
         """
-        made = [intercepted(message, self._interceptors) for message in messages]
+        made = messages if seen else [self._interception.looked_at(message) for message in messages]
         for message in made:
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
@@ -107,6 +107,7 @@ class Sends:
         batch_id: str | None,
         results: Sequence[PutResult],
         error: GantryError | None,
+        fields: Mapping[str, str] | None = None,
     ) -> SendAnswer | GantryError:
         """What became of a send, from what the pipeline says of its messages."""
         bad = next((result for result in results if result.status is not PutStatus.OK), None)
@@ -116,7 +117,7 @@ class Sends:
         if error is not None and not isinstance(error, FlushTimeout):
             self._stats.put_failed += 1
             return error
-        return SendAnswer(queue_id, unique_id, batch_id, results, error)
+        return SendAnswer(queue_id, unique_id, batch_id, results, error, fields)
 
     def _store_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
         def saved(problem: StoreError | None) -> None:

@@ -12,6 +12,7 @@ common/.../message/MessageDecoder.java (string2messageProperties, messagePropert
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from gantrymq.formats.tags_code import tags_code
@@ -33,6 +34,9 @@ _SPECIAL = (
 _BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a broker's own: nobody may send them
 
 
+_HALF = {props.TRAN_MSG: "true"}
+
+
 class Stored(NamedTuple):
     """One message's properties, ready for its record."""
 
@@ -40,7 +44,7 @@ class Stored(NamedTuple):
     unique_id: str
     tags_code: int
     wait_stored: bool
-    special: dict[str, str] | None  # all properties, when one of them asks for more than being queued
+    special: dict[str, str] | None  # all properties, when one asks for more than being queued; TRAN_MSG may stand alone
 
 
 class Plan(NamedTuple):
@@ -55,10 +59,12 @@ class Plan(NamedTuple):
 class StoredProperties:
     """Rewrites property texts for one broker."""
 
-    def __init__(self, added: dict[str, str]) -> None:
-        """*added*: names and values every message gets, in the order in which Java puts them."""
+    def __init__(self, added: dict[str, str], special: Iterable[str] = ()) -> None:
+        """*added*: names and values every message gets, in the order in which Java puts them; *special*: more names."""
         self._added = added
+        self._special = frozenset((*_SPECIAL, *special))
         self._plans: dict[tuple[str, str], Plan] = {}
+        self._half_plans: dict[tuple[str, str], Plan] = {}  # of transactional messages, which ask for nothing else
 
     def envelope(self, text: str) -> dict[str, str]:
         """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
@@ -82,14 +88,17 @@ class StoredProperties:
         head, mark, rest = text.partition(_MARK)
         if mark and (not head or head[-1] == "\x02"):
             unique_id, _, tail = rest.partition("\x02")
+            special = None
             plan = self._plans.get((head, tail))
+            if plan is None:
+                plan, special = self._half_plans.get((head, tail)), _HALF
             if plan is not None and unique_id:
                 return Stored(
                     plan.before + unique_id.encode("utf-8", "surrogatepass") + plan.after,
                     unique_id,
                     plan.tags_code,
                     plan.wait_stored,
-                    None,
+                    special,
                 )
             self._learn(head, tail)
         own = self.envelope(text)
@@ -100,7 +109,7 @@ class StoredProperties:
             own.get(props.UNIQ_KEY, ""),
             tags_code(own.get(props.TAGS)),
             own.get(props.WAIT) != "false",
-            own if any(name in own for name in _SPECIAL) else None,
+            None if self._special.isdisjoint(own) else own,
         )
 
     def _learn(self, head: str, tail: str) -> None:
@@ -108,10 +117,12 @@ class StoredProperties:
         if _MARK in tail or _GAP in head or _GAP in tail:
             return
         own = self.envelope(f"{head}{_MARK}{_GAP}\x02{tail}")
-        if own.get(props.UNIQ_KEY) != _GAP or any(name in own for name in _SPECIAL):
+        special = _HALF if own.get(props.TRAN_MSG) == "true" else None
+        if own.get(props.UNIQ_KEY) != _GAP or self._special.intersection(own).difference(special or ()):
             return
         before, _, after = ordered_text(own).partition(_GAP.encode())
-        if len(self._plans) >= KEPT:
-            self._plans.clear()
+        plans = self._plans if special is None else self._half_plans
+        if len(plans) >= KEPT:
+            plans.clear()
         code = tags_code(own.get(props.TAGS))
-        self._plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false")
+        plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false")

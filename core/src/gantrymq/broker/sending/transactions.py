@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from gantrymq.broker.counted_plugins import counted, counted_later, name_of
 from gantrymq.broker.counting.stats import Stats
@@ -19,6 +19,8 @@ from gantrymq.world import Clock, Timer
 
 __all__ = ["Transactions", "chosen_transactions"]
 
+DEFAULT = "rocketmq"
+
 log = logging.getLogger(__name__)
 
 
@@ -28,6 +30,7 @@ class Transactions:
     def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
         self._service = service
         self._prepare: Callable[[StoreMessage], StoreMessage] = counted(service.prepare, self._failed)
+        self._end: Callable[[EndTransaction], Awaitable[Outcome]] = counted(service.end, self._failed)
         self._settings = settings
         self._clock = clock
         self._stats = stats
@@ -48,13 +51,14 @@ class Transactions:
             self._checking.cancel()
             await asyncio.wait([self._checking])
 
-    async def end(self, request: EndTransaction) -> Outcome:
-        """Hand a producer's decision on.
+    def end(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Hand a producer's decision on; done when it is durable. A future is handed back as it is.
 
         Raises:
             RequestError: the half message is not the producer's, or not there.
         """
-        return await counted_later(self._service.end(request), self._failed)
+        outcome: Awaitable[Outcome] = self._end(request)
+        return outcome if isinstance(outcome, asyncio.Future) else counted_later(outcome, self._failed)
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
         """The half message to store in place of *message*. Raises RequestError."""
@@ -79,12 +83,14 @@ class Transactions:
 
 
 def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:
-    """The transaction service that the settings name, or the only one there is.
+    """The transaction service that the settings name, or else the default one, or the only one there is.
 
     Raises:
         PluginError: the one named is not installed, or several are and none is named.
     """
     named = settings.text("transaction")
+    if not named and DEFAULT in plugins.transactions:
+        named = DEFAULT
     if named:
         if named not in plugins.transactions:
             raise PluginError(f"transaction={named}: no installed plugin offers a transaction service of that name")

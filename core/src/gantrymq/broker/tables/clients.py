@@ -75,6 +75,8 @@ class ClientTable:
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
         self._consumes: dict[Connection, set[str]] = {}
+        self._by_client_id: dict[str, dict[Connection, Member]] = {}  # producers, the latest to come last
+        self._named: dict[Connection, str] = {}  # the client id of a producer
         self._listeners: list[Callable[[ConsumerGroup], None]] = []
 
     def on_change(self, listener: Callable[[ConsumerGroup], None]) -> None:
@@ -93,6 +95,11 @@ class ClientTable:
         """Members of a producer group."""
         return list(self._producers.get(group, {}).values())
 
+    def producer(self, client_id: str) -> Member | None:
+        """The producer with this client id; of several connections the latest to come."""
+        found = self._by_client_id.get(client_id)
+        return next(reversed(found.values())) if found else None
+
     def producer_groups(self) -> dict[str, Sequence[Member]]:
         """Every online producer group."""
         return {group: list(members.values()) for group, members in self._producers.items()}
@@ -106,6 +113,11 @@ class ClientTable:
         self._heard[member.connection] = self._now_ms()
         self._produces.setdefault(member.connection, set()).add(group)
         self._producers.setdefault(group, {})[member.connection] = member
+        named = self._named.get(member.connection)
+        if named is not None and named != member.client_id:
+            self._forget_name(member.connection)
+        self._named[member.connection] = member.client_id
+        self._by_client_id.setdefault(member.client_id, {})[member.connection] = member
 
     def register_consumer(
         self,
@@ -152,9 +164,18 @@ class ClientTable:
 
     def _leave_producers(self, group: str, connection: Connection) -> None:
         self._forget(self._produces, connection, group)
+        if connection in self._named and connection not in self._produces:
+            self._forget_name(connection)
         members = self._producers.get(group)
         if members is not None and members.pop(connection, None) is not None and not members:
             del self._producers[group]
+
+    def _forget_name(self, connection: Connection) -> None:
+        client_id = self._named.pop(connection)
+        known = self._by_client_id[client_id]
+        del known[connection]
+        if not known:
+            del self._by_client_id[client_id]
 
     def _leave_consumers(self, group: str, connection: Connection) -> None:
         self._forget(self._consumes, connection, group)

@@ -42,6 +42,11 @@ class QueueLocks:
         if not held:
             self._held.pop(group, None)
 
+    def any_held(self, group: str) -> bool:
+        """Whether a client of the group holds a queue, which says that its messages are consumed in order."""
+        now = self._now_ms()
+        return any(now - since <= LOCK_MS for _, since in self._held.get(group, {}).values())
+
     def holder(self, group: str, queue: MessageQueue) -> str | None:
         """Who holds a queue, if its lock has not lapsed."""
         owner, since = self._held.get(group, {}).get(queue, ("", 0))

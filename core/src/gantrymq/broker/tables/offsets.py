@@ -10,15 +10,17 @@ Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from gantrymq.interfaces import LastPull
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.queue import Queue
 
 AT = "@"
 MOST_LEFT = 1000
 
-_ByTopic = dict[str, dict[tuple[str, int], int]]  # topic to group and queue id to queue offset; no table is empty
+_Place = tuple[str, int]  # group and queue id
+_NEVER = LastPull()
 
 
 class OffsetChanges(NamedTuple):
@@ -38,8 +40,8 @@ class ConsumerOffsets:
         self._version_step = version_step
         self._now_ms = now_ms
         self._commits = 0
-        self._pulled: _ByTopic = {}
-        self._resets: _ByTopic = {}
+        self._pulled: dict[str, dict[_Place, LastPull]] = {}  # by topic; no table is empty, nor one of those below
+        self._resets: dict[str, dict[_Place, int]] = {}
         self._left: dict[str, None] = {}  # deleted topics whose readers wait in there, oldest first
         self._changed: dict[str, None] = {}
         self._gone: dict[str, None] = {}
@@ -90,17 +92,25 @@ class ConsumerOffsets:
         if self._commits % self._version_step == 0:
             self.version.next(self._now_ms())
 
-    def pulled(self, group: str, queue: Queue, next_offset: int) -> None:
-        """Note where the group's next pull begins."""
+    def pulled(self, group: str, queue: Queue, next_offset: int, at: float, by: tuple[str, int] | None) -> LastPull:
+        """Note where the group's next pull begins, and when and by whom this one was made."""
         topic, queue_id = queue
         table = self._pulled.get(topic)
         if table is None:
             table = self._pulled[topic] = {}
-        table[group, queue_id] = next_offset
+        last = table.get((group, queue_id))
+        if last is None:
+            last = table[group, queue_id] = LastPull()
+        last.next_offset, last.at, last.by = next_offset, at, by
+        return last
 
-    def next_pull(self, group: str, queue: Queue) -> int:
-        """Where the group's next pull begins, -1 when it has not pulled since the start."""
-        return self._pulled.get(queue.topic, {}).get((group, queue.queue_id), -1)
+    def last_pull(self, group: str, queue: Queue) -> LastPull:
+        """How the group pulls the queue, to be read only."""
+        return self._pulled.get(queue.topic, {}).get((group, queue.queue_id), _NEVER)
+
+    def waiting_reset(self, group: str, queue: Queue) -> int | None:
+        """The reset that the group's next pull will be told, if there is one."""
+        return self._resets.get(queue.topic, {}).get((group, queue.queue_id))
 
     def reset(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Set an offset from outside; it holds against commits until the group's next pull has met it."""
@@ -191,7 +201,8 @@ class ConsumerOffsets:
     def forget_group(self, group: str) -> None:
         """Drop what a deleted group committed."""
         self._drop(key for key in self._table if key.split(AT)[1:2] == [group])
-        for tables in (self._pulled, self._resets):
+        kept: list[dict[str, dict[_Place, Any]]] = [self._pulled, self._resets]
+        for tables in kept:
             for topic, table in list(tables.items()):
                 for place in [place for place in table if place[0] == group]:
                     del table[place]

@@ -86,6 +86,11 @@ class TopicTable:
                 raise InvalidParameter(f"topic {topic.name}: {what} {count} is not between 0 and 65536")
         if self._light and is_light(topic.name):
             raise InvalidParameter(f"topic {topic.name} is a light queue, which is there without being created")
+        if attribute_changes.get("+message.type") == "MIXED" and not self._settings.flag("enableMixedMessageType"):
+            raise InvalidParameter(
+                f"topic {topic.name}: message.type=MIXED needs the setting enableMixedMessageType=true; leave the "
+                "attribute out, and the topic takes messages of every kind as well"
+            )
         known = self._topics.get(topic.name)
         kept = known.attributes if known is not None else None
         self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
@@ -171,7 +176,7 @@ class TopicTable:
         return topic
 
     def create_retry(self, name: str, queues: int, *, unit: bool = False) -> TopicConfig:
-        """The retry topic *name*, created with *queues* queues if it is new."""
+        """The topic *name* of a group, for retries or dead letters, created with *queues* queues if it is new."""
         known = self._topics.get(name)
         if known is not None:
             return known

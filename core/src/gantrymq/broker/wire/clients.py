@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq.broker.consuming.members import ConsumerHeartbeat, Heartbeat
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
 from gantrymq.broker.wire.answers import (
@@ -21,7 +20,7 @@ from gantrymq.broker.wire.answers import (
     with_json,
 )
 from gantrymq.errors import RefusedWith
-from gantrymq.interfaces import Connection
+from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request

@@ -1,7 +1,7 @@
 """Counters by name: 315.
 
-Kept are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE by topic, GROUP_GET_NUMS and GROUP_GET_SIZE by topic@group, BROKER_PUT_NUMS
-and BROKER_GET_NUMS by cluster. The other names RocketMQ has are refused with a sentence.
+Kept are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE by topic, GROUP_GET_NUMS, GROUP_GET_SIZE and SNDBCK_PUT_NUMS by topic@group,
+BROKER_PUT_NUMS and BROKER_GET_NUMS by cluster. The other names RocketMQ has are refused with a sentence.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (viewBrokerStatsData),
 store/.../stats/BrokerStatsManager.java.
@@ -33,6 +33,7 @@ class CounterRequests:
             "TOPIC_PUT_SIZE": (parts.stats.puts, BYTES),
             "GROUP_GET_NUMS": (parts.stats.gets, MESSAGES),
             "GROUP_GET_SIZE": (parts.stats.gets, BYTES),
+            "SNDBCK_PUT_NUMS": (parts.stats.sent_back, MESSAGES),
         }
         self._of_broker = {"BROKER_PUT_NUMS": "put", "BROKER_GET_NUMS": "get"}
 

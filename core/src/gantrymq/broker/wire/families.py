@@ -22,6 +22,7 @@ from gantrymq.broker.wire.reset import ResetRequests
 from gantrymq.broker.wire.router import RequestRouter
 from gantrymq.broker.wire.runtime import RuntimeRequests
 from gantrymq.broker.wire.send import SendRequests
+from gantrymq.broker.wire.sending_back import SendingBackRequests
 from gantrymq.broker.wire.topics import TopicRequests
 from gantrymq.broker.wire.transactions import TransactionRequests
 from gantrymq.remoting.serving import handlers_of
@@ -30,6 +31,7 @@ __all__ = ["serve"]
 
 FAMILIES: Final = (
     PullRequests,
+    SendingBackRequests,
     ClientRequests,
     OffsetRequests,
     TopicRequests,

@@ -6,6 +6,8 @@ broker/.../client/net/Broker2Client.java (getConsumeStatus).
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 from gantrymq import loose_json
@@ -23,6 +25,8 @@ from gantrymq.remoting.headers.clients import (
     GetConsumerStatusRequest,
 )
 from gantrymq.remoting.serving import serves
+
+log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
 STATUS_S = 5.0
@@ -70,22 +74,26 @@ class MemberRequests:
 
     @serves(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
     async def status(self, asked: Command, connection: Connection) -> Command:
-        """223: the offsets that members have in memory; one member when clientAddr names it."""
+        """223: the offsets that members have in memory, or the one that clientAddr names; the silent are left out."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
         online = self._clients.consumer_group(header.group)
         if online is None or not online.members:
             raise RefusedWith(1, f"No Any Consumer online in the consumer group: [{header.group}]")
+        members = [each for each in online.members.values() if header.client_addr in (None, "", each.client_id)]
+        ext = {"topic": header.topic, "group": header.group}
+        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+        answers = await asyncio.gather(
+            *(self._answer(header.group, each, request(code, ext), STATUS_S) for each in members),
+            return_exceptions=True,
+        )
         table: dict[str, Any] = {}
-        for member in list(online.members.values()):
-            if header.client_addr and header.client_addr != member.client_id:
-                continue
-            ext = {"topic": header.topic, "group": header.group}
-            question = request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext)
-            answer = await self._answer(header.group, member, question, STATUS_S)
-            if answer.code == 0 and answer.payload:
+        for member, answer in zip(members, answers, strict=True):
+            if isinstance(answer, RefusedWith):
+                log.warning("offsets of group %s on %s: %s", header.group, header.topic, answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            elif answer.code == 0 and answer.payload:
                 table[member.client_id] = _offsets(answer, member)
-            if header.client_addr:
-                break
         return with_json(asked, {"consumerTable": table, "messageQueueTable": {}})
 
     async def _pass_on(

@@ -97,7 +97,7 @@ class ProgressRequests:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise TopicNotExist(f"topic {header.topic} does not exist on this broker; see: gantrymq topic list")
-        spans = []
+        spans, slices = [], TimeSlices(self._clock, ITEMS_TOGETHER)
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
             bounds = self._store.bounds(queue)
@@ -118,6 +118,7 @@ class ProgressRequests:
                     "minTimeStamp": earliest,
                 }
             )
+            await slices.item_done()
         return with_json(asked, {"consumeTimeSpanSet": spans})
 
     @serves(RequestCode.QUERY_CORRECTION_OFFSET)
@@ -162,6 +163,7 @@ class ProgressRequests:
     async def _queues(self, group: str, topic: TopicConfig, count: int, *, pulled: bool) -> dict[Any, Any]:
         """Queue to its offsets."""
         table: dict[Any, Any] = {}
+        slices = TimeSlices(self._clock, ITEMS_TOGETHER)
         for queue_id in range(count):
             queue = Queue(topic.name, queue_id)
             consumed = max(0, self._offsets.committed(group, queue) or 0)
@@ -170,6 +172,7 @@ class ProgressRequests:
                 "brokerOffset": self._store.bounds(queue).max_offset,
                 "consumerOffset": consumed,
                 "lastTimestamp": max(0, stored_ms),
-                "pullOffset": max(consumed, self._offsets.next_pull(group, queue)) if pulled else 0,
+                "pullOffset": max(consumed, self._offsets.last_pull(group, queue).next_offset) if pulled else 0,
             }
+            await slices.item_done()
         return table

@@ -28,21 +28,7 @@ HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 """Serves the requests from an index on that it can serve together, and returns how many."""
 
 NOT_BUILT: Mapping[int, str] = {
-    RequestCode.CONSUMER_SEND_MSG_BACK: "retried messages and dead letters are",
-    RequestCode.END_TRANSACTION: "transactional messages are",  # without a transaction plugin
-    RequestCode.RECALL_MESSAGE: "delayed messages and their recall are",
-    RequestCode.SEND_REPLY_MESSAGE: "request and reply is",
-    RequestCode.SEND_REPLY_MESSAGE_V2: "request and reply is",
-    RequestCode.POP_MESSAGE: "pop consumption is",
-    RequestCode.ACK_MESSAGE: "pop consumption is",
-    RequestCode.BATCH_ACK_MESSAGE: "pop consumption is",
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: "pop consumption is",
-    RequestCode.PEEK_MESSAGE: "pop consumption is",
-    RequestCode.NOTIFICATION: "pop consumption is",
-    RequestCode.POLLING_INFO: "pop consumption is",
-    RequestCode.POP_ROLLBACK: "pop consumption is",
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: "checking a half message again is",
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "RocksDB is",
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: "RocksDB is",
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: "the control of cold data is",
@@ -51,6 +37,19 @@ NOT_BUILT: Mapping[int, str] = {
     RequestCode.GET_BROKER_EPOCH_CACHE: "the controller is",
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
+
+IN_PLUGINS: Mapping[int, str] = {
+    RequestCode.END_TRANSACTION: "gantrymq-transaction",
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: "gantrymq-transaction",
+    RequestCode.RECALL_MESSAGE: "gantrymq-schedule",
+    RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
+    **dict.fromkeys(
+        (401, 402, RequestCode.BATCH_ACK_MESSAGE, *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)),
+        "gantrymq-pop",
+    ),
+}
+"""The distribution that serves a request which core leaves to it."""
 
 
 class RequestRouter:
@@ -172,6 +171,13 @@ def _unknown(asked: Command) -> Command:
     what = NOT_BUILT.get(asked.code)
     if what is not None:
         sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
+        return refusal(asked, RequestNotSupported(sentence))
+    plugin = IN_PLUGINS.get(asked.code)
+    if plugin is not None:
+        sentence = (
+            f"request {asked.code} {request_name(asked.code)} is served by a plugin that is not installed; install it "
+            f"with: pip install {plugin}"
+        )
         return refusal(asked, RequestNotSupported(sentence))
     elsewhere = asked_a_broker(asked.code)
     if elsewhere is not None:

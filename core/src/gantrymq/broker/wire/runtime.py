@@ -7,6 +7,7 @@ store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 from __future__ import annotations
 
 from gantrymq import __version__
+from gantrymq.broker.counting.shown import shown
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.answers import with_json
@@ -37,6 +38,7 @@ class RuntimeRequests:
         self._state = parts.state
         self._store = parts.store
         self._stats = parts.stats
+        self._shown = parts.shown
         self._held = parts.held
         self._offsets = parts.offsets
         self._settings = parts.settings
@@ -98,6 +100,7 @@ class RuntimeRequests:
             "dispatchMaxBuffer": "0",  # a constant in Java too
             "remainTransientStoreBufferNumbs": "2147483647",  # what Java says without that pool
             **_NO_TIMERS,
+            **{each.runtime_key: str(each.values[()]) for each in shown(self._shown) if each.runtime_key},
             **disk_figures(self._files, self._state.root),
             **idle_pools(),
             **state.details,

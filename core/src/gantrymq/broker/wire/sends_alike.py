@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from gantrymq import speedups
-from gantrymq.broker.counted_plugins import intercepted
+from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.prepare import Passed
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
-from gantrymq.interfaces import Interceptor, StoreMessage
+from gantrymq.interfaces import StoreMessage
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import Send
 
@@ -81,12 +81,10 @@ make_messages = _make_messages if speedups.compiled is None else speedups.compil
 class SendsAlike:
     """What is remembered of the sends that passed."""
 
-    def __init__(
-        self, settings: Settings, topics: TopicTable, interceptors: Sequence[Interceptor], store_host: bytes
-    ) -> None:
+    def __init__(self, settings: Settings, topics: TopicTable, interception: Interception, store_host: bytes) -> None:
         self._settings = settings
         self._topics = topics
-        self._interceptors = tuple(interceptors)
+        self._interception = interception
         self._store_host = store_host
         self._passed: dict[bytes, Passed] = {}  # by what is alike
         self._bytes = 0  # of their headers
@@ -110,8 +108,8 @@ class SendsAlike:
     def together(self, asked: Sequence[Command], start: int, born_host: bytes) -> list[StoreMessage]:
         """The messages of ``asked[start]`` and those behind it, up to the first whose checks are to be made.
 
-        All are acknowledged alike (WAIT), so that they may be stored as one; after an interceptor that is asked of
-        each, they come one by one.
+        All are acknowledged alike (WAIT), so that they may be stored as one; where an interceptor sees every message,
+        they come one by one. What carries a property that an interceptor names is always checked.
 
         Args:
             asked: requests of one connection.
@@ -121,7 +119,7 @@ class SendsAlike:
         known, topics, revision = self._passed, self._topics, self._settings.revision
         store_host = self._store_host
         messages: list[StoreMessage] = []
-        if self._interceptors:
+        if self._interception.of_all:
             asked = asked[: start + 1]
         at = start
         while at < len(asked):
@@ -156,4 +154,6 @@ class SendsAlike:
             if len(messages) == at - start:
                 break
             at = start + len(messages)
-        return [intercepted(message, self._interceptors) for message in messages] if self._interceptors else messages
+        if self._interception.of_all:
+            return [self._interception.seen(message, None) for message in messages]
+        return messages

@@ -5,6 +5,9 @@ Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.wire.answers import ok
 from gantrymq.interfaces import Connection, EndTransaction, Outcome
@@ -21,10 +24,10 @@ class TransactionRequests:
         self._transactions = transactions
 
     @serves(RequestCode.END_TRANSACTION)
-    async def end(self, asked: Command, connection: Connection) -> Command | None:
+    def end(self, asked: Command, connection: Connection) -> Awaitable[Command | None] | None:
         """37: commit or roll back, usually oneway; a state that decides nothing gets no answer, as by a Java broker."""
         header = EndTransactionRequest.from_ext(asked.ext)
-        outcome = await self._transactions.end(
+        outcome = self._transactions.end(
             EndTransaction(
                 header.producer_group,
                 header.tran_state_table_offset,
@@ -35,4 +38,8 @@ class TransactionRequests:
                 header.transaction_id,
             )
         )
-        return None if outcome is Outcome.IGNORED else ok(asked)
+        return None if asked.is_oneway and isinstance(outcome, asyncio.Future) else _answer(asked, outcome)
+
+
+async def _answer(asked: Command, outcome: Awaitable[Outcome]) -> Command | None:
+    return None if await outcome is Outcome.IGNORED else ok(asked)

@@ -2,7 +2,8 @@
 
 A send header has two spellings, names (codes 10, 324) and letters (310, 320, 325); `SendMessageRequest` is both.
 
-Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java, SendMessageResponseHeader.java.
+Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java, SendMessageResponseHeader.java,
+ConsumerSendMsgBackRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gantrymq.remoting.headers.base import (
     Header,
     Int32,
     Int64,
+    RequestHeader,
     fields_of,
     header_of,
     named,
@@ -26,6 +28,7 @@ from gantrymq.remoting.headers.base import (
 )
 
 __all__ = [
+    "ConsumerSendMsgBackRequest",
     "SendMessageRequest",
     "SendMessageResponse",
     "read_send_header",
@@ -61,6 +64,19 @@ class SendMessageRequest(Header):
     def to_ext_v2(self) -> dict[str, str]:
         """Return the fields under their letters, in the order a Java client writes them."""
         return write_fields(self, _LETTERS)
+
+
+@header_of(RequestCode.CONSUMER_SEND_MSG_BACK)
+class ConsumerSendMsgBackRequest(RequestHeader):
+    """A consumer failed a message: store it again for later, or among the group's dead letters."""
+
+    offset: Int64  # of its record in the log, bytes
+    group: str
+    delay_level: Int32  # 0: the broker decides; below 0: a dead letter
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
 
 
 _LETTERS: Final = tuple(

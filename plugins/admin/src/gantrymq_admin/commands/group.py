@@ -5,13 +5,16 @@ from __future__ import annotations
 import click
 
 from gantrymq_admin.commands.group_admin import clients, create, delete, list_groups, progress
+from gantrymq_admin.commands.group_dlq import dlq
+from gantrymq_admin.commands.group_explain import explain
 from gantrymq_admin.commands.group_plan import plan
+from gantrymq_admin.commands.group_reset import clone, reset
 
 
 @click.group()
 def group() -> None:
-    """List, create, delete and look at consumer groups; plan how one shares out its queues."""
+    """List, create, delete, look at and explain consumer groups; see dead letters; set where a group goes on."""
 
 
-for command in (list_groups, create, delete, clients, progress, plan):
+for command in (list_groups, create, delete, clients, progress, explain, plan, dlq, reset, clone):
     group.add_command(command)

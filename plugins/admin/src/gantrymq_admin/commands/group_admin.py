@@ -10,16 +10,18 @@ import click
 from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
-from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter
+from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import parse_address
+from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.groups import GroupAdmin
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _legal(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+def legal_group(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """The name of a group as an option or an argument gives it. Raises click.BadParameter."""
     try:
         if name is not None:
             names.check_group(name)
@@ -40,7 +42,7 @@ def _address(_context: click.Context, _option: click.Parameter, text: str | None
 def group_option(*, required: bool = True) -> Callable[[Command], Command]:
     """Add ``-g``; the command gets ``name``."""
     return click.option(
-        "-g", "--group", "name", required=required, callback=_legal, metavar="NAME", help="The consumer group."
+        "-g", "--group", "name", required=required, callback=legal_group, metavar="NAME", help="The consumer group."
     )
 
 
@@ -167,7 +169,7 @@ def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, ou
 @namesrv_option
 @output_option
 def progress(name: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Show how far a group is, queue by queue."""
+    """Show how far a group is, queue by queue; LATE is how long ago the next message before it was stored."""
     found = run(_progress(namesrv, name, cluster, broker))
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     behind = sum(queue["behind"] for queue in queues)
@@ -175,9 +177,9 @@ def progress(name: str, topic: str | None, cluster: str | None, broker: str | No
         print_json({"group": name, "behind": behind, "queues": queues})
         return
     print_table(
-        ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Pulled"],
+        ["Topic", "Broker", "Queue", "Max offset", "Committed", "Behind", "Late", "Pulled"],
         [
-            (q["topic"], q["broker"], q["queue"], q["max_offset"], q["committed"], q["behind"], q["pulled"])
+            (q["topic"], q["broker"], q["queue"], q["max_offset"], q["committed"], q["behind"], _late(q), q["pulled"])
             for q in queues
         ],
     )
@@ -187,6 +189,10 @@ def progress(name: str, topic: str | None, cluster: str | None, broker: str | No
         say(f"{name} has committed nothing on topic {topic}; it has on {', '.join({q['topic']: 0 for q in found})}")
     else:
         say(f"{name} has committed nothing yet")
+
+
+def _late(queue: dict[str, Any]) -> str:
+    return "-" if queue["late_ms"] is None else f"{queue['late_ms'] / 1000:.0f} s"
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
@@ -270,23 +276,36 @@ async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | 
     async with Admin(namesrv) as admin:
         groups = GroupAdmin(admin)
         addresses = await brokers_of(admin, cluster, broker)
-        queues = [
-            {
-                "topic": queue.topic,
-                "broker": queue.broker_name,
-                "queue": queue.queue_id,
-                "max_offset": found.max_offset,
-                "committed": found.committed,
-                "behind": found.behind,
-                "pulled": found.pulled,
-                "last_stored_ms": found.last_stored_ms,
-            }
-            for address in addresses
-            for queue, found in (await groups.progress(address, name)).items()
-        ]
+        queues = []
+        for address in addresses:
+            progress = await groups.progress(address, name)
+            behind = {queue.topic for queue, found in progress.items() if found.behind}
+            late = {topic: await _late_of(groups, address, name, topic) for topic in sorted(behind)}
+            queues += [
+                {
+                    "topic": queue.topic,
+                    "broker": queue.broker_name,
+                    "queue": queue.queue_id,
+                    "max_offset": found.max_offset,
+                    "committed": found.committed,
+                    "behind": found.behind,
+                    "pulled": found.pulled,
+                    "last_stored_ms": found.last_stored_ms,
+                    "late_ms": late[queue.topic].get(queue) if found.behind else 0,
+                }
+                for queue, found in progress.items()
+            ]
         if not queues and not await _known(groups, addresses, name):  # a deleted group may have offsets left
             raise _no_group(name)
         return queues
+
+
+async def _late_of(groups: GroupAdmin, address: str, name: str, topic: str) -> dict[MessageQueue, int]:
+    """Nothing where the broker does not say."""
+    try:
+        return await groups.late(address, name, topic)
+    except BrokerRefused:
+        return {}
 
 
 async def _known(groups: GroupAdmin, addresses: Sequence[str], name: str) -> list[str]:

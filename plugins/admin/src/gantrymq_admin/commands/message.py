@@ -19,6 +19,7 @@ from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ClientError
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.topic import topic_option
 
@@ -44,6 +45,7 @@ def message() -> None:
     """Send, pull, follow and find messages."""
 
 
+message.add_command(pending)
 message.add_command(query)
 message.add_command(view)
 

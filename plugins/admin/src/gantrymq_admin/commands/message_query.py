@@ -16,7 +16,7 @@ from gantrymq.model.message import ReceivedMessage
 from gantrymq_admin.commands.topic import topic_option
 from gantrymq_admin.messages import FOREVER_MS, MessageAdmin
 
-__all__ = ["query", "view"]
+__all__ = ["lines_of", "local_time", "query", "view"]
 
 
 @click.command()
@@ -88,14 +88,17 @@ def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
     if output == "json":
         print_json(as_json(found))
         return
-    for label, value in _lines(found):
+    for label, value in lines_of(found):
         click.echo(f"{label + ':':<18}{value}")
 
 
-def _lines(found: ReceivedMessage) -> list[tuple[str, object]]:
-    def local(at_ms: int) -> str:
-        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms / 1000))}.{at_ms % 1000:03d}"
+def local_time(at_ms: int) -> str:
+    """A time for people, on this host's calendar, to the millisecond."""
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms / 1000))}.{at_ms % 1000:03d}"
 
+
+def lines_of(found: ReceivedMessage) -> list[tuple[str, object]]:
+    """Everything that is stored of a message, for people: what it is called, and its value."""
     return [
         ("Message id", found.message_id),
         ("Offset id", found.offset_id),
@@ -106,8 +109,8 @@ def _lines(found: ReceivedMessage) -> list[tuple[str, object]]:
         ("Queue offset", found.queue_offset),
         ("Log offset", found.log_offset),
         ("Reconsume times", found.reconsume_times),
-        ("Born", f"{local(found.born_timestamp)} at {found.born_host}"),
-        ("Stored", f"{local(found.store_timestamp)} at {found.store_host}"),
+        ("Born", f"{local_time(found.born_timestamp)} at {found.born_host}"),
+        ("Stored", f"{local_time(found.store_timestamp)} at {found.store_host}"),
         ("System flag", found.sys_flag),
         ("Flag", found.flag),
         *((f"  {name}", value) for name, value in found.properties.items()),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Any, Final, cast
 
 import click
 
@@ -11,7 +12,10 @@ from gantrymq.client import Admin
 from gantrymq.client.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
-from gantrymq.errors import ConnectFailed, GantryError
+from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError
+from gantrymq.remoting.codes import RequestCode
+
+SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # of gantrymq-diagnosis
 
 
 @click.command()
@@ -21,7 +25,8 @@ def status(namesrv: str, output: str) -> None:
     """Show the clusters and their brokers.
 
     IN and OUT are messages a second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
-    count them. What a broker of ours cannot write, messages or its tables, is told below. Exits with 1 when no name
+    count them. Below is what waits or is undecided, as plugins of our brokers show it (delayed messages, transactions,
+    conflicts within groups), and what a broker of ours cannot write, messages or its tables. Exits with 1 when no name
     server answers.
     """
     found = run(_look(namesrv))
@@ -42,6 +47,14 @@ def status(namesrv: str, output: str) -> None:
         ["Cluster", "Broker", "Id", "Address", "Version", "In/s", "Out/s", "In today", "Out today"],
         [_row(broker) for broker in found["brokers"]],
     )
+    waiting = [
+        (broker["broker"], name, each["value"], each["help"])
+        for broker in found["brokers"]
+        for name, each in broker.get("figures", {}).items()
+        if each["value"] and not each["counts"]
+    ]
+    if waiting:
+        print_table(["Broker", "Figure", "Now", "What it is"], waiting)
     for broker in found["brokers"]:
         for problem in broker.get("problems", ()):
             say(f"{broker['broker']} at {broker['address']}: {problem}")
@@ -82,7 +95,7 @@ async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], Cl
 async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, broker_id: int) -> dict[str, Any]:
     shown: dict[str, Any] = {"cluster": broker.cluster, "broker": broker.name, "id": broker_id, "address": address}
     try:
-        figures = await admin.runtime_info(address)
+        figures, of_plugins = await admin.runtime_info(address), await _figures(admin, address)
     except GantryError as problem:
         return {**shown, "reachable": False, "problem": str(problem)}
     return {
@@ -95,8 +108,18 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
         "out_per_s": _rate(figures.get("getTransferredTps") or figures.get("getTransferedTps")),  # spelling of 4.9
         "in_today": _since(figures, "msgPutTotal"),
         "out_today": _since(figures, "msgGetTotal"),
+        "figures": of_plugins,
         "problems": [figures[name] for name in ("storeRefusal", "unwrittenFiles") if name in figures],
     }
+
+
+async def _figures(admin: Admin, address: str) -> dict[str, Any]:
+    """What plugins of a broker of ours show: name to value and what it is; nothing where it does not say."""
+    try:
+        reply = await admin.ask(address, SHOWN_FIGURES)
+        return {str(each.pop("name")): each for each in json.loads(bytes(reply.payload))["figures"]}
+    except (BrokerRefused, AttributeError, KeyError, TypeError, ValueError):
+        return {}
 
 
 def _rate(text: str | None) -> float | None:

@@ -99,7 +99,7 @@ class Appender(PlacedAppender):
                     offset += len(records)
                     continue
             message = messages[index]
-            if message.placing is not None:
+            if (placing := message.placing) is not None and placing.due_in_ms is None:
                 break
             if index < together and obstacle is not None:
                 results.append(obstacle)
@@ -154,6 +154,7 @@ class Appender(PlacedAppender):
                         results.append(obstacle)
                         continue
             queue_offset = 0 if sys_flag & TRANSACTION_PREPARED else queue.next_offset
+            tags_code = message.tags_code if placing is None else now + (placing.due_in_ms or 0)
             try:
                 head = (_pack_head if plain else HEADS[(sys_flag & _HOST_BITS) >> 4].pack)(
                     size,
@@ -172,7 +173,7 @@ class Appender(PlacedAppender):
                     message.prepared_offset,
                     body_bytes,
                 )
-                packed.append(_pack_entry(offset, size, message.tags_code))
+                packed.append(_pack_entry(offset, size, tags_code))
             except struct.error as error:
                 results.append(refused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}"))
                 continue
@@ -189,7 +190,7 @@ class Appender(PlacedAppender):
                         queue_offset,
                         offset,
                         size,
-                        message.tags_code,
+                        tags_code,
                         now,
                         sys_flag,
                         message.prepared_offset,

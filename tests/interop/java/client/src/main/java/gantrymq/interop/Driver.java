@@ -4,8 +4,8 @@ import java.util.Arrays;
 
 /**
  * Drives the official client from a test:
- * {@code Driver produce|push|pull|stream|follow|transact|bench-send|bench-drain --namesrv HOST:PORT ...}. See the README of the
- * interop tests for the options. Compiles against client 4.9 and 5.x.
+ * {@code Driver produce|push|pull|stream|follow|transact|ask|exchange|read|bench-send|bench-drain
+ * --namesrv HOST:PORT ...}. See the README of the interop tests for the options. Compiles against client 4.9 and 5.x.
  */
 public final class Driver {
     private Driver() {
@@ -14,7 +14,8 @@ public final class Driver {
     public static void main(String[] args) throws Exception {
         if (args.length == 0) {
             System.err.println(
-                "usage: Driver produce|push|pull|stream|follow|transact|bench-send|bench-drain --namesrv HOST:PORT --topic T ...");
+                "usage: Driver produce|push|pull|stream|follow|transact|ask|exchange|read|bench-send|bench-drain "
+                    + "--namesrv HOST:PORT --topic T ...");
             System.exit(2);
         }
         Events.claimOutput();
@@ -41,6 +42,27 @@ public final class Driver {
                 break;
             case "transact":
                 good = new Transact(options).run();
+                break;
+            case "disagree":
+                good = new Disagree(options).run();
+                break;
+            case "retry":
+                good = new Retry(options).run();
+                break;
+            case "ask":
+                good = new Ask(options).run();
+                break;
+            case "exchange":
+                good = new Exchange(options).run();
+                break;
+            case "read":
+                good = new Read(options).run();
+                break;
+            case "timed":
+                good = new Timed(options).run();
+                break;
+            case "decide":
+                good = new Decide(options).run();
                 break;
             case "bench-send":
                 good = new Load(options).run();

@@ -3,11 +3,18 @@ package gantrymq.interop;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
 
-/** Sends without pause from --threads threads and prints the rate and the latencies after a warm-up. */
+/**
+ * Sends without pause from --threads threads and prints the rate and the latencies after a warm-up. With --transactional
+ * each message is sent in a transaction that is committed at once, and counts when the commit is on its way.
+ */
 final class Load {
     private final Options options;
     private final String topic;
@@ -23,7 +30,8 @@ final class Load {
     }
 
     boolean run() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop-load"));
+        String group = options.text("group", "interop-load");
+        DefaultMQProducer producer = options.has("transactional") ? committing(group) : new DefaultMQProducer(group);
         producer.setNamesrvAddr(options.need("namesrv"));
         producer.setSendMsgTimeout(10_000);
         producer.setRetryTimesWhenSendFailed(0);
@@ -46,6 +54,22 @@ final class Load {
         }
         producer.shutdown();
         return report(senders, seconds);
+    }
+
+    private static TransactionMQProducer committing(String group) {
+        TransactionMQProducer producer = new TransactionMQProducer(group);
+        producer.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        return producer;
     }
 
     private boolean report(Sender[] senders, double seconds) {
@@ -107,7 +131,9 @@ final class Load {
 
         private String send() {
             try {
-                SendResult result = producer.send(new Message(topic, body));
+                Message message = new Message(topic, body);
+                SendResult result = producer instanceof TransactionMQProducer
+                    ? producer.sendMessageInTransaction(message, null) : producer.send(message);
                 return result.getSendStatus() == SendStatus.SEND_OK ? null : result.getSendStatus().name();
             } catch (Exception e) {
                 return e.toString();

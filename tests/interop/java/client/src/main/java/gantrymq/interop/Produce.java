@@ -80,6 +80,10 @@ final class Produce {
             String[] tags = options.need("tags").split(",");
             message.setTags(tags[index % tags.length]);
         }
+        if (options.has("levels")) {
+            String[] levels = options.need("levels").split(",");
+            message.setDelayTimeLevel(Integer.parseInt(levels[index % levels.length]));
+        }
         if (options.has("keys-prefix")) {
             message.setKeys(options.need("keys-prefix") + index);
         }

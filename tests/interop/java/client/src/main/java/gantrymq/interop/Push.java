@@ -66,7 +66,7 @@ final class Push {
     }
 
     /** The enum MessageModel moved to another package in 5.0, so it is looked up by the setter's parameter. */
-    private static void setModel(DefaultMQPushConsumer consumer, String name) throws ReflectiveOperationException {
+    static void setModel(DefaultMQPushConsumer consumer, String name) throws ReflectiveOperationException {
         for (Method method : DefaultMQPushConsumer.class.getMethods()) {
             if (method.getName().equals("setMessageModel")) {
                 for (Object model : method.getParameterTypes()[0].getEnumConstants()) {

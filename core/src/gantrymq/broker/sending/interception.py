@@ -1,0 +1,56 @@
+"""Which interceptors see which message.
+
+One that names properties sees the messages that carry one of them, and costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from gantrymq.broker.counted_plugins import CountedInterceptor
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.interfaces import Interceptor, StoreMessage
+from gantrymq.model import properties as props
+
+__all__ = ["Interception"]
+
+
+class Interception:
+    """The interceptors of one broker, in their order."""
+
+    def __init__(self, interceptors: Sequence[Interceptor], stats: Stats) -> None:
+        self._counted = tuple((each, CountedInterceptor(each, stats), _names(each)) for each in interceptors)
+        self.of_all = tuple(counted for _, counted, names in self._counted if names is None)
+        self.names = frozenset[str]().union(*(names or () for *_, names in self._counted))
+        marks = b"|".join(re.escape(name.encode()) for name in sorted(self.names))
+        self._asks = re.compile(rb"(?:^|\x02)(?:%b)\x01" % marks).search if marks else None
+        self._stats = stats
+
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return bool(self._counted)
+
+    def of_entries(self) -> Interception:
+        """Those that see the entries of client batches."""
+        return Interception([each for each, *_ in self._counted if getattr(each, "entries", True)], self._stats)
+
+    def seen(self, message: StoreMessage, special: Mapping[str, str] | None) -> StoreMessage:
+        """What they make of *message*; *special*: its properties, None where it has none of `names`."""
+        if special is None:
+            for interceptor in self.of_all:
+                message = interceptor(message)
+            return message
+        for _, interceptor, names in self._counted:
+            if names is None or not names.isdisjoint(special):
+                message = interceptor(message)
+        return message
+
+    def looked_at(self, message: StoreMessage) -> StoreMessage:
+        """The same for a message whose properties were not read."""
+        asks = self._asks is not None and self._asks(message.properties) is not None
+        return self.seen(message, props.decode(message.properties) if asks else None)
+
+
+def _names(interceptor: Interceptor) -> frozenset[str] | None:
+    return getattr(interceptor, "properties", None)

@@ -1,0 +1,166 @@
+"""Messages that a consumer failed: stored again, for the group alone, later each time, at last among its dead letters.
+
+    delay level of the request      where the copy goes
+    below 0                         %DLQ%group
+    any, and it failed too often    %DLQ%group
+    0                               %RETRY%group, at delay level 3 + the times it failed before
+    above 0                         %RETRY%group, at that level
+
+A message failed too often when the record sent back was stored again for as many failures as are allowed: by the
+group (retryMaxTimes), or by the client where it says so (maxReconsumeTimes). A copy for later is moved to its delay by
+whatever plugin keeps delays. The answer waits for the disk, which a Java broker's does not: the consumer counts its
+message as done then. An ordered consumer sends its message to %RETRY%group by an ordinary send instead.
+
+Source: apache/rocketmq broker/.../processor/AbstractSendMessageProcessor.java (consumerSendMsgBack),
+SendMessageProcessor.java (handleRetryAndDLQ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.prepare import most_tries
+from gantrymq.broker.sending.send import Sends
+from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.config import Settings
+from gantrymq.errors import MessageIllegal, NoPermission, RefusedWith
+from gantrymq.formats.record import RecordView
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.model.ids import offset_id
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.sys_flag import INNER_BATCH
+from gantrymq.model.topic import PERM_WRITE, TopicConfig
+from gantrymq.world import World
+
+__all__ = ["SendBack", "SendingBack", "copy_of", "delay_level", "own_properties"]
+
+FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
+
+
+class SendBack(NamedTuple):
+    """A message comes back from a consumer."""
+
+    group: str
+    log_offset: int  # of the record it consumed, which may be a copy that was stored for an earlier failure
+    delay_level: int = 0
+    max_reconsume_times: int | None = None
+    unit_mode: bool = False
+    client_version: int = 479  # of the client's protocol
+
+
+def delay_level(asked: int, failed_before: int, most: int) -> int | None:
+    """The delay level, from 1, of the next try; None when there is none and the message is a dead letter.
+
+    Args:
+        asked: by the consumer; 0 leaves it to the broker, below 0 asks for the dead letters.
+        failed_before: as the record says, without the failure that is told now.
+        most: how many failures are followed by another try.
+    """
+    if asked < 0 or failed_before >= most:
+        return None
+    return asked or FIRST_LEVEL + failed_before
+
+
+class SendingBack:
+    """Takes failed messages back."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        view: Callable[[int], Awaitable[RecordView]],
+        tables: Tables,
+        sends: Sends,
+        interception: Interception,
+        store_host: bytes,
+    ) -> None:
+        """*view* finds the record at a log offset."""
+        self._random = world.random.randrange
+        self._settings = settings
+        self._view = view
+        self._topics, self._groups, self._stats = tables.topics, tables.groups, tables.stats
+        self._sends = sends
+        self._interception = interception
+        self._store_host = store_host
+
+    async def send_back(self, asked: SendBack) -> PutResult | None:
+        """Store a failed message for its next try, or as a dead letter; None where its group keeps neither.
+
+        Raises:
+            GroupNotExist: the group is unknown.
+            NoPermission: broker or retry topic take no messages.
+            MessageIllegal: a delay that nobody can keep.
+            RefusedWith: code 1, no message, or one that cannot be stored again.
+            StoreError: the disk cannot be read, or a gate failed or took too long.
+        """
+        group = self._groups.require(asked.group)
+        if not self._settings.number("brokerPermission") & PERM_WRITE:
+            raise NoPermission(f"this broker's brokerPermission forbids writing; group {group.name} cannot retry here")
+        if group.retry_queues <= 0:
+            return None
+        retry = names.retry_topic(group.name)
+        known = self._topics.get(retry)
+        if known is not None and not known.writable:
+            raise NoPermission(f"topic {retry} takes no messages (perm {known.perm}); make it writable to retry")
+        record = await self._view(asked.log_offset)
+        if record.sys_flag & INNER_BATCH:
+            raise RefusedWith(
+                1, f"the record at log offset {asked.log_offset} holds a batch; one of its messages cannot be sent back"
+            )
+        most = most_tries(group, asked.max_reconsume_times, asked.client_version)
+        level = delay_level(asked.delay_level, record.reconsume_times, most)
+        if level is None:
+            topic, queue_id = self._topics.create_retry(names.dead_letter_topic(group.name), 1), 0
+        else:
+            topic = self._topics.create_retry(retry, group.retry_queues, unit=asked.unit_mode)
+            queue_id = self._random(max(1, min(group.retry_queues, topic.read_queues)))
+        own = own_properties(record, level or 0)
+        message = self._interception.seen(copy_of(record, topic, queue_id, own, self._store_host), own)
+        result = await self._put(message, topic, level)
+        self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
+        return result
+
+    async def _put(self, message: StoreMessage, topic: TopicConfig, level: int | None) -> PutResult:
+        if level is not None and message.topic == topic.name:
+            raise MessageIllegal(
+                f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none is "
+                "installed; install one with: pip install gantrymq-schedule"
+            )
+        (result,) = await self._sends.put((message,), seen=True)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem or result.status.name)
+        return result
+
+
+def own_properties(record: RecordView, level: int) -> dict[str, str]:
+    """The properties of the copy of *record*, its first topic and offset id among them."""
+    own = dict(record.properties)
+    own.setdefault(props.RETRY_TOPIC, record.topic)
+    own[props.WAIT] = "false"
+    own[props.DELAY] = str(level)
+    own.setdefault(props.ORIGIN_MESSAGE_ID, offset_id(bytes(record.store_host), record.log_offset))
+    return own
+
+
+def copy_of(
+    record: RecordView, topic: TopicConfig, queue_id: int, own: dict[str, str], store_host: bytes
+) -> StoreMessage:
+    """The message that keeps *record*, failed once more, under another topic."""
+    return StoreMessage(
+        topic.name,
+        queue_id,
+        bytes(record.body),
+        ordered_text(own),
+        tags_code=tags_code(own.get(props.TAGS)),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=bytes(record.born_host),
+        store_host=store_host,
+        reconsume_times=record.reconsume_times + 1,
+    )

@@ -1,0 +1,38 @@
+"""Failed messages that consumers send back: 36.
+
+Source: apache/rocketmq broker/.../processor/AbstractSendMessageProcessor.java (consumerSendMsgBack).
+"""
+
+from __future__ import annotations
+
+from gantrymq.broker.parts import Parts
+from gantrymq.broker.sending.sending_back import SendBack
+from gantrymq.broker.wire.answers import ok
+from gantrymq.interfaces import Connection
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+from gantrymq.remoting.serving import serves
+
+
+class SendingBackRequests:
+    """Serves consumers that failed."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._sending_back = parts.sending_back
+
+    @serves(RequestCode.CONSUMER_SEND_MSG_BACK)
+    async def send_back(self, asked: Command, connection: Connection) -> Command:
+        """36: store a message again for its next try; the answer leaves when it is acknowledged."""
+        header = ConsumerSendMsgBackRequest.from_ext(asked.ext)
+        await self._sending_back.send_back(
+            SendBack(
+                header.group,
+                header.offset,
+                header.delay_level,
+                header.max_reconsume_times,
+                header.unit_mode,
+                asked.version,
+            )
+        )
+        return ok(asked)

@@ -1,0 +1,265 @@
+"""``gantrymq group dlq GROUP list|show|resend``: messages that a group failed too often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import click
+
+from gantrymq.client import Producer, PullConsumer
+from gantrymq.commands.message_shown import as_json
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
+from gantrymq.commands.run import run
+from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.model.message import ReceivedMessage
+from gantrymq_admin.commands.group_admin import legal_group
+from gantrymq_admin.commands.message_query import lines_of, local_time
+from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
+from gantrymq_admin.resending import Resend
+
+__all__ = ["dlq"]
+
+READER = "TOOLS_CONSUMER"  # every broker has it
+SENDER = "gantrymq-cli"
+MOST_LISTED = 1000
+TOLD_EACH = 10_000
+
+broker_option = click.option("--broker", metavar="NAME", help="Those at this broker only, by its name.")
+from_option = click.option(
+    "--from-offset", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset, at every broker."
+)
+
+
+@click.group()
+@click.argument("group", metavar="GROUP", callback=legal_group)
+@click.pass_context
+def dlq(context: click.Context, group: str) -> None:
+    """See a group's dead letters, the messages that it failed too often, and send them again."""
+    context.obj = group
+
+
+@dlq.command("list")
+@broker_option
+@from_option
+@click.option(
+    "--max", "most", type=click.IntRange(0, MOST_LISTED), default=32, show_default=True, help="Letters, at most."
+)
+@namesrv_option
+@output_option
+@click.pass_obj
+def list_letters(group: str, broker: str | None, from_offset: int | None, most: int, namesrv: str, output: str) -> None:
+    """Count the dead letters, and list the oldest: when, from which topic, how often they failed."""
+
+    async def work() -> tuple[list[DeadQueue], list[ReceivedMessage]]:
+        found: list[ReceivedMessage] = []
+        async with PullConsumer(READER, namesrv) as consumer:
+            queues = await _queues(consumer, group, broker)
+            for each in _from(queues, from_offset):
+                async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
+                    found += page[: most - len(found)]
+                    if len(found) == most:
+                        break
+        return queues, found
+
+    queues, letters = run(work())
+    count = sum(each.count for each in queues)
+    if output == "json":
+        print_json(
+            {
+                "group": group,
+                "topic": names.dead_letter_topic(group),
+                "dead_letters": count,
+                "queues": [_queue_json(each) for each in queues],
+                "letters": [_letter_json(each) for each in letters],
+            }
+        )
+        return
+    for each in queues:
+        say(f"{each.queue.broker_name}: {each.count} dead letters, offsets {each.min_offset} to {each.max_offset - 1}")
+    if letters:
+        print_table(
+            ["Broker", "Offset", "Since", "Failed", "Topic", "Keys", "Message id"],
+            [
+                (
+                    each.broker_name,
+                    each.queue_offset,
+                    local_time(each.store_timestamp),
+                    each.reconsume_times,
+                    origin_of(each) or "",
+                    each.keys or "",
+                    each.message_id,
+                )
+                for each in letters
+            ],
+        )
+    say(f"group {group} has {count} dead letters" + (f", {len(letters)} of them listed" if count else ""))
+
+
+@dlq.command()
+@click.argument("which", metavar="OFFSET")
+@namesrv_option
+@output_option
+@click.pass_obj
+def show(group: str, which: str, namesrv: str, output: str) -> None:
+    """Print one dead letter with everything that is stored of it.
+
+    OFFSET is its queue offset, or BROKER:OFFSET where several brokers have letters of the group.
+    """
+    broker, offset = _place(which)
+
+    async def work() -> ReceivedMessage:
+        async with PullConsumer(READER, namesrv) as consumer:
+            return await _letter(consumer, group, broker, offset)
+
+    found = run(work())
+    if output == "json":
+        print_json({**as_json(found), "origin_topic": origin_of(found), "why": why(found)})
+        return
+    click.echo(f"{'Why':<18}{why(found)}")
+    for label, value in lines_of(found):
+        click.echo(f"{label + ':':<18}{value}")
+
+
+@dlq.command()
+@click.argument("which", metavar="[OFFSET]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every dead letter that is there now.")
+@broker_option
+@from_option
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Send again so many at most.")
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice(["group", "topic"]),
+    default="group",
+    show_default=True,
+    help="group: to this group alone, through its retry topic. topic: to the topic it came from, for all its groups.",
+)
+@click.option("--dry-run", is_flag=True, help="Read and count, send nothing.")
+@namesrv_option
+@output_option
+@click.pass_obj
+def resend(
+    group: str,
+    which: tuple[str, ...],
+    everything: bool,
+    broker: str | None,
+    from_offset: int | None,
+    most: int | None,
+    target: str,
+    dry_run: bool,
+    namesrv: str,
+    output: str,
+) -> None:
+    """Send dead letters again: with body, keys and properties as they were, and all their tries before them.
+
+    OFFSET is as of show. A letter stays among the dead letters when it is sent again; the command says where to go on.
+    """
+    ranged = everything or from_offset is not None or most is not None
+    if bool(which) == ranged:
+        raise click.UsageError("say which letters: OFFSETs, or --from-offset and --max, or --all")
+
+    async def work() -> Resend:
+        async with PullConsumer(READER, namesrv) as consumer, Producer(SENDER, namesrv) as producer:
+            resend = Resend(group, consumer, None if dry_run else producer, to_topic=target == "topic", warn=warn)
+            if which:
+                for broker_name, offset in map(_place, which):
+                    letter = await _letter(consumer, group, broker_name, offset)
+                    await resend.page([letter])
+                return resend
+            for each in _from(await _queues(consumer, group, broker), from_offset):
+                told = resend.sent
+                async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
+                    await resend.page(page if most is None else page[: most - resend.seen])
+                    if resend.seen == most:
+                        return resend
+                    if resend.sent - told >= TOLD_EACH:
+                        told = resend.sent
+                        say(f"{resend.sent} letters so far, up to {each.queue.broker_name}:{page[-1].queue_offset}")
+            return resend
+
+    done = run(work())
+    if output == "json":
+        print_json(
+            {
+                "group": group,
+                "dry_run": dry_run,
+                "resent": done.sent,
+                "left_out": done.left_out,
+                "by_topic": done.by_topic,
+                "next_offset": done.next_offset,
+            }
+        )
+    else:
+        what = "would be sent again" if dry_run else "were sent again"
+        topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
+        places = "".join(f"; go on at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items()))
+        say(f"{done.sent} dead letters of group {group} {what}{topics}; {done.left_out} left out{places}")
+    if done.left_out:
+        raise ClientError(f"{done.left_out} dead letters of group {group} were left out; see above")
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+def _place(which: str) -> tuple[str, int]:
+    broker, _, text = which.rpartition(":")
+    if not (text.isascii() and text.isdecimal()):
+        raise click.BadParameter(f"{which!r} is neither OFFSET nor BROKER:OFFSET", param_hint="OFFSET")
+    return broker, int(text)
+
+
+async def _queues(consumer: PullConsumer, group: str, broker: str | None) -> list[DeadQueue]:
+    queues = await dead_queues(consumer, group)
+    found = [each for each in queues if broker in (None, each.queue.broker_name)]
+    if broker is not None and queues and not found:
+        there = ", ".join(each.queue.broker_name for each in queues)
+        raise NoMessageFound(f"no dead letters of group {group} lie at a broker {broker}; they lie at {there}")
+    return found
+
+
+def _from(queues: Sequence[DeadQueue], offset: int | None) -> list[DeadQueue]:
+    return [attrs.evolve(each, min_offset=max(each.min_offset, offset or 0)) for each in queues]
+
+
+async def _letter(consumer: PullConsumer, group: str, broker: str, offset: int) -> ReceivedMessage:
+    queues = [each for each in await dead_queues(consumer, group) if broker in ("", each.queue.broker_name)]
+    if len(queues) > 1:
+        choices = ", ".join(f"{each.queue.broker_name}:{offset}" for each in queues)
+        raise ClientError(f"several brokers have dead letters of group {group}: say one of {choices}")
+    for each in queues:
+        if each.min_offset <= offset < each.max_offset:
+            async for page in pages(consumer, each.queue, offset, offset + 1):
+                return page[0]
+    there = ", ".join(f"{e.queue.broker_name} {e.min_offset} to {e.max_offset - 1}" for e in queues if e.count)
+    raise NoMessageFound(
+        f"group {group} has no dead letter {broker}{':' if broker else ''}{offset}; there is {there or 'none'}"
+    )
+
+
+def _queue_json(each: DeadQueue) -> dict[str, Any]:
+    return {
+        "broker": each.queue.broker_name,
+        "queue": each.queue.queue_id,
+        "min_offset": each.min_offset,
+        "max_offset": each.max_offset,
+        "dead_letters": each.count,
+    }
+
+
+def _letter_json(letter: ReceivedMessage) -> dict[str, Any]:
+    return {
+        "broker": letter.broker_name,
+        "queue_offset": letter.queue_offset,
+        "dead_since_ms": letter.store_timestamp,
+        "reconsume_times": letter.reconsume_times,
+        "why": why(letter),
+        "origin_topic": origin_of(letter),
+        "origin_message_id": letter.properties.get(props.ORIGIN_MESSAGE_ID),
+        "keys": letter.keys,
+        "tags": letter.tags,
+        "message_id": letter.message_id,
+    }

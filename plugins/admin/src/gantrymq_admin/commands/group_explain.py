@@ -1,0 +1,109 @@
+"""``gantrymq group explain``: who reads what of a group, and why nothing arrives; asks gantrymq-diagnosis."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, cast
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.errors import BrokerRefused, FormatError, GroupNotExist, RefusedWith
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers.base import Header, header_of
+from gantrymq_admin.commands.group_admin import brokers_of, where_options
+
+EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
+
+
+@header_of(EXPLAIN_GROUP)
+class ExplainGroupRequest(Header):
+    """Explain a group, on one topic or on all."""
+
+    consumer_group: str
+    topic: str | None = None
+
+
+@click.command()
+@click.argument("group")
+@click.option("-t", "--topic", metavar="NAME", help="This topic only.")
+@where_options
+@namesrv_option
+@output_option
+def explain(group: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """Say of each queue of GROUP who reads it, how far, and why nothing arrives where nothing does.
+
+    OWNER is whose pull waits, else who holds the lock, else who pulled last. HITS is the part of the messages looked at
+    that the subscription matched, LATE how long ago the oldest message before the group was stored. Conflicts between
+    members, and messages to be tried again, are told below.
+    """
+    found = run(_explain(namesrv, group, topic, cluster, broker))
+    if output == "json":
+        print_json({"group": group, "brokers": found})
+        return
+    print_table(
+        ["Topic", "Broker", "Queue", "Owner", "Last pull", "Committed", "Held", "Hits", "Behind", "Late", "Diagnosis"],
+        [_row(each["broker"], queue) for each in found for queue in each["queues"]],
+    )
+    for each in found:
+        for said in each["diagnosis"]:
+            say(f"{each['broker']}: {said['sentence']}")
+        members = len(each["members"])
+        again = each["retry"]["waiting"] + each["retry"]["behind"]
+        say(
+            f"{each['broker']}: {members} {'member' if members == 1 else 'members'}, {each['behind']} behind, "
+            f"{again} to be tried again, {each['dead_letters']} dead letters"
+        )
+
+
+def _row(broker: str, queue: dict[str, Any]) -> tuple[object, ...]:
+    rate = queue["hit_rate"]
+    return (
+        queue["topic"],
+        broker,
+        queue["queue"],
+        queue["owner"] or "-",
+        _seconds(queue["last_pull_ms_ago"], " ago"),
+        "-" if queue["committed"] is None else queue["committed"],
+        len(queue["held"]),
+        "-" if rate is None else f"{rate:.0%}",
+        queue["behind"],
+        _seconds(queue["lag_ms"]),
+        queue["sentence"],
+    )
+
+
+def _seconds(ms: int | None, behind: str = "") -> str:
+    return "-" if ms is None else f"{ms / 1000:.0f} s{behind}"
+
+
+async def _explain(
+    namesrv: str, group: str, topic: str | None, cluster: str | None, broker: str | None
+) -> list[dict[str, Any]]:
+    """What each broker says that knows the group."""
+    found, missing = list[dict[str, Any]](), ""
+    header = ExplainGroupRequest(consumer_group=group, topic=topic)
+    async with Admin(namesrv) as admin:
+        for address in await brokers_of(admin, cluster, broker):
+            try:
+                reply = await admin.ask(address, EXPLAIN_GROUP, header)
+            except BrokerRefused as problem:
+                if problem.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise RefusedWith(
+                        3,
+                        f"the broker at {address} explains no groups: it is RocketMQ's, or lacks a plugin; "
+                        "pip install gantrymq-diagnosis beside it, or see: gantrymq group progress",
+                    ) from problem
+                if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                    raise
+                missing = f"there is no group {group}; 'gantrymq group list' shows those there are"
+                continue
+            try:
+                found.append({"address": address, **json.loads(bytes(reply.payload))})
+            except (TypeError, ValueError) as problem:
+                raise FormatError(f"what {address} says of group {group} is not the JSON of 65021") from problem
+    if not found:
+        raise GroupNotExist(missing or f"no broker of the cluster is there to explain group {group}")
+    return found

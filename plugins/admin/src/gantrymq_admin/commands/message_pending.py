@@ -1,0 +1,117 @@
+"""``gantrymq message pending``: delayed messages, and when each is due."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final, cast
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.commands.times import read_time_ms
+from gantrymq.errors import BrokerRefused, FormatError, RefusedWith
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
+from gantrymq_admin.commands.group_admin import brokers_of, where_options
+
+__all__ = ["pending"]
+
+PENDING: Final = cast(RequestCode, 65001)  # GantryMQ's own, served by gantrymq-schedule
+PAGE: Final = 256
+
+
+@header_of(PENDING)
+class PendingRequest(RequestHeader):
+    """One page of what waits."""
+
+    source: str
+    most: Int32
+    place: str | None = None
+    topic: str | None = None
+    until_ms: Int64 | None = None
+
+
+@click.command()
+@click.option("-t", "--topic", metavar="NAME", help="Only messages that go to this topic.")
+@click.option(
+    "--until", metavar="TIME", help="Only what is due then or sooner: '2026-11-21 10:00:00', or milliseconds."
+)
+@click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages of each kind.")
+@where_options
+@namesrv_option
+@output_option
+def pending(
+    topic: str | None, until: str | None, most: int, cluster: str | None, broker: str | None, namesrv: str, output: str
+) -> None:
+    """Show delayed messages that wait, the soonest first, and how many there are in all."""
+    until_ms = read_time_ms(until, param_hint="--until") if until is not None else None
+    found = run(_pending(namesrv, topic, until_ms, most, cluster, broker))
+    if output == "json":
+        print_json({"brokers": found})
+        return
+    for each in found:
+        for name, source in each["sources"].items():
+            say(f"{each['broker']}: {source['waiting']:,} messages wait ({name})")
+        print_table(["Due", "Kind", "Topic", "Queue", "Keys", "Unique id", "Size"], map(_row, each["messages"]))
+
+
+def _row(message: dict[str, Any]) -> tuple[object, ...]:
+    due = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message["due_ms"] / 1000))
+    texts = (message[name] or "" for name in ("topic", "queue", "keys", "unique_id"))
+    return f"{due}.{message['due_ms'] % 1000:03d}", message["kind"], *texts, message["size"]
+
+
+async def _pending(
+    namesrv: str, topic: str | None, until_ms: int | None, most: int, cluster: str | None, broker: str | None
+) -> list[dict[str, Any]]:
+    found = []
+    async with Admin(namesrv) as admin:
+        for address in await brokers_of(admin, cluster, broker):
+            sources, messages = await _of_broker(admin, address, topic, until_ms, most)
+            messages.sort(key=lambda message: message["due_ms"])
+            found.append({"broker": address, "sources": sources, "messages": messages})
+    return found
+
+
+async def _of_broker(
+    admin: Admin, address: str, topic: str | None, until_ms: int | None, most: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """How much waits of each kind, and the soonest messages of each."""
+    messages: list[dict[str, Any]] = []
+    sources: dict[str, Any] = {"levels": None}
+    asked: set[str] = set()
+    while left := [name for name in sources if name not in asked]:
+        asked.add(left[0])
+        place, missing = "", most
+        while missing > 0:
+            header = PendingRequest(
+                source=left[0], most=min(missing, PAGE), place=place or None, topic=topic, until_ms=until_ms
+            )
+            answer = await _ask(admin, address, header)
+            sources = answer["sources"]
+            messages += answer["messages"]
+            missing -= len(answer["messages"])
+            place = answer["place"]
+            if place is None:
+                break
+    return sources, messages
+
+
+async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, Any]:
+    try:
+        reply = await admin.ask(address, PENDING, header)
+    except BrokerRefused as problem:
+        if problem.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        raise RefusedWith(
+            3,
+            f"the broker at {address} does not tell what is pending: it is RocketMQ's, or lacks a plugin; "
+            "pip install gantrymq-schedule beside it",
+        ) from problem
+    try:
+        return dict(json.loads(bytes(reply.payload)))
+    except (TypeError, ValueError) as problem:
+        raise FormatError(f"what {address} says of pending messages is not the JSON of 65001") from problem

@@ -1,0 +1,146 @@
+"""Dead letters of a consumer group: reading them, and sending them again.
+
+They lie in the topic %DLQ%group of every broker that gave some up. Brokers make it readable and writable since 4.9.2;
+older ones write only, and then it has to be opened before anybody can read it. Reading commits nothing.
+
+What is sent again keeps its body, flag, keys, tag, unique id and every property of its sender. What brokers and
+consumers wrote into it for its failures goes, so that it is a new message to them, which may fail as often as the
+first: the delay, the times, a transaction's marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID stay; they say where it came from.
+
+Source: apache/rocketmq common/.../message/MessageConst.java (names), client/.../impl/consumer/
+DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import attrs
+
+from gantrymq.client import PullConsumer
+from gantrymq.client.pull_result import PullStatus
+from gantrymq.errors import ClientError, GroupNotExist, NoRoute
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+
+__all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "why"]
+
+PAGE: Final = 32  # what brokers give at once
+
+_OF_THE_FAILURE = (
+    props.DELAY,
+    props.WAIT,
+    props.TRAN_MSG,
+    props.POP_CK,
+    props.INNER_NUM,
+    props.INNER_BASE,
+    props.INNER_MULTI_QUEUE_OFFSET,
+    props.TIMER_DELAY_SEC,
+    props.TIMER_DELAY_MS,
+    props.TIMER_DELIVER_MS,
+    "TIMER_OUT_MS",
+    "REAL_TOPIC",
+    "REAL_QID",
+    "RECONSUME_TIME",
+    "MAX_RECONSUME_TIMES",
+    "CONSUME_START_TIME",
+    "MIN_OFFSET",
+    "MAX_OFFSET",
+    "1ST_POP_TIME",
+    "TRANSACTION_CHECK_TIMES",
+    "__transactionId__",
+)
+
+
+@attrs.frozen
+class DeadQueue:
+    """The dead letters at one broker; queue offsets."""
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.max_offset - self.min_offset
+
+
+async def dead_queues(consumer: PullConsumer, group: str) -> list[DeadQueue]:
+    """Where the group's dead letters lie, broker by broker; empty where it has none.
+
+    Raises:
+        GroupNotExist: no broker knows the group.
+        NoRoute: the topic of its dead letters cannot be read; says what opens it.
+    """
+    topic = names.dead_letter_topic(group)
+    try:
+        queues = await consumer.queues(topic)
+    except NoRoute as problem:
+        if "grants reading" in str(problem):
+            raise NoRoute(
+                f"topic {topic} is for writing only at its brokers; open it with: "
+                f"gantrymq topic create -t '{topic}' -r 1 -w 1 --perm 6"
+            ) from None
+        await _look_for(consumer, group)
+        return []
+    return [DeadQueue(each, await consumer.min_offset(each), await consumer.max_offset(each)) for each in queues]
+
+
+async def pages(
+    consumer: PullConsumer, queue: MessageQueue, start: int, end: int
+) -> AsyncGenerator[tuple[ReceivedMessage, ...], None]:
+    """Yield the letters of *queue* from queue offset *start* to before *end*, a page at a time, never an empty one.
+
+    Errors as `PullConsumer.pull`.
+    """
+    at = start
+    while at < end:
+        result = await consumer.pull(queue, at, max_count=min(PAGE, end - at))
+        found = tuple(each for each in result.messages if each.queue_offset < end)
+        if found:
+            yield found
+        if result.status is PullStatus.NO_NEW_MSG or result.next_offset <= at:
+            return
+        at = result.next_offset
+
+
+def origin_of(letter: ReceivedMessage) -> str | None:
+    """The topic it was sent to at first; None where nothing tells, as it was put there by somebody else."""
+    return letter.properties.get(props.RETRY_TOPIC)
+
+
+def why(letter: ReceivedMessage) -> str:
+    """Why it is dead, as far as the record tells."""
+    times = f"failed {letter.reconsume_times} time{'' if letter.reconsume_times == 1 else 's'}"
+    return {
+        "0": f"{times} and was sent back",
+        "-1": f"{times} in order, or where sending back did not work, and was sent by its consumer",
+    }.get(letter.properties.get(props.DELAY, ""), f"{times}; put here by something else than a broker")
+
+
+def again(letter: ReceivedMessage, topic: str) -> Message:
+    """The message that sends a letter to *topic*.
+
+    Raises:
+        ClientError: its body cannot be read, and would be another one for its consumers.
+    """
+    if letter.body_problem:
+        raise ClientError(
+            f"the dead letter at {letter.broker_name}:{letter.queue_offset} is not sent again: {letter.body_problem}"
+        )
+    own = {name: value for name, value in letter.properties.items() if name not in _OF_THE_FAILURE}
+    return Message(topic, letter.body, flag=letter.flag, properties=own)
+
+
+async def _look_for(consumer: PullConsumer, group: str) -> None:
+    try:
+        await consumer.queues(names.retry_topic(group))
+    except NoRoute:
+        raise GroupNotExist(
+            f"no broker has dead letters of a group {group}, nor its retries; 'gantrymq group list' shows the groups "
+            "there are"
+        ) from None

@@ -1,0 +1,127 @@
+"""Sending dead letters again, a page at a time.
+
+To the group: through its retry topic, so that no other group of the topic sees a message twice. Its consumers get it
+as a message of the topic it came from. That does not work for a group whose consumers hold locks on queues, which
+consume in order: brokers put what is sent to its retry topic among the dead letters at once. This is looked for after
+the first letter. To the topic: like any other message, so every group of the topic gets it, in order or not.
+
+Letters of one page are sent side by side. After an error the first that was not sent is where to go on; some of its
+page behind it may have been sent already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from gantrymq.client import Producer, PullConsumer, SendResult
+from gantrymq.errors import ClientError, GantryError, NoRoute
+from gantrymq.model import names
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages
+
+__all__ = ["Resend"]
+
+
+class Resend:
+    """One run of sending again, and what it did so far.
+
+    Attributes:
+        seen: letters, sent or left out.
+        sent: that were sent again, or would be.
+        left_out: that cannot be sent.
+        by_topic: where those sent went.
+        next_offset: broker to the queue offset behind the last letter seen.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        consumer: PullConsumer,
+        producer: Producer | None,
+        *,
+        to_topic: bool,
+        warn: Callable[[str], object],
+    ) -> None:
+        """*producer*: None sends nothing. *warn* hears of each letter that is left out."""
+        self._group = group
+        self._consumer = consumer
+        self._producer = producer
+        self._to_topic = to_topic
+        self._warn = warn
+        self._ends: dict[str, int] | None = None  # of the dead letters, before the first is sent
+        self._tried = to_topic or producer is None  # whether it is known that retries arrive
+        self.seen = self.sent = self.left_out = 0
+        self.by_topic: dict[str, int] = {}
+        self.next_offset: dict[str, int] = {}
+
+    async def page(self, letters: Sequence[ReceivedMessage]) -> None:
+        """Send *letters*, which are of one broker.
+
+        Raises:
+            ClientError: one could not be sent, for any reason; says how many were, and where to go on.
+        """
+        ready = [(letter, message) for letter in letters if (message := self._message(letter)) is not None]
+        if ready and not self._tried:
+            await self._send(ready[:1])
+            await self._look_for_return(ready[0][0])
+            self._tried = True
+            ready = ready[1:]
+        await self._send(ready)
+        self.seen += len(letters)
+        if letters:
+            self.next_offset[letters[-1].broker_name] = letters[-1].queue_offset + 1
+
+    def _message(self, letter: ReceivedMessage) -> Message | None:
+        topic = origin_of(letter) if self._to_topic else names.retry_topic(self._group)
+        try:
+            if topic is None:
+                raise ClientError(
+                    f"the dead letter at {letter.broker_name}:{letter.queue_offset} does not tell its topic "
+                    "(RETRY_TOPIC); send it with --to group"
+                )
+            return again(letter, topic)
+        except ClientError as problem:
+            self._warn(str(problem))
+            self.left_out += 1
+            return None
+
+    async def _send(self, ready: Sequence[tuple[ReceivedMessage, Message]]) -> None:
+        if self._producer is None:
+            outcomes: Sequence[SendResult | BaseException | None] = [None] * len(ready)
+        else:
+            if ready and self._ends is None:
+                known = await dead_queues(self._consumer, self._group)
+                self._ends = {each.queue.broker_name: each.max_offset for each in known}
+                await self._look_for_topic(ready[0][1].topic)
+            sends = [self._producer.send(message) for _, message in ready]
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        for (letter, message), outcome in zip(ready, outcomes, strict=True):
+            if isinstance(outcome, GantryError):
+                place = f"{letter.broker_name}:{letter.queue_offset}"
+                raise ClientError(
+                    f"the dead letter at {place} could not be sent again: {outcome}; {self.sent} were; go on with "
+                    f"--broker {letter.broker_name} --from-offset {letter.queue_offset}"
+                ) from outcome
+            if isinstance(outcome, BaseException):
+                raise outcome
+            self.sent += 1
+            self.by_topic[message.topic] = self.by_topic.get(message.topic, 0) + 1
+
+    async def _look_for_topic(self, topic: str) -> None:
+        try:
+            await self._consumer.queues(topic)
+        except NoRoute as problem:
+            hint = "" if self._to_topic else "; a consumer of the group makes it when it starts"
+            raise NoRoute(f"nothing was sent again: {problem}{hint}") from None
+
+    async def _look_for_return(self, letter: ReceivedMessage) -> None:
+        """See whether what was sent to the retry topic is a dead letter again, and nobody failed it."""
+        for there in await dead_queues(self._consumer, self._group):
+            before = (self._ends or {}).get(there.queue.broker_name, 0)
+            async for page in pages(self._consumer, there.queue, before, there.max_offset):
+                if any(each.message_id == letter.message_id and not each.reconsume_times for each in page):
+                    raise ClientError(
+                        f"group {self._group} consumes in order: its broker puts what is sent to its retry topic among "
+                        "the dead letters again, so 1 letter is there twice now; send them with --to topic"
+                    )

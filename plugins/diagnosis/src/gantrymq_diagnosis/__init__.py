@@ -1,0 +1,1 @@
+"""Conflicts within consumer groups, and why a group gets nothing."""

@@ -1,0 +1,190 @@
+"""Takes the facts of a group from `gantrymq.interfaces.Broker`, in short pieces: others have their turn in between.
+
+Some 10 us a queue, and the reading of one message for each that the group is behind on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import attrs
+
+from gantrymq.errors import GantryError
+from gantrymq.formats.record import read_record
+from gantrymq.interfaces import Broker, GetLimit, OnlineClient, QueueReading
+from gantrymq.model.hosts import format_address
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
+from gantrymq.model.queue import Queue
+from gantrymq.model.topic import PERM_READ, TopicConfig
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+from gantrymq_diagnosis.waiting_retries import waiting_retries
+from gantrymq_diagnosis.watch import Watch
+
+__all__ = ["Facts", "gather"]
+
+QUEUES_TOGETHER: Final = 16  # without a pause
+BROADCASTING = "BROADCASTING"
+POPS = "CONSUME_POP"
+
+
+class Facts(NamedTuple):
+    """All of a group at one broker."""
+
+    group: GroupFacts
+    topics: tuple[TopicFacts, ...]
+    queues: tuple[QueueFacts, ...]
+    taken_ms: int  # wall time
+
+
+async def gather(broker: Broker, watch: Watch, group: str, only: str | None = None) -> Facts:
+    """Look at a group; *only*: at this topic of it."""
+    online = broker.consumers(group)
+    says = {each.connection: watch.says(group, each.connection) for each in online}
+    names = {each.connection.peer: each.client_id for each in online}
+    broadcasting = any(each is not None and each.message_model == BROADCASTING for each in says.values())
+    committed = {topic: queues for (topic, owner), queues in broker.figures().committed.items() if owner == group}
+    wanted = {topic for each in says.values() if each is not None for topic in each.wants}
+    names_of_topics = {topic for topic in {*committed, *wanted} if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
+    if only is not None:
+        names_of_topics = {only}
+    pops = any(each is not None and each.consume_type == POPS for each in says.values())
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    topics, queues = list[TopicFacts](), list[QueueFacts]()
+    reads: dict[str, set[str]] = {each.client_id: set() for each in online}
+    for name in sorted(names_of_topics):
+        config = broker.topic(name)
+        topic = _topic(broker, group, name, config, pops)
+        topics.append(topic)
+        for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
+            queue = Queue(name, queue_id)
+            reading = broker.reading(group, queue)
+            fact = await _queue(broker, topic, queue, reading, committed.get(name, {}), names, broadcasting)
+            queues.append(fact)
+            for reader in (*fact.held_by, fact.pulled_by):
+                if reader in reads:
+                    reads[reader].add(name)
+            await slices.item_done()
+    members = [_member(each, watch, group, frozenset(reads[each.client_id])) for each in online]
+    return Facts(
+        await _group(broker, watch, group, online, members, {*committed, *names_of_topics}),
+        tuple(topics),
+        tuple(queues),
+        broker.world.clock.now_ms(),
+    )
+
+
+def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicFacts:
+    if config is None:
+        return TopicFacts(name, exists=False, read_queues=0)
+    subscription = broker.subscription(group, name)
+    return TopicFacts(
+        name,
+        readable=config.readable,
+        read_queues=config.read_queues,
+        expression=None if subscription is None else subscription.expression,
+        allowed=broker.reading(group, Queue(name, 0)).allowed,
+        popped=pops or any(broker.topic(each) is not None for each in _pop_retry_topics(group, name)),
+    )
+
+
+async def _queue(
+    broker: Broker,
+    topic: TopicFacts,
+    queue: Queue,
+    reading: QueueReading,
+    committed: Mapping[int, int],
+    names: Mapping[tuple[str, int], str],
+    broadcasting: bool,
+) -> QueueFacts:
+    clock, bounds, last = broker.world.clock, broker.bounds(queue), reading.last
+    pulled = last.next_offset >= 0
+    begin = committed.get(queue.queue_id)
+    if begin is None and broadcasting and pulled:
+        begin = last.next_offset  # its members keep their offsets to themselves
+    fact = QueueFacts(
+        topic,
+        queue.queue_id,
+        min_offset=bounds.min_offset,
+        max_offset=bounds.max_offset,
+        committed=begin,
+        next_pull=last.next_offset,
+        pulled_ms_ago=round((clock.monotonic() - last.at) * 1000) if pulled else None,
+        pulled_by="" if last.by is None else names.get(last.by, format_address(*last.by)),
+        puller_online=last.by is None or last.by in names,
+        held_by=tuple(names.get(each.peer, each.address) for each in reading.held if each is not None),
+        checked=last.checked,
+        matched=last.matched,
+        reset=reading.reset,
+        locked_by=reading.locked_by,
+        holder_online=reading.locked_by in names.values(),
+    )
+    if not fact.behind:
+        return fact
+    stored_ms = await _stored_ms(broker, queue, fact.begin)
+    return attrs.evolve(fact, oldest_ms_ago=None if stored_ms is None else max(0, clock.now_ms() - stored_ms))
+
+
+def _member(online: OnlineClient, watch: Watch, group: str, topics: frozenset[str]) -> MemberFacts:
+    says = watch.says(group, online.connection)
+    if says is None:
+        return MemberFacts(online.client_id, online.connection.address, topics=topics)
+    return MemberFacts(online.client_id, online.connection.address, says.consume_type, says.message_model, topics)
+
+
+async def _group(
+    broker: Broker,
+    watch: Watch,
+    group: str,
+    online: Iterable[OnlineClient],
+    members: Iterable[MemberFacts],
+    topics: Iterable[str],
+) -> GroupFacts:
+    config = broker.group(group)
+    retries = await waiting_retries(broker, group)
+    retry_topics = [retry_topic(group), *(each for topic in topics for each in _pop_retry_topics(group, topic))]
+    return GroupFacts(
+        group,
+        tuple(members),
+        tuple(watch.conflicts(group, [each.connection for each in online])),
+        consume_enable=config is None or config.consume_enable,
+        consume_broadcast_enable=config is None or config.consume_broadcast_enable,
+        broker_readable=bool(broker.settings.number("brokerPermission") & PERM_READ),
+        retry_behind=sum(_behind(broker, group, each) for each in retry_topics),
+        retry_waiting=retries.count,
+        retry_waiting_more=retries.more,
+        retry_due_ms=retries.due_ms,
+        dead_letters=_kept(broker, DLQ_PREFIX + group),
+    )
+
+
+def _pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
+    """Where pop keeps what is to be tried again; Source: common/.../KeyBuilder.java (buildPopRetryTopic)."""
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
+
+
+def _behind(broker: Broker, group: str, topic: str) -> int:
+    """Messages that a group has before it on a topic."""
+    config = broker.topic(topic)
+    count = 0
+    for queue in (Queue(topic, queue_id) for queue_id in range(0 if config is None else config.read_queues)):
+        bounds = broker.bounds(queue)
+        count += max(0, bounds.max_offset - max(broker.committed(group, queue) or 0, bounds.min_offset))
+    return count
+
+
+def _kept(broker: Broker, topic: str) -> int:
+    """Messages of a topic that are still there."""
+    config = broker.topic(topic)
+    found = [broker.bounds(Queue(topic, queue_id)) for queue_id in range(0 if config is None else config.read_queues)]
+    return sum(bounds.max_offset - bounds.min_offset for bounds in found)
+
+
+async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
+    """Store time of one message, None where it cannot be read."""
+    try:
+        found = await broker.get(queue, queue_offset, GetLimit(1))
+        return read_record(found.buffers[0]).store_timestamp if found.count else None
+    except GantryError:
+        return None

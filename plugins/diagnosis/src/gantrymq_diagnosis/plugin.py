@@ -1,0 +1,31 @@
+"""Entry point ``diagnosis``: the service that watches groups, its request and its setting."""
+
+from __future__ import annotations
+
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
+from gantrymq_diagnosis.service import EXPLAIN_GROUP, SHOWN_FIGURES, DiagnosisService
+from gantrymq_diagnosis.settings import SCHEMA
+
+_of_this_load: list[DiagnosisService] = []  # hooks of one load are called in a row; handlers come before services
+
+
+@hookimpl
+def gantry_register_config(registry: ConfigRegistry) -> None:
+    """Declare what happens to members that disagree."""
+    for setting in SCHEMA:
+        registry.add(setting)
+
+
+@hookimpl
+def gantry_register_handlers(registry: HandlerRegistry) -> None:
+    """Explain groups."""
+    _of_this_load[:] = [DiagnosisService()]
+    registry.add(EXPLAIN_GROUP, _of_this_load[0].explain)
+    registry.add(SHOWN_FIGURES, _of_this_load[0].shown)
+
+
+@hookimpl
+def gantry_register_services(registry: ServiceRegistry) -> None:
+    """Hear heartbeats for as long as the broker runs."""
+    registry.add(_of_this_load[0])

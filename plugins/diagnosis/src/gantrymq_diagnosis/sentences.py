@@ -1,0 +1,275 @@
+"""Why nothing arrives: from facts to one sentence a queue, and some of the group. No I/O.
+
+The first reason that applies is told: those that stop everything come first, those that are no trouble last. Each has a
+word of its own, which stays the same whatever the sentence becomes.
+
+Source of periods: apache/rocketmq client/.../impl/consumer/DefaultMQPushConsumerImpl.java (pullMessage: flow control),
+RebalanceService.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from gantrymq_diagnosis.conflicts import Kind
+from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+
+__all__ = ["PAUSED_MS", "Diagnosis", "explain_group", "explain_queue"]
+
+PAUSED_MS: Final = 60_000  # a pull waits for up to 30 s, and flow control asks again every 50 ms
+BROADCASTING = "BROADCASTING"
+PULLS_ITSELF = "CONSUME_ACTIVELY"
+
+
+class Diagnosis(NamedTuple):
+    """One reason."""
+
+    word: str
+    sentence: str
+
+
+_Rule = Callable[[GroupFacts, QueueFacts], "Diagnosis | None"]
+
+
+def explain_queue(group: GroupFacts, queue: QueueFacts) -> Diagnosis:
+    """The reason why the group gets nothing from the queue, or that it does."""
+    for rule in _RULES:
+        found = rule(group, queue)
+        if found is not None:
+            return found
+    return Diagnosis("reading", f"it is being read; {_messages(queue.behind)} are before the group")
+
+
+def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) -> Iterator[Diagnosis]:
+    """What is to be said of the group as a whole; nothing where all is well."""
+    if not group.members:
+        yield Diagnosis("nobody-online", f"no member of group {group.group} is online at this broker")
+    if not group.consume_enable:
+        yield _disabled(group)
+    for conflict in group.conflicts:
+        yield Diagnosis(f"conflict-{conflict.kind.value}", conflict.sentence)
+    for topic in topics:
+        yield from _idle_members(group, topic)
+    if group.retry_waiting:
+        more = "at least " if group.retry_waiting_more else ""
+        count = "1 message waits" if group.retry_waiting == 1 else f"{group.retry_waiting} messages wait"
+        due = ""
+        if group.retry_due_ms is not None:
+            due = f", the next is due in {_span(max(0, group.retry_due_ms - now_ms))}"
+        yield Diagnosis("retry-waiting", f"{more}{count} for another try of the group{due}")
+    if group.retry_behind:
+        yield Diagnosis(
+            "retry-behind", f"{_messages(group.retry_behind)} on %RETRY%{group.group} are to be tried again now"
+        )
+    if group.dead_letters:
+        yield Diagnosis(
+            "dead-letters",
+            f"{_messages(group.dead_letters)} on %DLQ%{group.group} failed as often as they may; see: gantrymq group "
+            f"dlq {group.group} list",
+        )
+
+
+def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
+    """Members that the queues of a topic do not suffice for."""
+    members = group.members
+    if len(members) <= topic.read_queues or not topic.exists or topic.popped or topic.topic.startswith("%RETRY%"):
+        return
+    if topic.expression is None or any(each.message_model == BROADCASTING for each in members):
+        return
+    idle = [each.client_id for each in members if topic.topic not in each.topics]
+    if idle:
+        yield Diagnosis(
+            "too-few-queues",
+            f"{topic.topic} has {topic.read_queues} queues for {len(members)} members, so these own none of it and get "
+            f"nothing: {_some(idle)}; add queues, or take members away",
+        )
+
+
+def _broker_forbids(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if group.broker_readable:
+        return None
+    return Diagnosis("broker-not-readable", "this broker's brokerPermission forbids reading")
+
+
+def _disabled(group: GroupFacts) -> Diagnosis:
+    return Diagnosis(
+        "group-disabled",
+        f"group {group.group} is switched off (consumeEnable=false); switch it on with: gantrymq group create -g "
+        f"{group.group} --consume",
+    )
+
+
+def _group_disabled(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    return None if group.consume_enable else _disabled(group)
+
+
+def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    topic = queue.topic
+    if not topic.exists:
+        return Diagnosis("topic-missing", f"topic {topic.topic} does not exist on this broker")
+    if not topic.readable:
+        return Diagnosis("topic-not-readable", f"topic {topic.topic} may not be read; see: gantrymq topic list")
+    if queue.queue_id >= topic.read_queues:
+        return Diagnosis(
+            "queue-not-read", f"topic {topic.topic} has {topic.read_queues} read queues, this one is not among them"
+        )
+    return None
+
+
+def _forbidden(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.topic.allowed:
+        return None
+    return Diagnosis("group-forbidden", f"group {group.group} is forbidden to read topic {queue.topic.topic}")
+
+
+def _nobody(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if group.members:
+        return None
+    return Diagnosis("nobody-online", f"no member is online; {_messages(queue.behind)} wait")
+
+
+def _no_broadcasting(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if group.consume_broadcast_enable or not any(each.message_model == BROADCASTING for each in group.members):
+        return None
+    return Diagnosis("broadcast-disabled", f"group {group.group} may not broadcast (consumeBroadcastEnable=false)")
+
+
+def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.topic.expression is not None or all(each.consume_type == PULLS_ITSELF for each in group.members):
+        return None
+    return Diagnosis("not-subscribed", f"no member subscribes to topic {queue.topic.topic} any more")
+
+
+def _different(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    for conflict in group.conflicts:
+        if conflict.kind is Kind.SUBSCRIPTIONS and conflict.topic == queue.topic.topic:
+            return Diagnosis(
+                "different-subscriptions",
+                f"members subscribe differently; in force is '{queue.topic.expression or 'nothing'}' and what others "
+                "want is passed over",
+            )
+    return None
+
+
+def _dead_lock(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.locked_by is None or queue.holder_online:
+        return None
+    return Diagnosis(
+        "lock-of-a-dead-client",
+        f"it is locked for ordered reading by {queue.locked_by}, which is not online; the lock lapses within 60 s",
+    )
+
+
+def _reset(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.reset is None:
+        return None
+    return Diagnosis("reset-pending", f"its offset was reset to {queue.reset}, which the next pull is told")
+
+
+def _popped(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if not queue.topic.popped or queue.next_pull >= 0:
+        return None
+    if not queue.behind:
+        return Diagnosis("up-to-date", "the group pops and is at the end: nothing new has come")
+    return Diagnosis("popped", f"the group pops, from any queue by any member; {_messages(queue.behind)} are before it")
+
+
+def _no_match(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.checked == 0 or queue.matched or queue.topic.expression in (None, "*"):
+        return None
+    return Diagnosis(
+        "nothing-matches",
+        f"none of the {_messages(queue.checked)} that '{queue.topic.expression}' was held against matched; compare the "
+        "tags of what is sent",
+    )
+
+
+def _never_pulled(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.next_pull >= 0 or queue.held_by:
+        return None
+    if len(group.members) == 1 and _actively(group.members):
+        return Diagnosis("not-pulled", f"{group.members[0].client_id} pulls itself, and never asked for this queue")
+    return Diagnosis(
+        "not-owned",
+        f"none of the {len(group.members)} members has pulled it since the broker's start; queues are shared out anew "
+        "every 20 s, else its owner hangs",
+    )
+
+
+def _puller_left(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.held_by or queue.puller_online or not queue.pulled_by:
+        return None
+    return Diagnosis(
+        "owner-left",
+        f"{queue.pulled_by} pulled it last, {_span(queue.pulled_ms_ago)} ago, and is gone; another member takes over "
+        "within 20 s",
+    )
+
+
+def _paused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    ago = queue.pulled_ms_ago
+    if queue.held_by or ago is None or ago < PAUSED_MS:
+        return None
+    if _actively(group.members):
+        return Diagnosis(
+            "paused", f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind)} wait"
+        )
+    return Diagnosis(
+        "paused",
+        f"{queue.pulled_by} last pulled {_span(ago)} ago: it is suspended, hangs, or holds as many messages as it may "
+        f"(1000 a queue); {_messages(queue.behind)} wait",
+    )
+
+
+def _at_the_end(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    if queue.behind == 0:
+        return Diagnosis("up-to-date", f"the group is at the end ({queue.max_offset}): nothing new has come")
+    if queue.held_by and queue.next_pull >= queue.max_offset:
+        return Diagnosis(
+            "not-committed",
+            f"all was handed out; {_messages(queue.behind)} are with {queue.held_by[0]}, which has not committed them",
+        )
+    return None
+
+
+_RULES: tuple[_Rule, ...] = (
+    _broker_forbids,
+    _group_disabled,
+    _topic_missing,
+    _forbidden,
+    _nobody,
+    _no_broadcasting,
+    _not_subscribed,
+    _dead_lock,
+    _reset,
+    _different,
+    _no_match,
+    _popped,
+    _never_pulled,
+    _puller_left,
+    _paused,
+    _at_the_end,
+)
+
+
+def _actively(members: Sequence[MemberFacts]) -> bool:
+    return all(each.consume_type == PULLS_ITSELF for each in members)
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
+
+
+def _some(ids: Sequence[str]) -> str:
+    """Up to five names."""
+    return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+
+
+def _span(ms: int | None) -> str:
+    """A time for people."""
+    if ms is None:
+        return "some time"
+    if ms < 120_000:
+        return f"{ms / 1000:.0f} s"
+    return f"{ms // 60_000} min" if ms < 7_200_000 else f"{ms // 3_600_000} h"

@@ -1,0 +1,122 @@
+"""The service ``diagnosis``: hears heartbeats, names conflicts once, and explains a group when it is asked (65021)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Final
+
+from gantrymq.errors import GroupNotExist, NoPermission, RefusedWith, TopicNotExist
+from gantrymq.interfaces import Broker, Connection, Heartbeat, Shown
+from gantrymq.model import names
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_diagnosis.gather import gather
+from gantrymq_diagnosis.settings import POLICY, REFUSE
+from gantrymq_diagnosis.shown import as_json, queue_json
+from gantrymq_diagnosis.watch import Watch
+
+__all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
+
+EXPLAIN_GROUP: Final = 65021  # of GantryMQ's own; ext: consumerGroup, and topic for that topic alone
+SHOWN_FIGURES: Final = 65022  # what plugins show of themselves
+QUEUES_TOGETHER: Final = 50  # without a pause
+
+log = logging.getLogger(__name__)
+
+
+class DiagnosisService:
+    """Watches the groups of one broker; may be started again after a stop."""
+
+    name = "diagnosis"
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._broker: Broker | None = None
+        self._watch = Watch()
+
+    async def start(self, broker: Broker) -> None:
+        """Hear heartbeats."""
+        self._broker, self._watch = broker, Watch()
+        broker.on_heartbeat(self.heard)
+        broker.on_connection_closed(self._watch.closed)
+        broker.show(self._conflicts)
+
+    async def stop(self) -> None:
+        """Answer nothing more."""
+        self._broker = None
+
+    def heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
+        """Look at what a client says of its groups; where it says what it said before, that is all.
+
+        Raises:
+            NoPermission: it disagrees with members of a group, and consumerConflictPolicy is ``refuse``.
+        """
+        broker, watch = self._broker, self._watch
+        if broker is None or connection.closed:
+            return
+        now_s = broker.world.clock.monotonic()
+        joining = []
+        for heard in heartbeat.consumers:
+            if not watch.changed(connection, heartbeat.client_id, heard, now_s):
+                continue
+            present = {each.connection for each in broker.consumers(heard.group) if not each.connection.closed}
+            says, found = watch.check(connection, heartbeat.client_id, connection.address, heard, present, now_s)
+            refuse = bool(found) and broker.settings.text(POLICY) == REFUSE
+            for conflict in watch.news(heard.group, found, now_s):
+                log.warning("%s%s", conflict.sentence, "; it was not let in" if refuse else "")
+            if refuse:
+                raise NoPermission(f"{found[0].sentence} (consumerConflictPolicy=refuse)")
+            joining.append((says, heard))
+        for says, heard in joining:
+            watch.join(connection, says, heard, now_s)
+
+    def _conflicts(self) -> Shown:
+        """How many conflicts stand in each group that has some."""
+        values: dict[tuple[str, ...], float] = {}
+        broker = self._broker
+        for group in self._watch.disputed() if broker is not None else ():
+            assert broker is not None
+            standing = self._watch.conflicts(group, [each.connection for each in broker.consumers(group)])
+            if standing:
+                values[(group,)] = len(standing)
+            else:
+                self._watch.settled(group)
+        text = "Conflicts between members of the group; gantrymq group explain names them."
+        return Shown("gantrymq_group_conflicts", text, ("group",), values)
+
+    def shown(self, asked: Command, connection: Connection) -> Command:
+        """65022: what plugins show, summed up over labels. Raises RefusedWith: code 1, the broker stops."""
+        if self._broker is None:
+            raise RefusedWith(1, "the broker is stopping")
+        shown = [
+            {"name": each.name, "help": each.help, "counts": each.counts, "value": sum(each.values.values())}
+            for each in sorted(self._broker.figures().shown, key=lambda shown: shown.name)
+        ]
+        return response_to(asked, 0, None, None, json.dumps({"figures": shown}).encode())
+
+    async def explain(self, asked: Command, connection: Connection) -> Command:
+        """65021: everything that is known of a group, with sentences.
+
+        Raises:
+            RefusedWith: code 1, no group is named, or the broker stops.
+            GroupNotExist, TopicNotExist: as they are named.
+        """
+        broker = self._broker
+        if broker is None:
+            raise RefusedWith(1, "the broker is stopping")
+        group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
+        if not group:
+            raise RefusedWith(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
+        if broker.group(group) is None and not broker.consumers(group):
+            raise GroupNotExist(f"there is no group {group} at this broker; see: gantrymq group list")
+        if topic is not None and broker.topic(topic) is None:
+            raise TopicNotExist(f"topic {topic} does not exist on this broker; see: gantrymq topic list")
+        facts = await gather(broker, self._watch, group, topic)
+        shown = as_json(broker.figures().broker, broker.settings.text(POLICY), facts)
+        parts, slices = list[str](), TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+        for queue in facts.queues:
+            parts.append(json.dumps(queue_json(facts.group, queue)))
+            await slices.item_done()
+        head = json.dumps({**shown, "system": names.is_system_group(group)})
+        return response_to(asked, 0, None, None, f'{head[:-1]}, "queues": [{", ".join(parts)}]}}'.encode())

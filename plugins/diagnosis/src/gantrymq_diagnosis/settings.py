@@ -1,0 +1,21 @@
+"""What a broker does about members of a group that disagree."""
+
+from __future__ import annotations
+
+from gantrymq.config import Setting
+
+__all__ = ["POLICY", "REFUSE", "SCHEMA", "WARN"]
+
+POLICY = "consumerConflictPolicy"
+WARN, REFUSE = "warn", "refuse"
+
+SCHEMA: tuple[Setting, ...] = (
+    Setting(
+        POLICY,
+        "text",
+        WARN,
+        "What happens to a consumer that disagrees with its group: warn logs it once, refuse does not let it join.",
+        choices=(WARN, REFUSE),
+        runtime=True,
+    ),
+)

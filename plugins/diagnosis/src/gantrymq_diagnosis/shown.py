@@ -1,0 +1,74 @@
+"""The answer of request 65021: facts and sentences as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gantrymq_diagnosis.facts import GroupFacts, QueueFacts
+from gantrymq_diagnosis.gather import Facts
+from gantrymq_diagnosis.sentences import explain_group, explain_queue
+
+__all__ = ["as_json", "queue_json"]
+
+
+def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
+    """Everything but the queues, which are many; see `queue_json`."""
+    group = facts.group
+    behind = sum(each.behind for each in facts.queues)
+    late = [each.oldest_ms_ago for each in facts.queues if each.oldest_ms_ago is not None]
+    return {
+        "broker": broker,
+        "group": group.group,
+        "policy": policy,
+        "behind": behind,
+        "lag_ms": max(late, default=0),
+        "members": [
+            {
+                "client_id": each.client_id,
+                "address": each.address,
+                "consume_type": each.consume_type,
+                "message_model": each.message_model,
+                "topics": sorted(each.topics),
+            }
+            for each in group.members
+        ],
+        "conflicts": [
+            {"kind": each.kind.value, "topic": each.topic, "sentence": each.sentence} for each in group.conflicts
+        ],
+        "retry": {
+            "behind": group.retry_behind,
+            "waiting": group.retry_waiting,
+            "waiting_more": group.retry_waiting_more,
+            "next_due_ms": group.retry_due_ms,
+        },
+        "dead_letters": group.dead_letters,
+        "diagnosis": [
+            {"reason": each.word, "sentence": each.sentence}
+            for each in explain_group(group, facts.topics, facts.taken_ms)
+        ],
+    }
+
+
+def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
+    """One queue; what is not known is null."""
+    found = explain_queue(group, queue)
+    rate = queue.hit_rate
+    return {
+        "topic": queue.topic.topic,
+        "queue": queue.queue_id,
+        "owner": queue.owner,
+        "last_pull_ms_ago": queue.pulled_ms_ago,
+        "last_pull_by": queue.pulled_by or None,
+        "next_pull": queue.next_pull if queue.next_pull >= 0 else None,
+        "committed": queue.committed,
+        "min_offset": queue.min_offset,
+        "max_offset": queue.max_offset,
+        "held": list(queue.held_by),
+        "hit_rate": None if rate is None else round(rate, 4),
+        "behind": queue.behind,
+        "lag_ms": queue.oldest_ms_ago if queue.behind else 0,
+        "locked_by": queue.locked_by,
+        "reset_to": queue.reset,
+        "reason": found.word,
+        "sentence": found.sentence,
+    }

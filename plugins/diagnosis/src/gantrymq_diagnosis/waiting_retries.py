@@ -1,0 +1,81 @@
+"""Messages that wait in the delay levels for another try of a group: a bounded look at the ends of the levels' queues.
+
+Entries of a level are due in order, so what is not due yet lies at the end of its queue. Of each level the last
+LOOKED_AT are read.
+
+Source: apache/rocketmq store/.../config/MessageStoreConfig.java (messageDelayLevel),
+broker/.../schedule/ScheduleMessageService.java (parseDelayLevel).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from gantrymq.config import Settings
+from gantrymq.errors import GantryError
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import Broker, GetLimit
+from gantrymq.model.names import retry_topic
+from gantrymq.model.queue import Queue
+from gantrymq.world.time_slices import TimeSlices
+
+__all__ = ["LOOKED_AT", "WaitingRetries", "level_delays_ms", "waiting_retries"]
+
+TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+LOOKED_AT: Final = 500
+LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TOGETHER: Final = 100  # records that are read without a pause
+
+
+@attrs.frozen
+class WaitingRetries:
+    """What waits for a group."""
+
+    count: int
+    more: bool  # there may be more of them
+    due_ms: int | None  # of the next one, wall time
+
+
+def level_delays_ms(settings: Settings) -> list[int]:
+    """The delay of each level, from level 1 on; RocketMQ's where the setting is not to be read."""
+    text = settings.text("messageDelayLevel") if "messageDelayLevel" in settings.schema else LEVELS
+    for each in (text, LEVELS):
+        try:
+            return [int(word[:-1]) * _UNITS[word[-1].lower()] for word in each.split()]
+        except (KeyError, ValueError):
+            continue
+    raise AssertionError(LEVELS)
+
+
+async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
+    """Count what is not due yet."""
+    wanted, now_ms = retry_topic(group), broker.world.clock.now_ms()
+    slices = TimeSlices(broker.world.clock, _TOGETHER)
+    count, more, first_ms = 0, False, None
+    for index, delay_ms in enumerate(level_delays_ms(broker.settings)):
+        queue = Queue(TOPIC, index)
+        bounds = broker.bounds(queue)
+        at = max(bounds.min_offset, bounds.max_offset - LOOKED_AT)
+        cut = at > bounds.min_offset  # what lies before it may wait too
+        while at < bounds.max_offset:
+            try:
+                found = await broker.get(queue, at, GetLimit(32))
+            except GantryError:
+                break
+            if not found.count:
+                break
+            at = found.next_offset
+            for record in (each for buffer in found.buffers for each in iter_records(buffer)):
+                due_ms = record.store_timestamp + delay_ms
+                if due_ms > now_ms:
+                    more, cut = more or cut, False
+                    if record.properties.get("REAL_TOPIC") == wanted:
+                        count += 1
+                        first_ms = due_ms if first_ms is None else min(first_ms, due_ms)
+                else:
+                    cut = False
+                await slices.item_done()
+    return WaitingRetries(count, more, first_ms)

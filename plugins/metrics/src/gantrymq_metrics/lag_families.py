@@ -1,0 +1,94 @@
+"""How far groups are behind: messages, times, what is to be tried again, and dead letters.
+
+Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
+broker/.../metrics/ConsumerLagCalculator.java, BrokerMetricsManager.java (buildLagAttributes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.metrics_core import Metric
+
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
+from gantrymq_metrics.making import Maker, Sample
+from gantrymq_metrics.moment import Moment, Progress
+
+__all__ = ["lag_families"]
+
+_TOPIC_AND_GROUP = ("topic", "group")
+_DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
+_LAG_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
+
+
+def lag_families(moment: Moment) -> Iterator[Metric]:
+    """Those of rocketmq-exporter, then those of RocketMQ 5."""
+    make = Maker(moment)
+    yield make.gauge(
+        "rocketmq_group_get_latency_by_storetime",
+        "Milliseconds since the oldest message that the group has before it was stored.",
+        _TOPIC_AND_GROUP,
+        [((each.topic, each.group), each.behind_ms) for each in moment.progress],
+        as_exporter=True,
+    )
+    for name, text, retried in (
+        ("rocketmq_group_diff", "Messages that the group has before it.", False),
+        ("rocketmq_group_retrydiff", "Messages that the group has before it on its retry topic.", True),
+    ):
+        behind = (
+            _diff(moment, each.group, each.topic, each.behind) for each in moment.progress if _retried(each) == retried
+        )
+        yield make.gauge(name, text, _DIFF_LABELS, behind, as_exporter=True)
+    yield make.gauge(
+        "rocketmq_group_dlqdiff",
+        "Dead letters of the group that are kept.",
+        _DIFF_LABELS,
+        (_diff(moment, group, DLQ_PREFIX + group, count) for group, count in moment.dead_letters.items()),
+        as_exporter=True,
+    )
+    yield make.gauge(
+        "rocketmq_topic_retry_offset",
+        "Sum of the ends of the retry topic's queues.",
+        ("topic",),
+        [((topic,), end) for topic, end in moment.ends.items() if topic.startswith(RETRY_PREFIX)],
+        as_exporter=True,
+    )
+    yield make.gauge(
+        "rocketmq_topic_dlq_offset",
+        "Sum of the ends of the dead letter topic's queues.",
+        ("group",),
+        [
+            ((topic.removeprefix(DLQ_PREFIX),), end)
+            for topic, end in moment.ends.items()
+            if topic.startswith(DLQ_PREFIX)
+        ],
+        as_exporter=True,
+    )
+    own = [each for each in moment.progress if not _retried(each)]
+    yield make.gauge(
+        "rocketmq_consumer_lag_messages",
+        "Messages that the group has before it.",
+        _LAG_LABELS,
+        [(_lag_labels(each), each.behind) for each in own],
+    )
+    yield make.gauge(
+        "rocketmq_consumer_lag_latency",
+        "Milliseconds since the oldest message that the group has before it was stored.",
+        _LAG_LABELS,
+        [(_lag_labels(each), each.behind_ms) for each in own],
+    )
+
+
+def _retried(progress: Progress) -> bool:
+    return progress.topic.startswith(RETRY_PREFIX)
+
+
+def _diff(moment: Moment, group: str, topic: str, count: int) -> Sample:
+    online = moment.figures.consumers.get(group)
+    members, model = (0, "CLUSTERING") if online is None else (online.members, online.message_model)
+    return (group, topic, str(members), model), count
+
+
+def _lag_labels(progress: Progress) -> tuple[str, str, str, str]:
+    system = is_system_topic(progress.topic) or is_system_group(progress.group)
+    return progress.topic, progress.group, "false", str(system).lower()

@@ -1,0 +1,221 @@
+"""Acknowledgements, and changes of how long a message stays invisible.
+
+What arrives in one turn of the event loop is one append, and one record for each checkpoint: a record of several
+acknowledgements is what RocketMQ writes for a batch. An answer leaves when its record is stored.
+
+What memory does not know as waiting needs no record: it came back already, or was acknowledged. A checkpoint that a
+Java broker wrote may still be on its way through a timer; its acknowledgement takes the same way.
+
+Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from gantrymq.errors import GantryError, MessageIllegal, RefusedWith, ServiceNotAvailable, TopicNotExist
+from gantrymq.interfaces import Broker, PutResult, PutStatus
+from gantrymq.model.queue import Queue
+from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
+from gantrymq_pop.handle import ORDERED, Handle
+from gantrymq_pop.order_info import OrderTable
+from gantrymq_pop.revive_log import ReviveLog
+
+__all__ = ["Acking", "Changed"]
+
+log = logging.getLogger(__name__)
+
+NO_MESSAGE = 208
+
+Said = tuple[int, Checkpoint | Acknowledged]
+Answered = Callable[[GantryError | None], None]
+
+
+class Changed(NamedTuple):
+    """What a changed message's new handle is made of."""
+
+    pop_time: int  # ms
+    invisible_ms: int
+
+
+class Acking:
+    """Takes acknowledgements."""
+
+    def __init__(
+        self, broker: Broker, revive: ReviveLog, orders: OrderTable, notify: Callable[[str, str], None]
+    ) -> None:
+        """*notify* is told topic and group when a queue can be read in order again."""
+        self._broker = broker
+        self._clock = broker.world.clock
+        self._revive = revive
+        self._orders = orders
+        self._notify = notify
+        self._offsets: dict[tuple[int, Key], list[int]] = {}  # of this turn
+        self._answers: list[Answered] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def acknowledge(self, key: Key, handle: Handle, offsets: Sequence[int], answered: Answered) -> None:
+        """Messages of a pop need not come back; *answered* is called once that is on record.
+
+        Raises:
+            RequestError: with RocketMQ's code; *answered* is not called.
+        """
+        if handle.revive_queue == ORDERED:
+            for offset in offsets:
+                self._in_order(key, handle.pop_time, offset)
+            answered(None)
+            return
+        pending = self._revive.pending(handle.revive_queue, Acknowledged(key, ()))
+        if pending is not None:
+            new = [offset for offset in offsets if offset in pending.left]
+            pending.settling.update(new)
+        elif self._revive.knows_all(handle.revive_queue):
+            new = []
+            if handle.due_ms > self._clock.now_ms():
+                self._start(self._late(key, handle, tuple(offsets), answered))
+                return
+        else:
+            new = list(offsets)
+        if not new:
+            answered(None)
+            return
+        if not self._answers:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._offsets.setdefault((handle.revive_queue, key), []).extend(new)
+        self._answers.append(answered)
+
+    async def change(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
+        """Let one message come back *invisible_ms* from now, under a new handle.
+
+        Raises:
+            RequestError, StoreError: it could not be put on record; the old handle stands.
+        """
+        now_ms = self._clock.now_ms()
+        if handle.revive_queue == ORDERED:
+            place = (key.topic, key.group, key.queue_id)
+            committed = self._broker.committed(key.group, Queue(key.topic, key.queue_id))
+            if committed is None or offset >= committed:
+                self._orders.visible_later(place, offset, handle.pop_time, now_ms + invisible_ms)
+            return Changed(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
+        pending = self._revive.pending(handle.revive_queue, Acknowledged(key, ()))
+        unknown = pending is None and self._revive.knows_all(handle.revive_queue)
+        settled = pending is not None and (offset not in pending.left - pending.settling or pending.reviving)
+        if settled or (unknown and handle.due_ms <= now_ms):
+            return Changed(now_ms, invisible_ms)  # done, or on its way back: one more checkpoint would make it two
+        again = Key(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
+        while self._revive.pending(handle.revive_queue, Acknowledged(again, ())) is not None:
+            again = again._replace(pop_time=again.pop_time + 1)
+        said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,)))]
+        old = Acknowledged(key, (offset,))
+        if not unknown:
+            said.append((handle.revive_queue, old))
+        if pending is not None:
+            pending.settling.add(offset)
+        try:
+            _raise_refused(await self._revive.write(said))
+            if unknown:
+                _raise_refused([await self._revive.write_late(handle.revive_queue, old, handle.due_ms)])
+        finally:
+            if pending is not None:
+                pending.settling.discard(offset)
+        return Changed(again.pop_time, invisible_ms)
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        self._flush()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def _in_order(self, key: Key, pop_time: int, offset: int) -> None:
+        queue = Queue(key.topic, key.queue_id)
+        committed = self._broker.committed(key.group, queue)
+        if committed is not None and offset < committed:
+            return
+        place = (key.topic, key.group, key.queue_id)
+        try:
+            position = self._orders.acknowledged(place, offset, pop_time)
+        except KeyError:
+            raise MessageIllegal(
+                f"offset {offset} of {queue} was not given out by the last pop of group {key.group} in order; pass on "
+                "POP_CK as the message had it"
+            ) from None
+        if position is not None:
+            self._broker.commit(key.group, queue, position)
+            if self._orders.blocked_until_ms(place, None, self._clock.now_ms()) is None:
+                self._notify(key.topic, key.group)
+
+    def _flush(self) -> None:
+        if not self._answers:
+            return
+        offsets, self._offsets = self._offsets, {}
+        answers, self._answers = self._answers, []
+        said: list[Said] = [
+            (revive_queue, Acknowledged(key, tuple(dict.fromkeys(each))))
+            for (revive_queue, key), each in offsets.items()
+        ]
+        self._start(self._write(said, answers))
+
+    async def _write(self, said: list[Said], answers: list[Answered]) -> None:
+        problem: GantryError | None = None
+        try:
+            _raise_refused(await self._revive.write(said))
+        except GantryError as error:
+            problem = error
+        except Exception as error:
+            log.exception("acknowledgements could not be stored")
+            problem = RefusedWith(1, f"the acknowledgement could not be stored: {type(error).__name__}: {error}")
+        for revive_queue, each in said:
+            pending = self._revive.pending(revive_queue, each) if isinstance(each, Acknowledged) else None
+            if pending is not None:
+                pending.settling.difference_update(each.offsets)
+        for answered in answers:
+            answered(problem)
+
+    async def _late(self, key: Key, handle: Handle, offsets: tuple[int, ...], answered: Answered) -> None:
+        problem: GantryError | None = None
+        try:
+            said = Acknowledged(key, offsets)
+            _raise_refused([await self._revive.write_late(handle.revive_queue, said, handle.due_ms)])
+        except GantryError as error:
+            problem = error
+        answered(problem)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None, *, to_end: bool) -> None:
+    """Refuse a queue that there is not, or an offset outside it.
+
+    Args:
+        to_end: whether the offset behind the last message counts as inside, as with acknowledgements.
+
+    Raises:
+        TopicNotExist, MessageIllegal: there is no such topic or queue.
+        RefusedWith: code 208, there is no such message.
+    """
+    config = broker.topic(topic)
+    if config is None:
+        raise TopicNotExist(f"topic {topic} does not exist on this broker")
+    if not 0 <= queue_id < config.read_queues:
+        raise MessageIllegal(f"queueId {queue_id} is outside topic {topic}, with {config.read_queues} read queues")
+    if offset is not None:
+        bounds = broker.bounds(Queue(topic, queue_id))
+        if not bounds.min_offset <= offset < bounds.max_offset + to_end:
+            raise RefusedWith(
+                NO_MESSAGE,
+                f"offset {offset} is outside queue {topic}/{queue_id}, which has messages from {bounds.min_offset} to "
+                f"{bounds.max_offset - 1}",
+            )
+
+
+def _raise_refused(results: Sequence[PutResult]) -> None:
+    """Raises ServiceNotAvailable when the store refused one."""
+    for result in results:
+        if result.status is not PutStatus.OK:
+            raise ServiceNotAvailable(result.problem or result.status.name)

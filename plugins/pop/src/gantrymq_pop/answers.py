@@ -1,0 +1,92 @@
+"""The texts by which clients make receipt handles of a pop's messages, and the records of retried ones.
+
+Source: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java, PopMessageResponseHeader.java;
+broker/.../processor/PopMessageProcessor.java (popMsgFromQueue).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from gantrymq.formats.record import encode_record, iter_records
+from gantrymq.interfaces import GetResult
+from gantrymq.model import properties as property_text
+from gantrymq.model.properties import POP_CK
+from gantrymq_pop.order_info import Counts
+from gantrymq_pop.topics import kind_of
+
+__all__ = ["counts_info", "offsets_info", "renamed", "start_info", "walked"]
+
+Buffers = Sequence[bytes | memoryview]
+
+_SIZE: Final = struct.Struct(">i")
+_QUEUE_OFFSET: Final = struct.Struct(">q")
+_QUEUE_OFFSET_AT: Final = 20  # bytes into a record
+
+
+def walked(found: GetResult, end: int | None) -> tuple[list[int], Buffers]:
+    """Queue offsets of the records that were found, and their bytes; none from *end* on."""
+    offsets: list[int] = []
+    buffers: list[bytes | memoryview] = []
+    for buffer in found.buffers:
+        at, size = 0, len(buffer)
+        while at < size:
+            (offset,) = _QUEUE_OFFSET.unpack_from(buffer, at + _QUEUE_OFFSET_AT)
+            if end is not None and offset >= end:
+                buffers.append(memoryview(buffer)[:at])
+                return offsets, buffers
+            offsets.append(offset)
+            at += _SIZE.unpack_from(buffer, at)[0]
+        buffers.append(buffer)
+    return offsets, buffers
+
+
+def start_info(topic: str, queue_id: int, start: int) -> str:
+    """A piece of startOffsetInfo."""
+    return f"{kind_of(topic)} {queue_id} {start}"
+
+
+def offsets_info(topic: str, queue_id: int, offsets: Sequence[int]) -> str:
+    """A piece of msgOffsetInfo."""
+    return f"{kind_of(topic)} {queue_id} {','.join(map(str, offsets))}"
+
+
+def counts_info(topic: str, queue_id: int, counts: Counts) -> list[str]:
+    """Pieces of orderCountInfo: of each message that was given out before, and of the queue for old clients."""
+    kind = kind_of(topic)
+    pieces = [f"{kind} qo{queue_id}%{offset} {times}" for offset, times in counts.of_offset.items()]
+    return [*pieces, f"{kind} {queue_id} {counts.least}"]
+
+
+def renamed(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -> list[bytes]:
+    """Records of a retry topic as their group knows them: under *topic*, each with its receipt handle.
+
+    Args:
+        handle_start: the first five parts of the handle, see `handle`.
+    """
+    made = []
+    for buffer in buffers:
+        for record in iter_records(buffer):
+            found = dict(record.properties)
+            found.setdefault(POP_CK, f"{handle_start} {broker_name} {record.queue_id} {record.queue_offset}")
+            made.append(
+                encode_record(
+                    topic=topic,
+                    queue_id=record.queue_id,
+                    body=record.body,
+                    properties=property_text.encode(found),
+                    queue_offset=record.queue_offset,
+                    log_offset=record.log_offset,
+                    store_timestamp=record.store_timestamp,
+                    born_timestamp=record.born_timestamp,
+                    born_host=record.born_host,
+                    store_host=record.store_host,
+                    flag=record.flag,
+                    sys_flag=record.sys_flag,
+                    reconsume_times=record.reconsume_times,
+                    prepared_offset=record.prepared_offset,
+                )
+            )
+    return made

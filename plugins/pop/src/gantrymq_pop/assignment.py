@@ -1,0 +1,144 @@
+"""Queues handed out by the broker, to groups that pull and to groups that pop: 400; how a group reads: 401, 402.
+
+A member that pops is given every queue, as queue -1 of each broker, or its own share and that of some members behind it
+(popShareQueueNum). The queues of a topic are those of every broker in its route, so that clients of several brokers get
+one answer; the strategies are those that plugins register.
+
+Source: apache/rocketmq broker/.../processor/QueryAssignmentProcessor.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gantrymq.errors import FormatError, GroupNotExist, InvalidParameter, NoPermission, RefusedWith, TopicNotExist
+from gantrymq.formats.config import load, pretty, save
+from gantrymq.interfaces import AllocationStrategy, Broker, Connection
+from gantrymq.loose_json import dumps, loads
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.serving import serves
+from gantrymq_pop.request_modes import POP, PULL, Mode, RequestModes
+
+__all__ = ["Assignment", "shares"]
+
+FILE: Final = "messageRequestMode.json"
+BROADCASTING: Final = "BROADCASTING"
+
+
+class Assignment:
+    """Serves assignments and modes."""
+
+    def __init__(self, broker: Broker, folder: Any) -> None:
+        """*folder*: ``config`` of the store."""
+        self._broker = broker
+        self._files = broker.world.files
+        self._path = folder / FILE
+        self._modes = RequestModes()
+
+    def load(self) -> None:
+        """Read what was set. Raises FormatError: file and backup cannot be read."""
+        try:
+            self._modes.load(load(self._files, self._path) or {})
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise FormatError(f"{self._path}: {error!r}; repair the file, or move it away") from error
+
+    @serves(RequestCode.QUERY_ASSIGNMENT)
+    async def assign(self, asked: Command, connection: Connection) -> Command:
+        """400: the queues of one member, and how it reads them."""
+        body = _object(asked)
+        topic, group, client_id = (str(body.get(name) or "") for name in ("topic", "consumerGroup", "clientId"))
+        mode = self._modes.get(topic, group) or self._default(topic)
+        queues = sorted(await self._broker.cluster_queues(topic))
+        if (
+            queues
+            and body.get("messageModel") != BROADCASTING
+            and self._broker.settings.flag("serverLoadBalancerEnable")
+        ):
+            members = sorted({each.client_id for each in self._broker.consumers(group)})
+            if not members:
+                raise RefusedWith(1, f"no consumer of group {group} is online")
+            strategy = self._broker.allocation(str(body.get("strategyName") or "AVG"))
+            if mode.name == POP:
+                queues = shares(strategy, group, client_id, queues, members, mode.share_queues)
+            else:
+                queues = strategy.allocate(group, client_id, queues, members)
+        found = [
+            {
+                "messageQueue": {"brokerName": each.broker_name, "queueId": each.queue_id, "topic": each.topic},
+                "mode": mode.name,
+            }
+            for each in dict.fromkeys(queues)
+        ]
+        return response_to(asked, 0, None, None, dumps({"messageQueueAssignments": found}, sort=True))
+
+    @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
+    def set_mode(self, asked: Command, connection: Connection) -> Command:
+        """401: how a group reads a topic from now on; saved before the answer leaves."""
+        body = _object(asked)
+        topic, group = str(body.get("topic") or ""), str(body.get("consumerGroup") or "")
+        mode, share = str(body.get("mode") or PULL).upper(), body.get("popShareQueueNum")
+        if topic.startswith(RETRY_PREFIX):
+            raise NoPermission("retry topic is not allowed to set mode")
+        if self._broker.topic(topic) is None:
+            raise TopicNotExist(f"topic[{topic}] not exist")
+        if self._broker.group(group) is None:
+            raise GroupNotExist(f"subscription group {group} does not exist")
+        if mode not in (PULL, POP):
+            raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP")
+        self._modes.set(topic, group, Mode(mode, share if isinstance(share, int) else 0))
+        save(self._files, self._path, pretty(self._modes.to_json()))
+        return response_to(asked)
+
+    @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+    def all_modes(self, asked: Command, connection: Connection) -> Command:
+        """402: every mode that was set, by topic and group."""
+        return response_to(asked, 0, None, None, dumps(self._modes.to_json(), sort=True))
+
+    def _default(self, topic: str) -> Mode:
+        settings = self._broker.settings
+        if topic.startswith(RETRY_PREFIX):
+            return Mode(PULL)
+        return Mode(settings.text("defaultMessageRequestMode"), settings.number("defaultPopShareQueueNum"))
+
+
+def shares(
+    strategy: AllocationStrategy,
+    group: str,
+    client_id: str,
+    queues: Sequence[MessageQueue],
+    members: Sequence[str],
+    share_queues: int,
+) -> list[MessageQueue]:
+    """The queues that one member of a group pops.
+
+    Args:
+        queues: of the topic, sorted.
+        members: client ids, sorted.
+        share_queues: of how many members behind it a member reads the queues too; 0 or all of them: everybody all.
+    """
+    if share_queues <= 0 or share_queues >= len(members) - 1:
+        return [each._replace(queue_id=-1) for each in queues]
+    if client_id not in members:
+        return []
+    at = members.index(client_id)
+    if len(members) > len(queues):
+        return [queues[at % len(queues)]]
+    found: list[MessageQueue] = []
+    for step in range(share_queues + 1):
+        found += strategy.allocate(group, members[(at + step) % len(members)], queues, members)
+    return found
+
+
+def _object(asked: Command) -> dict[str, Any]:
+    name = request_name(asked.code)
+    try:
+        body = loads(asked.payload)
+    except FormatError as error:
+        raise RefusedWith(1, f"{name}: the body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise RefusedWith(1, f"{name}: a JSON object was expected as body")
+    return body

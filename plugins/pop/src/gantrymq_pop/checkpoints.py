@@ -1,0 +1,184 @@
+"""What the revive log holds: checkpoints of pops and their acknowledgements, as RocketMQ writes them.
+
+    ck    {"bm":0,"bn":BROKER,"c":GROUP,"d":[0,1],"it":INVISIBLE,"n":2,"pt":POP,"q":QUEUE,"reviveTime":..,"ro":0,
+           "rp":"1","so":START,"t":TOPIC}            d: queue offsets less START; rp only where reviving failed before
+    ack   {"ao":OFFSET,"bn":BROKER,"c":GROUP,"pt":POP,"q":QUEUE,"so":START,"t":TOPIC}
+    bAck  the same with "ao":-1 and "aol":[OFFSET,..] before it
+
+RocketMQ delays each through its timer until it is due; here they are written into the revive log at once, and memory
+knows when they are due. So TIMER_DELIVER_MS is the time of writing. A Java broker that takes the log over needs it: it
+takes the latest of them for the time that has come, and revives nothing while there is none.
+
+Source: apache/rocketmq store/.../pop/PopCheckPoint.java, AckMsg.java, BatchAckMsg.java;
+broker/.../processor/PopMessageProcessor.java (buildCkMsg), PopReviveService.java (consumeReviveMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.record import RecordView
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import StoreMessage
+from gantrymq.loose_json import dumps, loads
+from gantrymq.model import properties as property_text
+from gantrymq.model.properties import TAGS, TIMER_DELIVER_MS
+
+__all__ = ["Acknowledged", "Checkpoint", "Key", "RevivedRecord", "ack_message", "checkpoint_message", "read_revive"]
+
+CHECKPOINT: Final = "ck"
+ACK: Final = "ack"
+BATCH_ACK: Final = "bAck"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"  # says that a message has its delay behind it
+REAL_TOPIC: Final = "REAL_TOPIC"  # left by the timer that delivered it
+TIMER_EARLY_MS: Final = 1000  # RocketMQ's timer delivers a checkpoint so long before it is due, its acks when it is
+
+_CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
+
+
+class Key(NamedTuple):
+    """What names a checkpoint, and what an acknowledgement has to repeat."""
+
+    topic: str  # the real one, a retry topic perhaps
+    group: str
+    queue_id: int
+    start_offset: int
+    pop_time: int  # ms
+    broker_name: str
+
+
+@attrs.frozen
+class Checkpoint:
+    """One pop from one queue."""
+
+    key: Key
+    invisible_ms: int
+    offsets: tuple[int, ...]  # queue offsets of its messages, ascending
+    tries: int = 0  # how often reviving failed
+
+    @property
+    def due_ms(self) -> int:
+        """When what is not acknowledged comes back."""
+        return self.key.pop_time + self.invisible_ms
+
+
+class Acknowledged(NamedTuple):
+    """Messages of one checkpoint that need not come back."""
+
+    key: Key
+    offsets: tuple[int, ...]
+
+
+class RevivedRecord(NamedTuple):
+    """One record of the revive log."""
+
+    said: Checkpoint | Acknowledged | None  # None: nothing that is understood
+    by_timer: bool  # a timer delivered it, and acknowledgements may come behind it
+    deliver_ms: int  # what its TIMER_DELIVER_MS says
+
+
+def checkpoint_message(
+    checkpoint: Checkpoint, revive_topic: str, revive_queue: int, now_ms: int, host: bytes
+) -> StoreMessage:
+    """The record of a checkpoint."""
+    key = checkpoint.key
+    start = key.start_offset
+    members: dict[str, Any] = {
+        "bm": 0,
+        "bn": key.broker_name,
+        "c": key.group,
+        "d": [offset - start for offset in checkpoint.offsets],
+        "it": checkpoint.invisible_ms,
+        "n": len(checkpoint.offsets),
+        "pt": key.pop_time,
+        "q": key.queue_id,
+        "reviveTime": checkpoint.due_ms,
+        "ro": 0,
+        "rp": str(checkpoint.tries) if checkpoint.tries else None,
+        "so": start,
+        "t": key.topic,
+    }
+    unique = f"{key.topic}@{key.queue_id}@{start}@{key.group}@{key.pop_time}@{key.broker_name}@ck"
+    return _message(CHECKPOINT, members, unique, revive_topic, revive_queue, now_ms, host)
+
+
+def ack_message(
+    key: Key, offsets: Sequence[int], revive_topic: str, revive_queue: int, now_ms: int, host: bytes
+) -> StoreMessage:
+    """The record of one or of several acknowledgements of one checkpoint."""
+    several = len(offsets) > 1
+    own = -1 if several else offsets[0]
+    members: dict[str, Any] = {
+        "ao": own,
+        "aol": list(offsets) if several else None,
+        "bn": key.broker_name,
+        "c": key.group,
+        "pt": key.pop_time,
+        "q": key.queue_id,
+        "so": key.start_offset,
+        "t": key.topic,
+    }
+    unique = f"{key.topic}@{key.queue_id}@{own}@{key.group}@{key.pop_time}@{key.broker_name}@ack"
+    return _message(BATCH_ACK if several else ACK, members, unique, revive_topic, revive_queue, now_ms, host)
+
+
+def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
+    """A record of the revive log as RocketMQ writes it: a timer brings it there at *due_ms*."""
+    found = property_text.decode(message.properties)
+    found.pop(TIMER_OUT_MS, None)
+    found[TIMER_DELIVER_MS] = str(due_ms)
+    message.properties = property_text.encode(found)
+    return message
+
+
+def _message(
+    tag: str, members: dict[str, Any], unique: str, topic: str, queue_id: int, now_ms: int, host: bytes
+) -> StoreMessage:
+    text = f"TIMER_DELIVER_MS\x01{now_ms}\x02TIMER_OUT_MS\x01{now_ms}\x02UNIQ_KEY\x01{unique}\x02TAGS\x01{tag}\x02"
+    return StoreMessage(
+        topic,
+        queue_id,
+        dumps(members),
+        text.encode(),
+        tags_code=_CODES[tag],
+        born_timestamp=now_ms,
+        born_host=host,
+        store_host=host,
+    )
+
+
+def read_revive(record: RecordView, own_broker: str) -> RevivedRecord:
+    """What a record of the revive log says; never raises, as one record that is not understood must stop no other.
+
+    Args:
+        own_broker: the name that stands in for a missing one, as old brokers left it out of acknowledgements.
+    """
+    found = record.properties
+    by_timer = REAL_TOPIC in found
+    try:
+        deliver_ms = int(found.get(TIMER_DELIVER_MS, "0"))
+        members = loads(bytes(record.body))
+        said = _said(found.get(TAGS), members, own_broker)
+    except (FormatError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return RevivedRecord(None, by_timer, 0)
+    return RevivedRecord(said, by_timer, deliver_ms)
+
+
+def _said(tag: str | None, members: dict[str, Any], own_broker: str) -> Checkpoint | Acknowledged | None:
+    if tag not in _CODES or not members.get("t") or not members.get("c"):
+        return None
+    start = int(members["so"])
+    broker_name = str(members.get("bn") or own_broker)
+    key = Key(str(members["t"]), str(members["c"]), int(members["q"]), start, int(members["pt"]), broker_name)
+    if tag == ACK:
+        return Acknowledged(key, (int(members["ao"]),))
+    if tag == BATCH_ACK:
+        return Acknowledged(key, tuple(int(each) for each in members["aol"]))
+    differences = members.get("d") or range(int(members["n"]))  # old brokers wrote no differences
+    offsets = tuple(start + int(each) for each in differences)
+    tries = members.get("rp")
+    return Checkpoint(key, int(members["it"]), offsets, int(tries) if tries and str(tries).isdecimal() else 0)

@@ -1,0 +1,62 @@
+"""Receipt handles: what a consumer shows when it acknowledges, as the property POP_CK or the field extraInfo.
+
+    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by blanks
+
+*startOffset* is that of the pop, *queueOffset* the message's own, which may be missing. Answers carry the same in
+three texts from which clients build the handles: startOffsetInfo, msgOffsetInfo and orderCountInfo.
+
+Source: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from gantrymq.errors import MessageIllegal
+
+__all__ = ["ORDERED", "Handle", "read_handle"]
+
+ORDERED: Final = 999  # reviveQueueId of a pop in order, which leaves no checkpoint
+INT64_MAX: Final = 2**63 - 1
+
+
+class Handle(NamedTuple):
+    """A receipt handle, read."""
+
+    start_offset: int
+    pop_time: int  # ms
+    invisible_ms: int
+    revive_queue: int
+    kind: str  # see `topics.kind_of`
+    broker_name: str
+    queue_id: int
+
+    @property
+    def due_ms(self) -> int:
+        """When its messages come back."""
+        return self.pop_time + self.invisible_ms
+
+
+def read_handle(text: str, revive_queues: int) -> Handle:
+    """Read a handle that this broker could have given.
+
+    Raises:
+        MessageIllegal: it has too few parts, a part is no number, or names a revive queue that there is not.
+    """
+    parts = text.split(" ")
+    try:
+        start, pop_time, invisible_ms, revive_queue = map(int, parts[:4])
+        kind, broker_name, queue_id = parts[4], parts[5], int(parts[6])
+    except (ValueError, IndexError):
+        raise _garbled(text, "eight parts are expected, numbers but for the broker's name") from None
+    if not (0 <= revive_queue < revive_queues or revive_queue == ORDERED):
+        raise _garbled(text, f"its reviveQueueId {revive_queue} is none of 0 to {revive_queues - 1} and {ORDERED}")
+    if not (0 <= start <= INT64_MAX and pop_time >= 0 and invisible_ms >= 0 and pop_time + invisible_ms <= INT64_MAX):
+        raise _garbled(text, "an offset or a time in it is out of range")
+    return Handle(start, pop_time, invisible_ms, revive_queue, kind, broker_name, queue_id)
+
+
+def _garbled(text: str, why: str) -> MessageIllegal:
+    return MessageIllegal(
+        f"the receipt handle {text[:80]!r} is not one of this broker's: {why}; pass on POP_CK as the message had it"
+    )

@@ -1,0 +1,86 @@
+"""The headers of pop's requests.
+
+Source: apache/rocketmq remoting/.../protocol/header/PopMessageRequestHeader.java, AckMessageRequestHeader.java,
+ChangeInvisibleTimeRequestHeader.java, PeekMessageRequestHeader.java, NotificationRequestHeader.java,
+PollingInfoRequestHeader.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
+
+__all__ = ["AckRequest", "ChangeRequest", "NotificationRequest", "PeekRequest", "PollingInfoRequest", "PopRequest"]
+
+
+@header_of(RequestCode.POP_MESSAGE)
+class PopRequest(RequestHeader):
+    """200050."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32  # -1: all queues
+    max_msg_nums: Int32
+    invisible_time: Int64  # ms
+    poll_time: Int64  # ms
+    born_time: Int64 = 0  # ms; 0: now
+    init_mode: Int32  # 0: a new group begins at the first message, 1: at the last
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool = False
+    attempt_id: str | None = None
+
+
+@header_of(RequestCode.ACK_MESSAGE)
+class AckRequest(RequestHeader):
+    """200051."""
+
+    consumer_group: str
+    topic: str  # the real one
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+
+
+@header_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+class ChangeRequest(RequestHeader):
+    """200053."""
+
+    consumer_group: str
+    topic: str  # the real one
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+    invisible_time: Int64  # ms
+
+
+@header_of(RequestCode.PEEK_MESSAGE)
+class PeekRequest(RequestHeader):
+    """200052."""
+
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    consumer_group: str
+
+
+@header_of(RequestCode.NOTIFICATION)
+class NotificationRequest(RequestHeader):
+    """200054."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    poll_time: Int64  # ms
+    born_time: Int64 = 0
+    order: bool = False
+    attempt_id: str | None = None
+
+
+@header_of(RequestCode.POLLING_INFO)
+class PollingInfoRequest(RequestHeader):
+    """200055."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32

@@ -1,0 +1,59 @@
+"""consumerOrderInfo.json: kept up with its table every five seconds, as RocketMQ does, and at stop.
+
+Source: apache/rocketmq broker/.../offset/ConsumerOrderInfoManager.java, BrokerController.java
+(initializeBrokerScheduledTasks).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.config import load, pretty, save
+from gantrymq.interfaces import Broker
+from gantrymq_pop.order_info import OrderTable
+
+__all__ = ["OrderFile"]
+
+log = logging.getLogger(__name__)
+
+FILE: Final = "consumerOrderInfo.json"
+
+
+class OrderFile:
+    """The table of pops in order on disk."""
+
+    def __init__(self, broker: Broker, folder: Path, table: OrderTable) -> None:
+        """*folder*: ``config`` of the store."""
+        self._broker = broker
+        self._path = folder / FILE
+        self._table = table
+
+    def load(self) -> None:
+        """Read the table. Raises FormatError: file and backup cannot be read."""
+        try:
+            self._table.load(load(self._broker.world.files, self._path) or {})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise FormatError(f"{self._path}: {error!r}; repair the file, or move it away") from error
+
+    async def save(self) -> None:
+        """Write the table, if it changed; what fails is tried again the next time."""
+        broker, table = self._broker, self._table
+        topics = broker.topics()
+
+        def there(key: tuple[str, str, int]) -> bool:
+            topic = topics.get(key[0])
+            return topic is not None and key[2] < topic.read_queues and broker.group(key[1]) is not None
+
+        table.clean(there, broker.world.clock.now_ms())
+        if not table.dirty:
+            return
+        table.dirty = False
+        text = pretty(table.to_json())
+        try:
+            await broker.world.workers.run(save, broker.world.files, self._path, text)
+        except OSError as error:
+            table.dirty = True
+            log.warning("%s cannot be written: %s; it is tried again", self._path, error.strerror or error)

@@ -1,0 +1,192 @@
+"""Pops in order: what the last pop of each queue took, what of it is acknowledged, and how often each was given out.
+
+A queue whose messages are under way is blocked until all of them are acknowledged or their time is over; what was not
+acknowledged is then read again, from the committed offset. The table is consumerOrderInfo.json:
+
+    {"table":{"TOPIC@GROUP":{QUEUE:{"a":ATTEMPT,"cm":BITS,"i":INVISIBLE,"l":POPPED_AT,"o":[FIRST,DIFFERENCES..],
+                                    "oc":{OFFSET:TIMES},"ot":{OFFSET:VISIBLE_AT},"popTime":..}}}}
+
+Pure: time is an argument.
+
+Source: apache/rocketmq broker/.../offset/ConsumerOrderInfoManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+__all__ = ["CLEAN_AFTER_MS", "OrderInfo", "OrderTable"]
+
+CLEAN_AFTER_MS: Final = 24 * 3600 * 1000
+
+QueueKey = tuple[str, str, int]  # topic, group, queue id
+
+
+class Counts(NamedTuple):
+    """How often messages of a pop were given out before."""
+
+    of_offset: Mapping[int, int]  # those that were
+    least: int  # of all messages
+
+
+@attrs.define
+class OrderInfo:
+    """The last pop of one queue."""
+
+    pop_time: int  # ms
+    invisible_ms: int
+    offsets: list[int]  # ascending
+    last_consumed_ms: int
+    bits: int = 0  # acknowledged ones, by place in *offsets*
+    visible_at: dict[int, int] = attrs.field(factory=dict)  # by offset, where it was changed
+    consumed: dict[int, int] = attrs.field(factory=dict)  # by offset, times it was given out before
+    attempt_id: str | None = None
+
+    def open(self) -> list[int]:
+        """Offsets that are not acknowledged."""
+        return [offset for place, offset in enumerate(self.offsets) if not self.bits >> place & 1]
+
+    def free_at_ms(self, now_ms: int) -> int | None:
+        """When the first open message that is still invisible becomes visible; None when nothing blocks."""
+        for offset in self.open():
+            at = self.visible_at.get(offset, self.pop_time + self.invisible_ms)
+            if now_ms < at:
+                return at
+        return None
+
+    def next_offset(self) -> int:
+        """What may be committed: the first that is not acknowledged."""
+        left = self.open()
+        return left[0] if left else self.offsets[-1] + 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes, in its order."""
+        first = self.offsets[0] if self.offsets else 0
+        return {
+            "a": self.attempt_id,
+            "cm": self.bits,
+            "i": self.invisible_ms,
+            "l": self.last_consumed_ms,
+            "o": [first, *(offset - first for offset in self.offsets[1:])],
+            "oc": self.consumed or None,
+            "ot": self.visible_at or None,
+            "popTime": self.pop_time,
+        }
+
+    @classmethod
+    def from_json(cls, members: dict[str, Any]) -> OrderInfo | None:
+        """Read what RocketMQ wrote; None where it lists no message.
+
+        Raises:
+            ValueError, TypeError, AttributeError: a member has the wrong type.
+        """
+        listed = [int(each) for each in members.get("o") or ()]
+        if not listed:
+            return None
+        return cls(
+            int(members.get("popTime") or 0),
+            int(members.get("i") or 0),
+            [listed[0], *(listed[0] + each for each in listed[1:])],
+            int(members.get("l") or 0),
+            int(members.get("cm") or 0),
+            {int(offset): int(at) for offset, at in (members.get("ot") or {}).items()},
+            {int(offset): int(times) for offset, times in (members.get("oc") or {}).items()},
+            members.get("a"),
+        )
+
+
+class OrderTable:
+    """The last pop of every queue that is popped in order."""
+
+    def __init__(self) -> None:
+        self._infos: dict[QueueKey, OrderInfo] = {}
+        self.dirty = False  # whether the table differs from the file
+
+    def blocked_until_ms(self, key: QueueKey, attempt_id: str | None, now_ms: int) -> int | None:
+        """When a pop may read the queue; None: now. A pop that is tried again under its attempt id is not blocked."""
+        info = self._infos.get(key)
+        if info is None or (info.attempt_id is not None and info.attempt_id == attempt_id):
+            return None
+        return info.free_at_ms(now_ms)
+
+    def popped(
+        self,
+        key: QueueKey,
+        attempt_id: str | None,
+        pop_time: int,
+        invisible_ms: int,
+        offsets: Sequence[int],
+    ) -> Counts:
+        """Messages were given out; tells how often each was before."""
+        info = OrderInfo(pop_time, invisible_ms, list(offsets), pop_time, attempt_id=attempt_id)
+        before = self._infos.get(key)
+        if before is not None:
+            if before.attempt_id is not None and before.attempt_id == attempt_id:
+                info.consumed = before.consumed
+            else:
+                again = set(before.offsets)
+                info.consumed = {each: before.consumed.get(each, 0) + 1 for each in offsets if each in again}
+        self._infos[key] = info
+        self.dirty = True
+        least = min(info.consumed.values(), default=0) if len(info.consumed) == len(info.offsets) else 0
+        return Counts(info.consumed, least)
+
+    def acknowledged(self, key: QueueKey, offset: int, pop_time: int) -> int | None:
+        """The offset to commit; None when the acknowledgement is for another pop than the last.
+
+        Raises:
+            KeyError: the last pop did not give the message out.
+        """
+        info = self._infos.get(key)
+        if info is None:
+            return offset + 1
+        if pop_time != info.pop_time:
+            return None
+        try:
+            place = info.offsets.index(offset)
+        except ValueError:
+            raise KeyError(offset) from None
+        info.bits |= 1 << place
+        self.dirty = True
+        return info.next_offset()
+
+    def visible_later(self, key: QueueKey, offset: int, pop_time: int, at_ms: int) -> None:
+        """A message of the last pop becomes visible at another time."""
+        info = self._infos.get(key)
+        if info is not None and pop_time == info.pop_time:
+            info.visible_at[offset] = at_ms
+            self.dirty = True
+
+    def clear(self, key: QueueKey) -> None:
+        """Nothing of the queue is under way any more: its offset was reset."""
+        if self._infos.pop(key, None) is not None:
+            self.dirty = True
+
+    def clean(self, keep: Callable[[QueueKey], bool], now_ms: int) -> None:
+        """Forget queues that are gone, and those of which nothing was popped for a day."""
+        for key, info in list(self._infos.items()):
+            if not keep(key) or now_ms - info.last_consumed_ms > CLEAN_AFTER_MS:
+                self.clear(key)
+
+    def to_json(self) -> dict[str, Any]:
+        """What consumerOrderInfo.json holds."""
+        table: dict[str, dict[int, Any]] = {}
+        for (topic, group, queue_id), info in self._infos.items():
+            table.setdefault(f"{topic}@{group}", {})[queue_id] = info.to_json()
+        return {"table": table}
+
+    def load(self, members: Mapping[Any, Any]) -> None:
+        """Take over what consumerOrderInfo.json held.
+
+        Raises:
+            ValueError, TypeError, AttributeError: a member has the wrong type.
+        """
+        for name, queues in (members.get("table") or {}).items():
+            topic, _, group = str(name).partition("@")
+            for queue_id, each in queues.items():
+                info = OrderInfo.from_json(each)
+                if info is not None and group:
+                    self._infos[topic, group, int(queue_id)] = info

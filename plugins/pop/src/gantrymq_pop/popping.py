@@ -1,0 +1,384 @@
+"""Pops: which queues are read, in which order, and what is on record before a consumer sees a message.
+
+    every queue that is asked for, beginning at a random one; a retry topic first (popFromRetryProbability) or last
+    -> what was read of each is one checkpoint; all of them are one append
+    -> the group's offset moves over what is on record, and the answer leaves
+
+Two pops of one group share a queue: the second reads on where the first ended, while the first's checkpoint is being
+stored. Only a cold read keeps others out, who pass the queue over.
+
+Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
+from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, MessageFilter, PutStatus
+from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq_pop.answers import counts_info, offsets_info, renamed, start_info, walked
+from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
+from gantrymq_pop.handle import ORDERED
+from gantrymq_pop.headers import PopRequest
+from gantrymq_pop.order_info import OrderTable
+from gantrymq_pop.pop_queue import PopQueue, Take
+from gantrymq_pop.revive_log import ReviveLog
+from gantrymq_pop.topics import kind_of, retry_topic
+
+__all__ = ["MOST", "Popped", "Popping"]
+
+log = logging.getLogger(__name__)
+
+MOST: Final = 32  # messages of one pop
+INIT_MIN: Final = 0  # initMode
+
+_MISPLACED: Final = frozenset(
+    {GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL}
+)
+_NOT_THERE: Final = frozenset({GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE})
+
+
+class Part(NamedTuple):
+    """What a pop read of one queue."""
+
+    queue: Queue
+    start: int
+    offsets: list[int]
+    buffers: Sequence[bytes | memoryview]
+    take: Take | None  # None in order
+    state: PopQueue
+
+
+class Popped(NamedTuple):
+    """What a pop is told."""
+
+    pop_time: int  # ms
+    revive_queue: int
+    rest: int  # messages left in the queues that were looked at
+    start_offsets: str
+    message_offsets: str
+    order_counts: str | None
+    buffers: Sequence[bytes | memoryview]  # none: nothing was found
+    messages: int
+    busy: bool  # a queue was passed over: look again soon
+    free_at_ms: int | None  # when the first blocked queue can be read in order
+
+
+class Popping:
+    """Reads for groups that pop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        broker_name: str,
+        revive: ReviveLog,
+        orders: OrderTable,
+        notify: Callable[[str, str], None],
+    ) -> None:
+        """*notify* is told topic and group when a queue that was passed over can be read again."""
+        self._broker = broker
+        self._settings = broker.settings
+        self._clock = broker.world.clock
+        self._random = broker.world.random
+        self._broker_name = broker_name
+        self._revive = revive
+        self._orders = orders
+        self._notify = notify
+        self._queues: dict[tuple[str, Queue], PopQueue] = {}
+        self._turn = 0
+
+    async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> Popped:
+        """Look once.
+
+        Raises:
+            RequestError: what was found could not be put on record; it can be popped again.
+        """
+        chance = self._random.randrange(100)
+        revive_queue = ORDERED
+        if not request.order:
+            revive_queue = self._turn % self._revive.queues
+            self._turn += 1
+        pop_time = self._clock.now_ms()
+        parts: list[Part] = []
+        counted: list[str] = []  # in order
+        left, rest, busy, free_at = request.max_msg_nums, 0, False, None
+        for queue in self._places(request, topic, chance):
+            state = self._state(request.consumer_group, queue, request.init_mode)
+            if state.busy:
+                rest += 0 if request.order else self._broker.bounds(queue).max_offset - state.next
+                busy = True
+                continue
+            if request.order:
+                key = (queue.topic, request.consumer_group, queue.queue_id)
+                at = self._orders.blocked_until_ms(key, request.attempt_id, pop_time)
+                if at is not None:
+                    free_at = at if free_at is None else min(at, free_at)
+                    continue
+            if left <= 0:
+                rest += max(0, self._broker.bounds(queue).max_offset - state.next)
+                continue
+            try:
+                part, behind = await self._read(request, queue, state, left, match)
+            except BaseException:
+                self._failed(request.consumer_group, parts)
+                raise
+            rest += behind
+            if part is not None:
+                parts.append(part)
+                left -= len(part.offsets)
+                if request.order:
+                    counted += self._in_order(request, part, pop_time)
+        if parts and not request.order:
+            parts = await self._recorded(request, parts, pop_time, revive_queue)
+        counts = ";".join(counted) if request.order else None
+        return self._popped(request, parts, pop_time, revive_queue, rest, counts, busy, free_at)
+
+    def has_message(
+        self, group: str, topic: TopicConfig, queue_id: int, attempt_id: str | None, *, order: bool
+    ) -> bool:
+        """Whether a pop would find something, were there no filter."""
+        now_ms = self._clock.now_ms()
+        for queue in self._queues_of(topic.name, topic, queue_id, 0):
+            blocked = order and self._orders.blocked_until_ms((topic.name, group, queue.queue_id), attempt_id, now_ms)
+            if not blocked and self._behind(group, queue) > 0:
+                return True
+        return any(self._behind(group, queue) > 0 for queue in self._retry_queues(topic.name, group, both=True))
+
+    async def peek(self, group: str, topic: TopicConfig, queue_id: int, most: int) -> tuple[list[GetResult], int]:
+        """Messages that a pop would get, which stay where they are, and how many there are in all."""
+        found: list[GetResult] = []
+        rest = 0
+        chance = self._random.randrange(100)
+        places = [
+            *self._queues_of(topic.name, topic, queue_id, chance),
+            *self._retry_queues(topic.name, group, both=True),
+        ]
+        for queue in places:
+            behind = self._behind(group, queue)
+            rest += max(0, behind)
+            if behind > 0 and most > 0:
+                begin = self._broker.bounds(queue).max_offset - behind
+                result = await self._broker.get(queue, begin, GetLimit(most))
+                found.append(result)
+                most -= result.count
+        return found, rest
+
+    def forget(self, keep: Callable[[str], bool]) -> None:
+        """Forget what the committed offsets say as well, and topics that are gone."""
+        for key, state in list(self._queues.items()):
+            if state.idle or not keep(key[1].topic):
+                del self._queues[key]
+
+    # --- which queues -----------------------------------------------------------------------------------------------
+
+    def _places(self, request: PopRequest, topic: TopicConfig, chance: int) -> list[Queue]:
+        places = self._queues_of(request.topic, topic, request.queue_id, chance)
+        if request.order:
+            return places
+        retries = self._retry_queues(request.topic, request.consumer_group, first_form=chance % 2 == 0)
+        return [*retries, *places] if chance < self._settings.number("popFromRetryProbability") else [*places, *retries]
+
+    def _queues_of(self, name: str, topic: TopicConfig, queue_id: int, begin: int) -> list[Queue]:
+        if queue_id >= 0:
+            return [Queue(name, queue_id)]
+        count = topic.read_queues
+        return [Queue(name, (begin + each) % count) for each in range(count)]
+
+    def _retry_queues(self, topic: str, group: str, *, first_form: bool = False, both: bool = False) -> list[Queue]:
+        """Those of the group's retry topic; where both forms are read, of one in turn, as an answer tells no more."""
+        names = [retry_topic(topic, group, second_form=False)]
+        if self._settings.flag("enableRetryTopicV2"):
+            names.insert(0, retry_topic(topic, group, second_form=True))
+            if not self._settings.flag("retrieveMessageFromPopRetryTopicV1"):
+                names = names[:1]
+            elif not both:
+                one, other = names[:: -1 if first_form else 1]
+                names = [one] if self._behind(group, Queue(one, 0)) > 0 else [other]
+        found: list[Queue] = []
+        for name in names:
+            config = self._broker.topic(name)
+            if config is not None:
+                found += [Queue(name, each) for each in range(config.read_queues)]
+        return found
+
+    # --- where a queue is read ----------------------------------------------------------------------------------------
+
+    def _state(self, group: str, queue: Queue, init_mode: int) -> PopQueue:
+        """Where the group's pops of a queue stand; a reset, or a commit from elsewhere, begins anew."""
+        reset = self._broker.take_reset(group, queue)
+        if reset is not None:
+            self._orders.clear((queue.topic, group, queue.queue_id))
+            self._queues.pop((group, queue), None)
+        committed = self._broker.committed(group, queue)
+        if committed is None:
+            committed = self._first(queue, init_mode)
+            self._broker.commit(group, queue, committed)
+        state = self._queues.get((group, queue))
+        if state is None or state.committed != committed:
+            state = self._queues[group, queue] = PopQueue(committed)
+        return state
+
+    def _first(self, queue: Queue, init_mode: int) -> int:
+        """Where a new group begins."""
+        bounds = self._broker.bounds(queue)
+        if init_mode == INIT_MIN or kind_of(queue.topic) != "0":
+            return bounds.min_offset
+        if self._settings.flag("initPopOffsetByCheckMsgInMem") and bounds.min_offset <= 0:
+            head = self._broker.store.get(queue, 0, GetLimit(1), None)
+            if isinstance(head, GetResult) and head.count and not head.cold:
+                return 0
+        return max(bounds.max_offset - 1, 0)
+
+    def _behind(self, group: str, queue: Queue) -> int:
+        """Messages that the group did not pop yet."""
+        bounds = self._broker.bounds(queue)
+        state = self._queues.get((group, queue))
+        committed = self._broker.committed(group, queue)
+        if committed is None:
+            return bounds.max_offset - bounds.min_offset
+        at = state.next if state is not None and state.committed == committed else committed
+        return bounds.max_offset - max(at, bounds.min_offset)
+
+    def _commit(self, group: str, queue: Queue, state: PopQueue) -> None:
+        if self._queues.get((group, queue)) is not state:
+            return  # reset meanwhile
+        position = state.position()
+        if position == state.committed:
+            return
+        try:
+            self._broker.commit(group, queue, position)
+            state.committed = position
+        except RequestError as error:  # the checkpoints are on record, so the next pop reads on all the same
+            log.warning("%s", error)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def _read(
+        self, request: PopRequest, queue: Queue, state: PopQueue, most: int, match: MessageFilter
+    ) -> tuple[Part | None, int]:
+        """What a queue has for the group, and how much is left behind that."""
+        group = request.consumer_group
+        start, end = (state.committed, None) if request.order else state.ahead()
+        found = await self._got(group, queue, state, start, most, match)
+        if found.status in _MISPLACED and found.next_offset != start and end is None:
+            log.info("group %s pops %s at %d, not %d: %s", group, queue, found.next_offset, start, found.status.name)
+            self._broker.commit(group, queue, found.next_offset)
+            state = self._state(group, queue, request.init_mode)
+            start = found.next_offset
+            found = await self._got(group, queue, state, start, most, match)
+        behind = max(0, found.max_offset - found.next_offset)
+        next_offset = found.next_offset if end is None else min(found.next_offset, end)
+        offsets, buffers = walked(found, end)
+        if not offsets:
+            if found.status not in _NOT_THERE and next_offset > start:
+                self._skip(request, queue, state, start, next_offset)
+            return None, behind
+        self._broker.given_out(group, queue.topic, len(offsets), sum(map(len, buffers)))
+        take = None if request.order else state.took(start, next_offset)
+        return Part(queue, start, offsets, buffers, take, state), behind
+
+    async def _got(
+        self, group: str, queue: Queue, state: PopQueue, start: int, most: int, match: MessageFilter
+    ) -> GetResult:
+        found = self._broker.store.get(queue, start, GetLimit(most), match)
+        if isinstance(found, GetResult):
+            return found
+        state.busy = True
+        try:
+            return await found
+        finally:
+            state.busy = False
+            self._notify(queue.topic, group)
+
+    def _skip(self, request: PopRequest, queue: Queue, state: PopQueue, start: int, end: int) -> None:
+        """Nothing of [start, end) is for the group."""
+        if request.order:
+            self._broker.commit(request.consumer_group, queue, end)
+            return
+        state.skipped(start, end)
+        self._commit(request.consumer_group, queue, state)
+
+    # --- on record ----------------------------------------------------------------------------------------------------
+
+    async def _recorded(self, request: PopRequest, parts: list[Part], pop_time: int, revive_queue: int) -> list[Part]:
+        """Store the checkpoints; the parts whose messages may be given out.
+
+        Raises:
+            RequestError: none may.
+        """
+        group = request.consumer_group
+        said: list[tuple[int, Checkpoint | Acknowledged]] = [
+            (revive_queue, Checkpoint(self._key(group, part, pop_time), request.invisible_time, tuple(part.offsets)))
+            for part in parts
+        ]
+        problem = "the store refused its checkpoint"
+        good: list[Part] = []
+        try:
+            results = await self._revive.write(said)
+            good = [part for part, result in zip(parts, results, strict=True) if result.status is PutStatus.OK]
+            problem = next((each.problem for each in results if each.problem), problem)
+        except GantryError as error:
+            problem = str(error)
+        finally:
+            self._failed(group, [part for part in parts if part not in good])
+        for part in good:
+            if part.take is not None:
+                part.state.stored(part.take)
+            self._commit(group, part.queue, part.state)
+        if not good:
+            raise ServiceNotAvailable(f"a pop of {request.topic} gives nothing out: {problem}")
+        return good
+
+    def _failed(self, group: str, parts: Sequence[Part]) -> None:
+        """What was read of these is given to nobody, and the next pop reads it again."""
+        for part in parts:
+            if part.take is not None:
+                part.state.failed(part.take)
+                self._commit(group, part.queue, part.state)
+
+    def _key(self, group: str, part: Part, pop_time: int) -> Key:
+        return Key(part.queue.topic, group, part.queue.queue_id, part.start, pop_time, self._broker_name)
+
+    def _in_order(self, request: PopRequest, part: Part, pop_time: int) -> list[str]:
+        """Block the queue until what was read is acknowledged; how often its messages were given out before."""
+        topic, queue_id = part.queue
+        key = (topic, request.consumer_group, queue_id)
+        counts = self._orders.popped(key, request.attempt_id, pop_time, request.invisible_time, part.offsets)
+        return counts_info(topic, queue_id, counts)
+
+    def _popped(
+        self,
+        request: PopRequest,
+        parts: list[Part],
+        pop_time: int,
+        revive_queue: int,
+        rest: int,
+        order_counts: str | None,
+        busy: bool,
+        free_at: int | None,
+    ) -> Popped:
+        buffers: list[bytes | memoryview] = []
+        as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
+        for part in parts:
+            kind = kind_of(part.queue.topic)
+            if kind == "0" or as_they_are:
+                buffers += part.buffers
+            else:
+                handle_start = f"{part.start} {pop_time} {request.invisible_time} {revive_queue} {kind}"
+                buffers += renamed(part.buffers, request.topic, handle_start, self._broker_name)
+        return Popped(
+            pop_time,
+            revive_queue,
+            rest,
+            ";".join(start_info(part.queue.topic, part.queue.queue_id, part.start) for part in parts),
+            ";".join(offsets_info(part.queue.topic, part.queue.queue_id, part.offsets) for part in parts),
+            order_counts,
+            buffers,
+            sum(len(part.offsets) for part in parts),
+            busy,
+            free_at,
+        )

@@ -1,0 +1,66 @@
+"""How groups read topics, by pulling or by popping: the table of messageRequestMode.json.
+
+    {"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}
+
+Source: apache/rocketmq broker/.../loadbalance/MessageRequestModeManager.java, remoting/.../body/
+SetMessageRequestModeRequestBody.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+__all__ = ["POP", "PULL", "Mode", "RequestModes"]
+
+PULL: Final = "PULL"
+POP: Final = "POP"
+
+
+class Mode(NamedTuple):
+    """How one group reads one topic."""
+
+    name: str  # PULL or POP
+    share_queues: int = 0  # with POP: of how many members behind it a member reads the queues too; 0: of all
+
+
+class RequestModes:
+    """What was set, by topic and group."""
+
+    def __init__(self) -> None:
+        self._modes: dict[str, dict[str, Mode]] = {}
+
+    def get(self, topic: str, group: str) -> Mode | None:
+        """What was set for the group."""
+        return self._modes.get(topic, {}).get(group)
+
+    def set(self, topic: str, group: str, mode: Mode) -> None:
+        """From now on the group reads the topic like this."""
+        self._modes.setdefault(topic, {})[group] = mode
+
+    def to_json(self) -> dict[str, Any]:
+        """What the file and request 402 hold, members sorted by name as RocketMQ writes them."""
+        return {
+            "messageRequestModeMap": {
+                topic: {
+                    group: {
+                        "consumerGroup": group,
+                        "mode": mode.name,
+                        "popShareQueueNum": mode.share_queues,
+                        "topic": topic,
+                    }
+                    for group, mode in groups.items()
+                }
+                for topic, groups in self._modes.items()
+            }
+        }
+
+    def load(self, members: Mapping[Any, Any]) -> None:
+        """Take over what the file held.
+
+        Raises:
+            ValueError, TypeError, AttributeError: a member has the wrong type.
+        """
+        for topic, groups in (members.get("messageRequestModeMap") or {}).items():
+            for group, each in groups.items():
+                self.set(str(topic), str(group), Mode(str(each["mode"]), int(each.get("popShareQueueNum") or 0)))

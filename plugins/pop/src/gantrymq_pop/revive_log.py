@@ -1,0 +1,338 @@
+"""The revive log of this broker: writing it, following it, and giving back what nobody acknowledged in time.
+
+What is written here is fed to memory as soon as it is stored (`write`); what a timer delivers, or what lies behind more
+checkpoints than memory takes, is read from the log. Once a second, and when a checkpoint is due, `_tick` revives what
+is due and commits how far the log is done with.
+
+What is given back and the acknowledgement that says so are one append: a crash gives nothing back twice.
+
+Source: apache/rocketmq broker/.../processor/PopReviveService.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from gantrymq.errors import GantryError
+from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
+from gantrymq.model.queue import Queue
+from gantrymq.world import Timer
+from gantrymq_pop.checkpoints import (
+    Acknowledged,
+    Checkpoint,
+    RevivedRecord,
+    ack_message,
+    checkpoint_message,
+    delayed_until,
+    read_revive,
+)
+from gantrymq_pop.retried import make_retry_topic, retried
+from gantrymq_pop.revive import Pending, ReviveQueue
+from gantrymq_pop.topics import REVIVE_GROUP, normal_topic, retry_topic, revive_topic
+
+__all__ = ["ReviveLog"]
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+READ = GetLimit(256)
+AT_ONCE = 8  # checkpoints that are revived side by side
+
+Said = Checkpoint | Acknowledged
+
+
+class ReviveLog:
+    """Checkpoints and acknowledgements of this broker."""
+
+    def __init__(self, broker: Broker, broker_name: str, given_back: Callable[[str, str], None]) -> None:
+        """*given_back* is told topic and group of what can be popped again."""
+        self._broker = broker
+        self._clock = broker.world.clock
+        self._broker_name = broker_name
+        self._given_back = given_back
+        self.topic = revive_topic(broker.settings.text("brokerClusterName"))
+        config = broker.topic(self.topic)
+        self.queues = config.read_queues if config is not None else 8
+        self._logs = [ReviveQueue(self._begin(each)) for each in range(self.queues)]
+        self._committed: list[int | None] = [None] * self.queues
+        self._behind_at: dict[int, int] = {}  # queue to the entry it stood at in the last tick, where it was behind
+        self._timer: Timer | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._stopped = True  # until the log is read: what is acknowledged in it is not revived
+        self._endings = [broker.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)]
+
+    def _begin(self, queue_id: int) -> int:
+        queue = Queue(self.topic, queue_id)
+        done = self._broker.committed(REVIVE_GROUP, queue)
+        begin = self._broker.bounds(queue).min_offset
+        return begin if done is None else max(begin, done + 1)
+
+    @property
+    def waiting(self) -> int:
+        """Checkpoints that memory knows to wait."""
+        return sum(map(len, self._logs))
+
+    def pending(self, revive_queue: int, said: Acknowledged) -> Pending | None:
+        """The checkpoint that is acknowledged; None for one that memory does not know."""
+        return self._logs[revive_queue].pending(said.key)
+
+    def knows_all(self, revive_queue: int) -> bool:
+        """Whether memory has all that the log says."""
+        end = self._broker.bounds(Queue(self.topic, revive_queue)).max_offset
+        return self._logs[revive_queue].next_offset >= end
+
+    async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
+        """Read what the log holds from where it was done with; *seen* is called with each checkpoint of a pop."""
+        for revive_queue in range(self.queues):
+            while not self.knows_all(revive_queue) and self._room():
+                await self._read(revive_queue, seen)
+            await self._read_acknowledgements(revive_queue)
+        self._stopped = False
+        self._arm()
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    async def write(self, said: Sequence[tuple[int, Said]], *, first: Sequence[StoreMessage] = ()) -> list[PutResult]:
+        """Store what is *said*, each with its revive queue, behind the messages of *first*, as one append.
+
+        Returns a result for each, those of *first* first; what was stored is known to memory then.
+
+        Raises:
+            StoreError, RequestError: nothing of it can be counted on.
+        """
+        now_ms, host = self._clock.now_ms(), self._broker.store_host
+        messages = list(first)
+        for revive_queue, each in said:
+            if isinstance(each, Checkpoint):
+                messages.append(checkpoint_message(each, self.topic, revive_queue, now_ms, host))
+            else:
+                messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
+        results = list(await self._broker.put_all(messages))
+        for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
+            if result.status is PutStatus.OK:
+                self._feed(revive_queue, result.queue_offset, each)
+        return results
+
+    async def write_late(self, revive_queue: int, said: Acknowledged, due_ms: int) -> PutResult:
+        """Store an acknowledgement of a checkpoint that is on its way through a timer: it arrives behind that one."""
+        now_ms, host = self._clock.now_ms(), self._broker.store_host
+        message = ack_message(said.key, said.offsets, self.topic, revive_queue, now_ms, host)
+        return await self._broker.put(delayed_until(message, due_ms))
+
+    def _feed(self, revive_queue: int, queue_offset: int, said: Said) -> None:
+        queue = self._logs[revive_queue]
+        if queue_offset == queue.next_offset and self._room():
+            queue.feed(queue_offset, RevivedRecord(said, False, 0), self._clock.now_ms())
+            self._arm()
+        else:
+            if isinstance(said, Acknowledged):
+                queue.acknowledge(said)  # it is on record, whatever lies before it
+            if queue_offset > queue.next_offset:
+                self._read_now(revive_queue)
+
+    # --- following --------------------------------------------------------------------------------------------------
+
+    def _room(self) -> bool:
+        return self.waiting < self._broker.settings.number("popCkMaxBufferSize")
+
+    def _arrived(self, queue: Queue, end: int) -> None:
+        self._arm()
+
+    def _read_now(self, revive_queue: int) -> None:
+        """Read on, as far as that needs no wait for the disk."""
+        queue = Queue(self.topic, revive_queue)
+        while not self.knows_all(revive_queue) and self._room():
+            found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, READ, None)
+            if not isinstance(found, GetResult) or not self._take(revive_queue, found):
+                return
+
+    async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
+        queue = Queue(self.topic, revive_queue)
+        found = await self._broker.get(queue, self._logs[revive_queue].next_offset, READ)
+        self._take(revive_queue, found, seen)
+
+    def _take(
+        self, revive_queue: int, found: GetResult, seen: Callable[[Checkpoint], None] = lambda checkpoint: None
+    ) -> bool:
+        """Feed what was read; whether that was something."""
+        queue, before = self._logs[revive_queue], self._logs[revive_queue].next_offset
+        now_ms = self._clock.now_ms()
+        for buffer in found.buffers:
+            for record in iter_records(buffer):
+                if record.queue_offset < queue.next_offset:
+                    continue  # fed while it was read
+                queue.skip_to(record.queue_offset)
+                said = read_revive(record, self._broker_name)
+                if isinstance(said.said, Checkpoint) and not said.by_timer:
+                    seen(said.said)
+                queue.feed(record.queue_offset, said, now_ms)
+        if not found.buffers:
+            queue.skip_to(found.next_offset)
+        self._arm()
+        return queue.next_offset > before
+
+    async def _read_acknowledgements(self, revive_queue: int) -> None:
+        """Of entries that memory has no room for: what they say of checkpoints that it knows."""
+        queue = self._logs[revive_queue]
+        offset = queue.next_offset
+        place = Queue(self.topic, revive_queue)
+        while offset < self._broker.bounds(place).max_offset:
+            found = await self._broker.get(place, offset, READ)
+            for buffer in found.buffers:
+                for record in iter_records(buffer):
+                    said = read_revive(record, self._broker_name).said
+                    if isinstance(said, Acknowledged):
+                        queue.acknowledge(said)
+            if found.next_offset <= offset:
+                return
+            offset = found.next_offset
+
+    # --- reviving ---------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Look again when the earliest checkpoint is due, in a second at the latest; never where nothing waits."""
+        if self._stopped or self._timer is not None:
+            return
+        dues = [due for queue in self._logs if (due := queue.next_due_ms()) is not None]
+        if not dues and all(map(self.knows_all, range(self.queues))) and not self._uncommitted():
+            return
+        wait_s = (min(dues) - self._clock.now_ms()) / 1000 if dues else TICK_S
+        self._timer = self._clock.call_later(min(max(wait_s, 0.01), TICK_S), self._tick)
+
+    def _uncommitted(self) -> bool:
+        return any(
+            queue.position >= 0 and queue.position != done
+            for queue, done in zip(self._logs, self._committed, strict=True)
+        )
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._ticking = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        wait = False
+        try:
+            await self._follow()
+            for revive_queue, queue in enumerate(self._logs):
+                lagging = queue.lagging()
+                if lagging is not None:
+                    await self._write_again(revive_queue, lagging)
+                while not self._stopped and (due := queue.due(self._clock.now_ms(), AT_ONCE)):
+                    done = await asyncio.gather(*(self._revive(revive_queue, each) for each in due))
+                    if not all(done):
+                        wait = True
+                        break
+            self._commit()
+        except Exception:
+            wait = True
+            log.exception("reviving messages that nobody acknowledged failed; it is tried again in a second")
+        finally:
+            self._ticking = None
+            if wait and not self._stopped and self._timer is None:
+                self._timer = self._clock.call_later(TICK_S, self._tick)
+            self._arm()
+
+    async def _follow(self) -> None:
+        """Read what came by other ways; what this broker is writing just now is left to `write`."""
+        for revive_queue, queue in enumerate(self._logs):
+            if self.knows_all(revive_queue):
+                self._behind_at.pop(revive_queue, None)
+            elif self._behind_at.get(revive_queue) == queue.next_offset:
+                while not self.knows_all(revive_queue) and self._room():
+                    await self._read(revive_queue)
+            else:
+                self._behind_at[revive_queue] = queue.next_offset
+
+    async def _write_again(self, revive_queue: int, pending: Pending) -> None:
+        """Write a checkpoint that holds the position back at the end of the log, with what was acknowledged."""
+        said: list[tuple[int, Said]] = [(revive_queue, pending.checkpoint)]
+        if pending.acknowledged:
+            said.append((revive_queue, Acknowledged(pending.checkpoint.key, tuple(pending.acknowledged))))
+        await self.write(said)
+
+    async def _revive(self, revive_queue: int, pending: Pending) -> bool:
+        """Put what is not acknowledged into the group's retry topic; whether that worked."""
+        queue = self._logs[revive_queue]
+        key = pending.checkpoint.key
+        topic = normal_topic(key.topic, key.group)
+        left = tuple(sorted(pending.left))
+        try:
+            if self._broker.topic(topic) is not None and self._broker.group(key.group) is not None:
+                done = await self._give_back(revive_queue, pending, left, topic)
+            else:
+                done = True  # deleted, and nobody misses them
+        except GantryError as error:
+            log.warning(
+                "%d messages of %s could not be given back to %s yet: %s", *(len(left), key.topic, key.group, error)
+            )
+            queue.again(pending)
+            return False
+        if done:
+            queue.finished(pending)
+        self._given_back(topic, key.group)
+        return done
+
+    async def _give_back(self, revive_queue: int, pending: Pending, left: tuple[int, ...], topic: str) -> bool:
+        """Copy messages into the group's retry topic; whether all of them are there, or gone for good.
+
+        Raises:
+            GantryError: none is there.
+        """
+        key = pending.checkpoint.key
+        second_form = self._broker.settings.flag("enableRetryTopicV2")
+        target = key.topic if key.topic != topic else retry_topic(topic, key.group, second_form=second_form)
+        copies: list[StoreMessage] = []
+        offsets: list[int] = []
+        for offset in left:
+            record = await self._message(Queue(key.topic, key.queue_id), offset)
+            if record is not None:
+                copies.append(retried(record, target, key.pop_time, self._broker.store_host))
+                offsets.append(offset)
+        if copies:
+            make_retry_topic(self._broker, target, key.group)
+        results = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)
+        refused = {
+            offset: result
+            for offset, result in zip(offsets, results, strict=False)
+            if result.status not in (PutStatus.OK, PutStatus.MESSAGE_ILLEGAL)
+        }
+        if not refused:
+            return True
+        problem = next(iter(refused.values()))
+        log.warning("%d messages of %s could not be given back yet: %s", len(refused), key.topic, problem.problem)
+        pending.left = set(refused)
+        done = tuple(each for each in pending.checkpoint.offsets if each not in refused)
+        again: list[tuple[int, Said]] = [(revive_queue, pending.checkpoint)]
+        if done:
+            again.append((revive_queue, Acknowledged(key, done)))
+        await self.write(again)
+        return False
+
+    async def _message(self, queue: Queue, offset: int) -> RecordView | None:
+        """The message at *offset*, None where it is gone."""
+        found = await self._broker.get(queue, offset, GetLimit(1))
+        if found.status is not GetStatus.FOUND:
+            return None
+        record = next(iter_records(found.buffers[0]))
+        return record if record.queue_offset == offset else None
+
+    def _commit(self) -> None:
+        for revive_queue, queue in enumerate(self._logs):
+            position = queue.position
+            if position >= 0 and position != self._committed[revive_queue]:
+                self._broker.commit(REVIVE_GROUP, Queue(self.topic, revive_queue), position)
+                self._committed[revive_queue] = position
+
+    async def stop(self) -> None:
+        """Revive nothing more, and commit how far the log is done with."""
+        self._stopped = True
+        for end in self._endings:
+            end()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._ticking is not None:
+            await self._ticking
+        self._commit()

@@ -1,0 +1,138 @@
+"""Pop consumption for as long as the broker runs.
+
+What was handed out lies in the revive log, before the consumer sees it; so does what was acknowledged. At start memory
+reads the log from where it was done with. After a crash the offsets of groups, which are saved every few seconds, may
+be behind what was handed out since: the checkpoints say how far.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any, Final
+
+from gantrymq.errors import RequestError, ServiceNotAvailable
+from gantrymq.interfaces import Broker, Connection, Handler
+from gantrymq.model.queue import Queue
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.serving import handlers_of
+from gantrymq.world import Timer
+from gantrymq_pop.acking import Acking
+from gantrymq_pop.assignment import Assignment
+from gantrymq_pop.checkpoints import Checkpoint
+from gantrymq_pop.order_file import OrderFile
+from gantrymq_pop.order_info import OrderTable
+from gantrymq_pop.popping import Popping
+from gantrymq_pop.requests import PopRequests
+from gantrymq_pop.revive_log import ReviveLog
+from gantrymq_pop.waiting import Waiting
+
+__all__ = ["CODES", "PopService"]
+
+log = logging.getLogger(__name__)
+
+CODES: Final = (200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151, 400, 401, 402)
+TIDY_S: Final = 5.0
+CLEAN: Final = "clean"  # a file that is there while the offsets of all groups are saved
+
+
+class PopService:
+    """The service ``pop``; its handlers serve while it runs."""
+
+    name = "pop"
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+        self._timer: Timer | None = None
+        self._tidying: asyncio.Task[None] | None = None
+
+    def serve(self, asked: Command, connection: Connection) -> Any:
+        """Answer a request of `CODES`."""
+        handler = self._handlers.get(asked.code)
+        if handler is None:
+            raise ServiceNotAvailable("pop consumption does not run on this broker now; it starts or stops")
+        return handler(asked, connection)
+
+    async def start(self, broker: Broker) -> None:
+        """Read what waits, and serve.
+
+        Raises:
+            FormatError: a file of pop's cannot be read.
+        """
+        self._broker = broker
+        self._state = broker.state_folder("pop")
+        config = self._state.parent.parent / "config"
+        broker_name = broker.settings.text("brokerName") or broker.world.host_name
+        self._waiting = Waiting(broker)
+        self._revive = ReviveLog(broker, broker_name, self._waiting.notify)
+        orders = OrderTable()
+        self._order_file = OrderFile(broker, config, orders)
+        self._order_file.load()
+        self._assignment = Assignment(broker, config)
+        self._assignment.load()
+        await self._recover()
+        self._popping = Popping(broker, broker_name, self._revive, orders, self._waiting.notify)
+        self._acking = Acking(broker, self._revive, orders, self._waiting.notify)
+        self._requests = PopRequests(broker, broker_name, self._popping, self._acking, self._revive, self._waiting)
+        self._handlers = {**handlers_of(self._requests), **handlers_of(self._assignment)}
+        self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
+
+    async def stop(self) -> None:
+        """Answer what waits, and leave files that say all."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._tidying is not None:
+            await self._tidying
+        if not self._handlers:
+            return
+        await self._requests.close()
+        await self._acking.close()
+        await self._revive.stop()
+        await self._order_file.save()
+        self._broker.world.files.replace(self._clean, b"")
+        self._handlers = {}
+
+    @property
+    def _clean(self) -> Path:
+        return self._state / CLEAN
+
+    async def _recover(self) -> None:
+        """Read the revive log, and after a crash move groups over what was handed out already."""
+        files = self._broker.world.files
+        clean = files.stat(self._clean) is not None
+        ends: dict[tuple[str, Queue], int] = {}
+
+        def seen(checkpoint: Checkpoint) -> None:
+            key = checkpoint.key
+            place = key.group, Queue(key.topic, key.queue_id)
+            ends[place] = max(ends.get(place, 0), checkpoint.offsets[-1] + 1 if checkpoint.offsets else 0)
+
+        await self._revive.catch_up(seen)
+        if not clean:
+            for (group, queue), end in ends.items():
+                committed = self._broker.committed(group, queue)
+                if self._broker.topic(queue.topic) is not None and (committed is None or committed < end):
+                    try:
+                        self._broker.commit(group, queue, end)
+                    except RequestError as error:
+                        log.warning("group %s of %s goes on where it was saved: %s", group, queue, error)
+        files.remove(self._clean)
+        files.sync_dir(self._state)
+
+    def _tidy(self) -> None:
+        async def tidy() -> None:
+            topics = self._broker.topics()
+            self._popping.forget(topics.__contains__)
+            self._waiting.tidy()
+            await self._order_file.save()
+
+        def again(task: asyncio.Task[None]) -> None:
+            self._tidying = None
+            if self._handlers and not task.cancelled():
+                if task.exception() is not None:
+                    log.error("tidying up after pops failed", exc_info=task.exception())
+                self._timer = self._broker.world.clock.call_later(TIDY_S, self._tidy)
+
+        self._tidying = asyncio.get_running_loop().create_task(tidy())
+        self._tidying.add_done_callback(again)

@@ -1,0 +1,155 @@
+"""Pops and notifications that wait for messages: the oldest of a group is woken when something arrives for it.
+
+One that is woken looks again, and waits again where it finds nothing. Who finds more than it may take wakes the next
+(`notify`), so that a burst is shared by all that wait. While something waits for a topic its queues are listened to;
+retry topics are not, as whoever writes into them says so.
+
+Source: apache/rocketmq broker/.../longpolling/PopLongPollingService.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gantrymq.interfaces import Broker, Connection
+from gantrymq.model.queue import Queue
+from gantrymq.world import Timer
+
+__all__ = ["Place", "Waiting"]
+
+
+class Place(NamedTuple):
+    """What is waited for."""
+
+    topic: str
+    group: str
+    queue_id: int  # -1: any queue
+
+
+class Waiter:
+    """One that waits."""
+
+    __slots__ = ("connection", "place", "timer", "wake")
+
+    def __init__(self, place: Place, connection: Connection, wake: Callable[[], None]) -> None:
+        self.place = place
+        self.connection = connection
+        self.wake = wake
+        self.timer: Timer | None = None
+
+
+class Waiting:
+    """Everybody who waits, by what for."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._clock = broker.world.clock
+        self._settings = broker.settings
+        self._by_topic: dict[str, dict[Place, dict[Waiter, None]]] = {}
+        self._of_connection: dict[Connection, dict[Waiter, None]] = {}
+        self._listening: dict[str, list[Callable[[], None]]] = {}
+        self._count = 0
+        self._places = 0
+        self.closed = False
+        broker.on_connection_closed(self._connection_closed)
+
+    def wait(self, place: Place, connection: Connection, seconds: float, wake: Callable[[], None]) -> bool:
+        """Call *wake* once, when something arrives or after *seconds*; never after *connection* closed.
+
+        Returns:
+            False, and *wake* will not be called, when as many wait as may.
+        """
+        places = self._by_topic.get(place.topic, {})
+        waiters = places.get(place)
+        number = self._settings.number
+        if self.closed or connection.closed or self._count >= number("maxPopPollingSize"):
+            return False
+        if waiters is None:
+            if self._places >= number("popPollingMapSize"):
+                return False
+            self._by_topic[place.topic] = places
+            waiters = places[place] = {}
+            self._places += 1
+        elif len(waiters) >= number("popPollingSize"):
+            return False
+        waiter = Waiter(place, connection, wake)
+        waiters[waiter] = None
+        self._of_connection.setdefault(connection, {})[waiter] = None
+        self._count += 1
+        waiter.timer = self._clock.call_later(seconds, self._woken, waiter)
+        self._listen(place.topic)
+        return True
+
+    def number(self, place: Place) -> int:
+        """How many wait for exactly this."""
+        return len(self._by_topic.get(place.topic, {}).get(place, ()))
+
+    def notify(self, topic: str, group: str) -> None:
+        """Something of *topic* can be had for *group*: wake the oldest that waits for it."""
+        for place, waiters in list(self._by_topic.get(topic, {}).items()):
+            if place.group == group:
+                self._wake_oldest(waiters)
+
+    def close(self) -> None:
+        """Wake all; nobody waits any more."""
+        self.closed = True
+        for places in list(self._by_topic.values()):
+            for waiters in list(places.values()):
+                for waiter in list(waiters):
+                    self._woken(waiter)
+        for topic in list(self._listening):
+            self._unlisten(topic)
+
+    def tidy(self) -> None:
+        """Listen no more to topics that nobody waits for."""
+        for topic in list(self._listening):
+            if topic not in self._by_topic:
+                self._unlisten(topic)
+
+    def _listen(self, topic: str) -> None:
+        config = self._broker.topic(topic)
+        queues = config.read_queues if config is not None else 0
+        if len(self._listening.get(topic, ())) != queues:
+            self._unlisten(topic)
+            listen = self._broker.on_arrival
+            self._listening[topic] = [listen(self._arrived, Queue(topic, each)) for each in range(queues)]
+
+    def _unlisten(self, topic: str) -> None:
+        for end in self._listening.pop(topic, ()):
+            end()
+
+    def _arrived(self, queue: Queue, end: int) -> None:
+        for place, waiters in list(self._by_topic.get(queue.topic, {}).items()):
+            if place.queue_id in (-1, queue.queue_id):
+                self._wake_oldest(waiters)
+
+    def _wake_oldest(self, waiters: dict[Waiter, None]) -> None:
+        for waiter in waiters:
+            self._woken(waiter)
+            return
+
+    def _woken(self, waiter: Waiter) -> None:
+        self._forget(waiter)
+        waiter.wake()
+
+    def _forget(self, waiter: Waiter) -> None:
+        place = waiter.place
+        places = self._by_topic[place.topic]
+        del places[place][waiter]
+        if not places[place]:
+            del places[place]
+            self._places -= 1
+            if not places:
+                del self._by_topic[place.topic]
+        of_connection = self._of_connection[waiter.connection]
+        del of_connection[waiter]
+        if not of_connection:
+            del self._of_connection[waiter.connection]
+        self._count -= 1
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for waiter in list(self._of_connection.get(connection, ())):
+            self._forget(waiter)

@@ -1,0 +1,1 @@
+"""Request and reply: a reply goes to the producer that asked."""

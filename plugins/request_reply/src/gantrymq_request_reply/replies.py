@@ -1,0 +1,196 @@
+"""Replies of consumers (324, 325): pushed to the producer that asked, kept, and answered by what became of the push.
+
+As in Java the push comes first, its answer is awaited, and the reply is kept whatever became of it; a reply that cannot
+be kept counts as delivered when the push went well. Beyond Java there is a bound on replies that wait.
+
+Source: apache/rocketmq broker/.../processor/ReplyMessageProcessor.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gantrymq.config import Setting
+from gantrymq.errors import (
+    CallTimeout,
+    ConnectionLost,
+    GantryError,
+    InvalidParameter,
+    MessageIllegal,
+    RefusedWith,
+    ServiceNotAvailable,
+)
+from gantrymq.interfaces import Broker, Connection, SendRequest
+from gantrymq.model import properties as props
+from gantrymq.model.ids import OffsetIds
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
+from gantrymq.remoting.serving import serves
+from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, as_push, as_stored
+
+__all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "Replies"]
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 10.0  # for a producer to take a reply
+MOST_WAITING = 10_000  # replies whose producer has not answered yet; the length of Java's queue of replies
+
+STORE = "storeReplyMessageEnable"
+SETTINGS = (Setting(STORE, "flag", True, "Keep each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
+
+
+class Replies:
+    """The service and its handlers."""
+
+    name = "request_reply"
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Task[Command]] = set()
+        self._served: set[asyncio.Task[object] | None] = set()  # the tasks in which replies are served
+        self._stopped = False
+
+    async def start(self, broker: Broker) -> None:
+        """Serve replies to the producers of *broker*."""
+        self._broker = broker
+        self._stopped = False
+        self._offset_id = OffsetIds(broker.store_host).of
+
+    async def stop(self) -> None:
+        """Wait for no producer any more: what waits is kept, and answered with code 14."""
+        self._stopped = True
+        for call in self._waiting:
+            call.cancel()
+        while self._served:
+            await asyncio.wait([task for task in self._served if task is not None])
+
+    @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+    async def reply(self, asked: Command, connection: Connection) -> Command:
+        """324, 325: push a reply to the producer that asked, and keep it."""
+        task = asyncio.current_task()
+        self._served.add(task)
+        try:
+            return await self._reply(asked, connection)
+        finally:
+            self._served.discard(task)
+
+    async def _reply(self, asked: Command, connection: Connection) -> Command:
+        settings = self._broker.settings
+        region = settings.text("regionId")
+        trace = "true" if settings.flag("traceOn") else "false"
+        ext = {"MSG_REGION": region, "TRACE_ON": trace}
+        try:
+            header = read_send_header(asked)
+            queue_id, body = self._checked(header, asked, connection)
+        except GantryError as error:
+            return response_to(asked, error.response_code, str(error), ext)
+        own = {**props.decode_text(header.properties or ""), "MSG_REGION": region, "TRACE_ON": trace}
+        own.pop(props.POP_CK, None)
+        problem: GantryError | None = None
+        try:
+            await self._push(header, own, body, connection)
+        except GantryError as error:
+            problem = error
+            log.warning("%s", error)
+        else:
+            ext |= {"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"}
+        if settings.flag(STORE):
+            try:
+                kept = await self._broker.put(
+                    as_stored(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
+                )
+            except GantryError as error:
+                log.warning("a reply of %s for %s is not kept: %s", connection.address, header.topic, error)
+            else:
+                ext |= {
+                    "msgId": self._offset_id(kept.log_offset),
+                    "queueId": str(queue_id),
+                    "queueOffset": str(kept.queue_offset),
+                }
+        if problem is not None:
+            return response_to(asked, problem.response_code, str(problem), ext)
+        return response_to(asked, 0, None, ext)
+
+    def _checked(
+        self, header: SendMessageRequest, asked: Command, connection: Connection
+    ) -> tuple[int, bytes | memoryview]:
+        """Queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
+        body = asked.body
+        if not body:
+            raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
+        broker = self._broker
+        topic = broker.topic_for_send(
+            SendRequest(
+                header.producer_group,
+                header.topic,
+                body,
+                peer=connection.peer,
+                default_topic=header.default_topic,
+                default_topic_queues=header.default_topic_queue_nums,
+                reconsume_times=header.reconsume_times,
+                max_reconsume_times=header.max_reconsume_times,
+                unit_mode=header.unit_mode,
+                client_version=asked.version,
+            )
+        )
+        if header.queue_id >= max(topic.write_queues, topic.read_queues):
+            raise InvalidParameter(
+                f"queueId {header.queue_id} is outside topic {topic.name}, which has {topic.write_queues} write and "
+                f"{topic.read_queues} read queues"
+            )
+        limit = broker.settings.number("maxMessageSize")
+        if len(body) > limit:
+            raise MessageIllegal(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
+        if len(self._waiting) >= MOST_WAITING:
+            raise RefusedWith(
+                ResponseCode.SYSTEM_BUSY,
+                f"{MOST_WAITING} replies wait for their producers here; send the reply again later",
+            )
+        if header.queue_id >= 0:
+            return header.queue_id, body
+        return broker.world.random.randrange(topic.write_queues) if topic.write_queues > 0 else 0, body
+
+    async def _push(
+        self, header: SendMessageRequest, own: dict[str, str], body: bytes | memoryview, connection: Connection
+    ) -> None:
+        """Take a reply to its producer.
+
+        Raises:
+            RefusedWith: code 1, it does not take it.
+            ServiceNotAvailable: the broker stops.
+        """
+        broker = self._broker
+        client_id = own.get(REPLY_TO_CLIENT)
+        if client_id is None:
+            raise RefusedWith(1, f"reply message properties[{REPLY_TO_CLIENT}] is null")
+        producer = broker.producer(client_id)
+        if producer is None:
+            raise RefusedWith(1, f"push reply message fail, channel of <{client_id}> not found.")
+        if self._stopped:
+            raise _stopping(client_id)
+        command = as_push(
+            header, own, body, connection.peer_packed_host, broker.store_host, broker.world.clock.now_ms()
+        )
+        call = asyncio.ensure_future(producer.connection.call(command, ANSWER_S))
+        self._waiting.add(call)
+        try:
+            answer = await call
+        except CallTimeout:
+            raise RefusedWith(
+                1, f"push reply message to {client_id} fail: it did not answer within {ANSWER_S:g} s"
+            ) from None
+        except ConnectionLost:
+            raise RefusedWith(1, f"push reply message to {client_id} fail: its connection closed") from None
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            raise _stopping(client_id) from None
+        finally:
+            self._waiting.discard(call)
+        if answer.code:
+            raise RefusedWith(1, f"push reply message to {client_id} fail: it answered {answer.code} {answer.remark}")
+
+
+def _stopping(client_id: str) -> ServiceNotAvailable:
+    return ServiceNotAvailable(f"push reply message to {client_id} fail: the broker is stopping")

@@ -1,0 +1,255 @@
+"""Delivers the messages of the delay levels when they are due, and keeps the progress.
+
+One task does it for all levels, a slice at a time, so that a burst leaves the event loop to others and comes in the
+order of its times. A position moves when the messages before it are acknowledged, and is saved when they are durable.
+
+What the store refuses for good (no REAL_TOPIC, too long) is left behind with a line in the log; a Java broker tries it
+for ever, and nothing behind it is delivered. Everything else is tried again.
+
+Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import GantryError, MessageIllegal, RequestError, StoreError
+from gantrymq.formats.config.manager_file import load, save
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq.model.queue import Queue
+from gantrymq_schedule.lateness import Lateness
+from gantrymq_schedule.levels.due import read_due
+from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
+from gantrymq_schedule.levels.progress import LevelProgress, due_at
+from gantrymq_schedule.levels.release import real_message
+from gantrymq_schedule.levels.resume import first_undelivered
+from gantrymq_schedule.levels.table import level_of, queue_of
+from gantrymq_schedule.settings import FLUSH_INTERVAL
+
+__all__ = ["LevelDelivery"]
+
+log = logging.getLogger(__name__)
+
+TOGETHER_MS: Final = 5  # messages that are due so close to each other leave together
+AGAIN_S: Final = 0.1  # after the store refused
+AFTER_A_BUG_S: Final = 10.0
+_FLUSH_TIMEOUT: Final = 10  # response code: stored, but not confirmed in time
+
+
+class LevelDelivery:
+    """One broker's levels; `start` once, `stop` once."""
+
+    def __init__(self, broker: Broker, folder: Path, delays_ms: Sequence[int]) -> None:
+        """Nothing is read yet.
+
+        Args:
+            folder: where delayOffset.json lies.
+            delays_ms: durations by level, the first is level 1.
+        """
+        self._broker = broker
+        self._clock = broker.world.clock
+        self._path = folder / DELAY_OFFSETS
+        self._delays_ms = tuple(delays_ms)
+        self.progress = LevelProgress()
+        self.lateness = Lateness()
+        self.left_behind = 0  # messages that cannot be stored
+        self._file = DelayOffsetsFile()
+        self._unsaved = False
+        self._log_end = 0  # behind what was delivered
+        self._stored: dict[int, set[int]] = {}  # by level, queue offsets behind its position that are delivered
+        self._hearing: list[Callable[[], None]] = []
+        self._wake: asyncio.Event = asyncio.Event()
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # --- start and stop ---------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the progress and begin.
+
+        Raises:
+            FormatError: the file and its backup cannot be read; says what to do.
+        """
+        broker = self._broker
+        members = await broker.world.workers.run(load, broker.world.files, self._path, log.warning)
+        self._file = DelayOffsetsFile.from_json(members or {})
+        there = {level_of(queue) for queue in broker.store.queues() if queue.topic == SCHEDULE_TOPIC}
+        for level in sorted(there | set(range(1, len(self._delays_ms) + 1))):
+            queue = queue_of(level)
+            low, high = broker.bounds(queue)
+            known = level <= len(self._delays_ms)
+            delay_ms = self._delays_ms[level - 1] if known else None
+            position = min(max(self._file.offsets.get(level, 0), low), high)
+            self.progress.place(level, delay_ms, position, high)
+            if known:
+                self._hearing.append(broker.on_arrival(self._arrived, queue))
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._deliver_all()), loop.create_task(self._save_again_and_again())]
+
+    async def stop(self) -> None:
+        """Finish what is being stored and save the progress."""
+        self._stopping = True
+        self._wake.set()
+        for end in self._hearing:
+            end()
+        if self._tasks:
+            deliver, saving = self._tasks
+            await asyncio.wait([deliver])
+            saving.cancel()
+            await asyncio.wait([saving])
+            await self._save()
+
+    def offsets_text(self) -> str:
+        """delayOffset.json as it would be saved now."""
+        return self._file.to_text()
+
+    def _arrived(self, queue: Queue, end: int) -> None:
+        if self.progress.arrived(level_of(queue), end):
+            self._wake.set()
+
+    # --- delivery ---------------------------------------------------------------------------------------------------
+
+    async def _deliver_all(self) -> None:
+        await self._guarded(self._resume())
+        while not self._stopping:
+            now_ms = self._clock.now_ms()
+            level = self.progress.ready(now_ms)
+            if level is not None:
+                await self._guarded(self._deliver(level, now_ms))
+            else:
+                wait_ms = self.progress.wait_ms(now_ms)
+                await self._pause(None if wait_ms is None else max(wait_ms, TOGETHER_MS) / 1000)
+
+    async def _guarded(self, step: Coroutine[None, None, None]) -> None:
+        try:
+            await step
+        except GantryError as error:
+            log.warning("delayed messages wait: %s; it is tried again", error)
+            await self._pause(AGAIN_S)
+        except Exception:
+            log.exception("delayed messages wait: a bug; it is tried again")
+            await self._pause(AFTER_A_BUG_S)
+
+    async def _pause(self, seconds: float | None) -> None:
+        """Wait until something arrives, or the time is up."""
+        self._wake.clear()
+        if self._stopping:
+            return
+        timer = None if seconds is None else self._clock.call_later(seconds, self._wake.set)
+        await self._wake.wait()
+        if timer is not None:
+            timer.cancel()
+
+    async def _resume(self) -> None:
+        """Go on behind what was delivered before a kill."""
+        for level, position, end, _ in list(self.progress.levels()):
+            if position < end:
+                delay_ms = self.progress.delay_ms(level)
+                first = await first_undelivered(self._broker, queue_of(level), position, delay_ms, self._delays_ms)
+                if first > position:
+                    log.info("delay level %d: %d messages were delivered before the stop", level, first - position)
+                    self._move(level, first)
+
+    async def _deliver(self, level: int, now_ms: int) -> None:
+        """Deliver a slice of *level*."""
+        queue, start, delay_ms = queue_of(level), self.progress.position(level), self.progress.delay_ms(level)
+        due = await read_due(self._broker, queue, start, now_ms, delay_ms, self._delays_ms)
+        stored = self._stored.setdefault(level, set())
+        waited: list[tuple[RecordView, int]] = []
+        messages: list[StoreMessage] = []
+        for record, time_ms in due.records:
+            if record.queue_offset in stored:
+                continue
+            try:
+                messages.append(real_message(record))
+                waited.append((record, time_ms))
+            except MessageIllegal as error:
+                self._leave_behind(record, str(error))
+        position, next_ms = due.position, due.time_ms
+        failure = ""
+        for (record, _), result in zip(waited, await self._store(messages), strict=True):
+            if result.status is PutStatus.OK:
+                stored.add(record.queue_offset)
+                self._log_end = max(self._log_end, result.end)
+            elif result.status is PutStatus.MESSAGE_ILLEGAL:
+                self._leave_behind(record, result.problem)
+            elif not failure:
+                failure, position, next_ms = result.problem or result.status.name, record.queue_offset, None
+        self._count([time_ms for record, time_ms in waited if record.queue_offset in stored], delay_ms)
+        self._stored[level] = {offset for offset in stored if offset >= position}
+        self._move(level, position, next_ms, due.records[-1][1] if due.records else 0)
+        if failure:
+            raise StoreError(f"the store takes none: {failure}")
+
+    def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
+        self._unsaved = self._unsaved or self._file.offsets.get(level) != position
+        self._file.offsets[level] = position
+        self.progress.moved(level, position, time_ms, before_ms)
+
+    def _leave_behind(self, record: RecordView, why: str) -> None:
+        self.left_behind += 1
+        log.error("the delayed message at log offset %d is not delivered: %s", record.log_offset, why)
+
+    def _count(self, times_ms: list[int], delay_ms: int | None) -> None:
+        if times_ms:
+            now_ms = self._clock.now_ms()
+            late = [max(0, now_ms - due_at(time_ms, now_ms, delay_ms)) for time_ms in times_ms]
+            self.lateness.delivered(len(late), sum(late), max(late), self._clock.monotonic())
+
+    # --- storing ----------------------------------------------------------------------------------------------------
+
+    async def _store(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each.
+
+        Raises:
+            StoreError: a gate failed.
+        """
+        if not messages:
+            return ()
+        try:
+            return await self._put(messages)
+        except RequestError as error:
+            if len(messages) == 1 or error.retriable:
+                status = PutStatus.SERVICE_NOT_AVAILABLE if error.retriable else PutStatus.MESSAGE_ILLEGAL
+                return [PutResult(status, -1, -1, 0, 0, str(error))] * len(messages)
+        return [(await self._store([message]))[0] for message in messages]
+
+    async def _put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """As `Broker.put_all`; what is stored but not confirmed in time is waited for, or it would be stored twice."""
+        try:
+            return await self._broker.put_all(messages, seen=True)
+        except StoreError as error:
+            if error.response_code != _FLUSH_TIMEOUT:
+                raise
+            end = self._broker.store.state().max_log_offset
+            log.warning("delayed messages wait for the disk: %s", error)
+            while self._broker.store.state().published_offset < end and not self._stopping:
+                await self._clock.sleep(AGAIN_S)
+            return [PutResult(PutStatus.OK, -1, 0, end, 0)] * len(messages)
+
+    # --- progress on disk -------------------------------------------------------------------------------------------
+
+    async def _save_again_and_again(self) -> None:
+        while True:
+            await self._clock.sleep(self._broker.settings.number(FLUSH_INTERVAL) / 1000)
+            await self._save()
+
+    async def _save(self) -> None:
+        """Save the progress if it changed, once what it claims is durable; what cannot be saved is logged."""
+        if not self._unsaved:
+            return
+        self._unsaved = False
+        self._file.version.next(self._clock.now_ms())
+        text, world = self._file.to_text(), self._broker.world
+        try:
+            await self._broker.store.flushed(self._log_end)
+            await world.workers.run(save, world.files, self._path, text)
+        except (GantryError, OSError) as error:
+            self._unsaved = True
+            log.warning("%s cannot be written: %s; it is tried again", self._path, error)

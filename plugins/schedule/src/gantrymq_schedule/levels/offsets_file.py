@@ -1,0 +1,52 @@
+"""delayOffset.json: ``offsetTable`` {level -> queue offset of the next message to deliver}.
+
+    4.9.7   offsetTable alone
+    5.3.3   + dataVersion
+
+Source: apache/rocketmq remoting/.../protocol/DelayOffsetSerializeWrapper.java, broker/.../schedule/
+ScheduleMessageService.java (encode, decode).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq.formats.config.members import as_number, data_version, in_order, table, unknown
+from gantrymq.formats.config.pretty import pretty
+from gantrymq.model.data_version import DataVersion
+
+__all__ = ["DELAY_OFFSETS", "DelayOffsetsFile"]
+
+DELAY_OFFSETS = "delayOffset.json"
+_MEMBERS = frozenset(("dataVersion", "offsetTable"))
+
+
+@attrs.define
+class DelayOffsetsFile:
+    """What the file holds."""
+
+    offsets: dict[int, int] = attrs.field(factory=dict)  # by level
+    version: DataVersion = attrs.field(factory=DataVersion)
+    kept: dict[str, Any] = attrs.field(factory=dict)  # members that we do not know
+
+    @classmethod
+    def from_json(cls, members: Mapping[Any, Any]) -> DelayOffsetsFile:
+        """Read what `manager_file.load` returned.
+
+        Raises:
+            FormatError: a member has the wrong type; says which.
+        """
+        where = f"{DELAY_OFFSETS}: offsetTable"
+        offsets = {
+            as_number(level, where): as_number(offset, f"{where}, level {level}")
+            for level, offset in table(members, "offsetTable", DELAY_OFFSETS).items()
+        }
+        return cls(offsets, data_version(members, DELAY_OFFSETS), unknown(members, _MEMBERS))
+
+    def to_text(self) -> str:
+        """As 5.3.3 lays it out."""
+        offsets = {level: self.offsets[level] for level in sorted(self.offsets)}
+        return pretty(in_order({"dataVersion": self.version.to_json(), "offsetTable": offsets}, self.kept))

@@ -1,0 +1,57 @@
+"""What is stored when a delayed message is due, made of the record that waited.
+
+It keeps properties, body, flags, times and both hosts, as with Java: the text still has DELAY, REAL_TOPIC and REAL_QID.
+
+Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (messageTimeUp).
+"""
+
+from __future__ import annotations
+
+from gantrymq.errors import MessageIllegal
+from gantrymq.formats.record import RecordView
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.names import HALF_TOPIC
+from gantrymq.model.property_order import ordered_text
+from gantrymq_schedule.names import REAL_QUEUE_ID, REAL_TOPIC
+
+__all__ = ["real_message", "real_place"]
+
+
+def real_place(record: RecordView) -> tuple[str, int]:
+    """Topic and queue id that *record* goes to.
+
+    Raises:
+        MessageIllegal: it does not say, or names the topic of half messages, whose owner decides on them.
+    """
+    own = record.properties
+    topic, queue_id = own.get(REAL_TOPIC, ""), own.get(REAL_QUEUE_ID, "")
+    if not topic or not queue_id.isdecimal():
+        raise MessageIllegal(f"{REAL_TOPIC}={topic} and {REAL_QUEUE_ID}={queue_id} do not say where it belongs")
+    if topic == HALF_TOPIC:
+        raise MessageIllegal(f"{REAL_TOPIC} is {HALF_TOPIC}: a half message cannot be delayed")
+    return topic, int(queue_id)
+
+
+def real_message(record: RecordView) -> StoreMessage:
+    """The message to store in place of *record*; it shares the record's memory.
+
+    Raises:
+        MessageIllegal: see `real_place`.
+    """
+    topic, queue_id = real_place(record)
+    text = bytes(record.properties_bytes)
+    return StoreMessage(
+        topic,
+        queue_id,
+        record.body,
+        text if text.endswith(b"\x02") else ordered_text(record.properties),
+        tags_code(record.properties.get(props.TAGS)),
+        record.flag,
+        record.sys_flag,
+        record.born_timestamp,
+        record.born_host,
+        record.store_host,
+        record.reconsume_times,
+    )

@@ -1,0 +1,81 @@
+"""Where a level goes on after a stop that saved no progress: which of its messages were delivered already.
+
+delayOffset.json is some seconds old after a kill, and a Java broker fires the messages of these seconds again. Here the
+store is asked: messages of a level are delivered one behind the other, so those that were are a beginning of what is
+due, and its end is found in a few steps, by the unique key of single messages.
+
+A message without a key, or a store without an index (``messageIndexEnable=false``), leaves it at what Java does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.errors import MessageIllegal
+from gantrymq.formats.record import RecordView, read_record
+from gantrymq.interfaces import Broker, GetLimit, QueryResult
+from gantrymq.model import properties as props
+from gantrymq.model.queue import Queue
+from gantrymq_schedule.levels.due import read_from
+from gantrymq_schedule.levels.progress import due_at
+from gantrymq_schedule.levels.release import real_place
+
+__all__ = ["first_undelivered"]
+
+_MOST_OF_A_KEY = 64
+_ALL_TIMES = (0, (1 << 62))
+
+
+async def first_undelivered(
+    broker: Broker, queue: Queue, position: int, delay_ms: int | None, delays_ms: Sequence[int]
+) -> int:
+    """The queue offset at or behind *position* of the first message that was not delivered.
+
+    Raises:
+        StoreError: the disk cannot be read.
+    """
+    end = broker.bounds(queue).max_offset
+
+    async def delivered(at: int) -> bool:
+        _, records = await read_from(broker, queue, at, GetLimit(1), delays_ms)
+        if not records:
+            return False
+        record, time_ms = records[0]
+        now_ms = broker.world.clock.now_ms()
+        return due_at(time_ms, now_ms, delay_ms) <= now_ms and await _is_stored(broker, record)
+
+    if position >= end or not await delivered(position):
+        return position
+    low, step = position, 1  # low was delivered
+    while (probe := min(low + step, end - 1)) > low and await delivered(probe):
+        low, step = probe, step * 2
+    high = end if probe == low else probe  # was not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if await delivered(middle):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+async def _is_stored(broker: Broker, waited: RecordView) -> bool:
+    """Whether the real message of *waited* is in the log."""
+    key = waited.properties.get(props.UNIQ_KEY)
+    try:
+        topic, queue_id = real_place(waited)
+    except MessageIllegal:
+        return False
+    if key is None:
+        return False
+    found = broker.store.query(topic, key, *_ALL_TIMES, _MOST_OF_A_KEY)
+    result = found if isinstance(found, QueryResult) else await found
+    return any(
+        record.queue_id == queue_id
+        and record.log_offset > waited.log_offset
+        and record.born_timestamp == waited.born_timestamp
+        and record.reconsume_times == waited.reconsume_times
+        and record.body_crc == waited.body_crc
+        and record.properties_bytes == waited.properties_bytes
+        for record in map(read_record, result.records)
+    )

@@ -1,0 +1,61 @@
+"""The table of delay levels, and how a message gets to the queue of its level.
+
+    topic SCHEDULE_TOPIC_XXXX, queue = level - 1; REAL_TOPIC and REAL_QID say where it goes when it is due
+
+A level above the highest counts as the highest, and DELAY says so then.
+
+Source: apache/rocketmq broker/.../util/HookUtils.java (transformDelayLevelMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.config import Settings
+from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from gantrymq.interfaces import Placing, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.queue import Queue
+from gantrymq_schedule.names import REAL_QUEUE_ID, REAL_TOPIC
+from gantrymq_schedule.settings import LEVELS
+
+__all__ = ["LevelTable", "level_of", "queue_of", "read_table"]
+
+
+def read_table(settings: Settings) -> tuple[int, ...]:
+    """Durations in ms, the first is level 1. A store that keeps no queues on disk has no such setting."""
+    text = settings.text(LEVELS) if LEVELS in settings.schema else DEFAULT_DELAY_LEVELS
+    return parse_delay_levels(text)
+
+
+def queue_of(level: int) -> Queue:
+    """Where messages of *level* wait."""
+    return Queue(SCHEDULE_TOPIC, level - 1)
+
+
+def level_of(queue: Queue) -> int:
+    """What `queue_of` makes a queue of."""
+    return queue.queue_id + 1
+
+
+class LevelTable:
+    """Moves messages to the queue of their level."""
+
+    def __init__(self, delays_ms: Sequence[int]) -> None:
+        """*delays_ms*: durations by level, the first is level 1; at least one."""
+        self._placings = [Placing(due_in_ms=delay_ms) for delay_ms in delays_ms]
+
+    def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
+        """Send *message*, whose properties *own* ask for a level above 0, to its queue."""
+        level = int(own[props.DELAY])
+        if level > len(self._placings):
+            level = len(self._placings)
+            own[props.DELAY] = str(level)
+        own[REAL_TOPIC] = message.topic
+        own[REAL_QUEUE_ID] = str(message.queue_id)
+        message.properties = ordered_text(own)
+        message.topic, message.queue_id = queue_of(level)
+        message.placing = self._placings[level - 1]
+        return message

@@ -1,0 +1,108 @@
+"""Putting what is due to its topic: once, however often it is tried.
+
+A put that fails is repeated until it succeeds; only a message that no store takes is left out, with a line in the log.
+After a crash, or a put of which nobody can say what became of it, the end of the commit log is read for what was
+delivered already: the deliveries there are told by topic, queue, id, slot time, rolls and keys.
+
+Source: apache/rocketmq store/.../timer/TimerMessageStore.java (doPut). It drops a message after three failures, and
+delivers again what it delivered in the second before a crash.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from gantrymq.errors import RequestError, StoreError
+from gantrymq.interfaces import Broker, MessageStore, PutStatus, StoreMessage
+from gantrymq_schedule.timer.messages import delivery_of
+
+__all__ = ["Delivery"]
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+
+
+class Delivery:
+    """Puts messages for one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.known: Counter[tuple[str, ...]] = Counter()  # deliveries that were made before
+        self.end = 0  # commit log offset behind the last one
+        self.delivered = 0
+        self.given_up = 0
+        self.stopping = False  # nothing is tried again
+
+    async def recall_from(self, log_offset: int) -> None:
+        """Read what was delivered from *log_offset* of the commit log on. Raises StoreError."""
+        store = self._broker.store
+        await store.flushed(store.state().max_log_offset)
+        found = await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
+        self.known = found
+
+    async def put(self, messages: Sequence[StoreMessage]) -> None:
+        """Put *messages* in their order; returns when each is stored, or was before.
+
+        Raises:
+            StoreError: one could not be stored, and the broker stops.
+        """
+        began = self._broker.store.state().max_log_offset
+        waiting = list(messages)
+        while waiting := waiting if not self.known else [each for each in waiting if not self._is_known(each)]:
+            try:
+                results = await self._broker.put_all(waiting, seen=True)
+            except Exception as error:
+                bug = not isinstance(error, StoreError | RequestError)
+                log.warning("timed messages could not be stored, they are tried again: %s", error, exc_info=bug)
+                await self._pause()
+                await self._look_again(began)
+                continue
+            if all(result.status is PutStatus.OK for result in results):
+                self.end = max(self.end, results[-1].end)
+                self.delivered += len(results)
+                return
+            left = []
+            for message, result in zip(waiting, results, strict=True):
+                if result.status is PutStatus.OK:
+                    self.end = max(self.end, result.end)
+                    self.delivered += 1
+                elif result.status is PutStatus.MESSAGE_ILLEGAL:
+                    self.given_up += 1
+                    log.error("a timed message of topic %s cannot be delivered: %s", message.topic, result.problem)
+                else:
+                    left.append(message)
+            waiting = left
+            if waiting:
+                log.warning("%d timed messages wait for the store: %s", len(waiting), results[-1].problem)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        if self.stopping:
+            raise StoreError("timed messages could not be stored before the broker stops; they come after its start")
+        await self._broker.world.clock.sleep(RETRY_S)
+
+    async def _look_again(self, log_offset: int) -> None:
+        try:
+            await self.recall_from(log_offset)
+        except StoreError as error:
+            log.warning("the end of the commit log cannot be made durable: %s", error)
+
+    def _is_known(self, message: StoreMessage) -> bool:
+        told = delivery_of(message.topic, message.queue_id, message.properties)
+        if told is None or not self.known[told]:
+            return False
+        self.known[told] -= 1
+        return True
+
+
+def _deliveries(store: MessageStore, start: int, end: int) -> Counter[tuple[str, ...]]:
+    """Deliveries of timers in ``[start, end)`` of the commit log. For a thread."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for entry in store.scan(max(start, store.state().min_log_offset), end):
+        told = delivery_of(entry.topic, entry.queue_id, entry.properties)
+        if told is not None:
+            found[told] += 1
+    return found

@@ -1,0 +1,49 @@
+"""What timers show of themselves: on the metrics page, and in the answer to request 28.
+
+Source: apache/rocketmq store/.../metrics/DefaultStoreMetricsConstant.java (names of the metrics),
+broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.interfaces import Broker, Shown
+from gantrymq_schedule.timer.timers import Timers
+
+__all__ = ["timer_figures"]
+
+
+def timer_figures(timers: Timers, broker: Broker) -> list[Callable[[], Shown]]:
+    """What to hand to `Broker.show`."""
+    late, clock = timers.lateness, broker.world.clock
+
+    def gauge(name: str, text: str, figure: str, key: str = "") -> Callable[[], Shown]:
+        return lambda: Shown(name, text, (), {(): timers.figures()[figure]}, runtime_key=key)
+
+    def count(name: str, text: str, figure: str) -> Callable[[], Shown]:
+        return lambda: Shown(name, text, (), {(): timers.figures()[figure]}, counts=True)
+
+    def by_topic() -> Shown:
+        values: dict[tuple[str, ...], float] = {(topic,): each.count for topic, each in timers.topics().items()}
+        return Shown("rocketmq_timing_messages", "Timed messages of a topic that wait.", ("topic",), values)
+
+    def worst_s() -> Shown:
+        values: dict[tuple[str, ...], float] = {(): late.worst_lately_ms(clock.monotonic()) / 1000}
+        return Shown("gantrymq_timed_late_seconds_worst", "How late the latest of the last minute was.", (), values)
+
+    def late_s() -> Shown:
+        text = "How late timed messages were delivered, all together."
+        return Shown("gantrymq_timed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counts=True)
+
+    return [
+        by_topic,
+        worst_s,
+        late_s,
+        gauge("rocketmq_timer_enqueue_lag", "Messages that are not in the wheel.", "queue_behind", "timerOffsetBehind"),
+        gauge("rocketmq_timer_dequeue_lag", "Timed messages that wait.", "waiting", "timerCongestNum"),
+        gauge("gantrymq_timed_behind_seconds", "How late the slot under way is.", "behind_s", "timerReadBehind"),
+        count("rocketmq_timer_enqueue_total", "Timed messages that were put into the wheel.", "taken"),
+        count("rocketmq_timer_dequeue_total", "Timed messages that were delivered.", "delivered"),
+        count("gantrymq_timed_given_up_total", "Timed messages that no store takes.", "given_up"),
+    ]

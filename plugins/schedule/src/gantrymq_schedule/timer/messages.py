@@ -1,0 +1,172 @@
+"""What a message looks like while it waits for its time, and when it comes back. Plain values, nothing is stored here.
+
+A message that waits lies in ``rmq_sys_wheel_timer``, queue 0, with REAL_TOPIC, REAL_QID and TIMER_OUT_MS, the time of
+its slot. It comes back with all of its properties, those three too, and TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS.
+
+Source: apache/rocketmq broker/.../util/HookUtils.java (transformTimerMessage),
+store/.../timer/TimerMessageStore.java (convert, convertMessage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gantrymq.errors import MessageIllegal
+from gantrymq.formats.record import RecordView
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import MovedMessage, StoreMessage
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.queue import Queue
+
+__all__ = [
+    "DELETE_KEY",
+    "MOST_PROPERTIES_BYTES",
+    "NEVER_WAITED",
+    "OUT_MS",
+    "TIMER_QUEUE",
+    "Waiting",
+    "asked_ms",
+    "delete_key",
+    "delivery_of",
+    "moved",
+    "returned",
+    "rolled",
+    "waiting_of",
+]
+
+TIMER_QUEUE = Queue(names.TIMER_TOPIC, 0)
+OUT_MS = "TIMER_OUT_MS"
+DELETE_KEY = "TIMER_DEL_UNIQKEY"
+REAL_TOPIC, REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
+_ENQUEUE_MS, _DEQUEUE_MS, _ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
+NEVER_WAITED = 0x7FFF_FFFF_FFFF_FFFF  # in TIMER_ENQUEUE_MS
+_ADDED_LATER = 100  # bytes, at most: enqueue and dequeue times, rolls
+MOST_PROPERTIES_BYTES = props.MAX_BYTES - _ADDED_LATER
+
+_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)  # the first that is there counts
+
+
+def asked_ms(own: Mapping[str, str], now_ms: int) -> int:
+    """When a message with the properties *own* is to be delivered.
+
+    Raises:
+        MessageIllegal: the property is no whole number of 64 bits.
+    """
+    name = next(each for each in _NAMES if each in own)
+    text = own[name]
+    sign = text[:1] in ("+", "-")
+    if not text.isascii() or not text[sign:].isdecimal() or len(text) > 20:
+        raise MessageIllegal(f"{name}={text[:40]} is no whole number; give milliseconds, or seconds in TIMER_DELAY_SEC")
+    number = int(text)
+    if name == props.TIMER_DELAY_SEC:
+        number *= 1000
+    return number if name == props.TIMER_DELIVER_MS else now_ms + number
+
+
+def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMessage:
+    """What to store in place of *message*, which waits in the slot of *slot_ms*.
+
+    Raises:
+        MessageIllegal: its properties leave no room for what is added until it is delivered.
+    """
+    own = {**own, OUT_MS: str(slot_ms), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
+    text = ordered_text(own)
+    if len(text) > MOST_PROPERTIES_BYTES:
+        raise MessageIllegal(
+            f"the properties of a timed message have {len(text)} bytes with what the broker adds; "
+            f"{MOST_PROPERTIES_BYTES} is the most"
+        )
+    made = MovedMessage(
+        TIMER_QUEUE.topic,
+        TIMER_QUEUE.queue_id,
+        message.body,
+        text,
+        tags_code=message.tags_code,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_offset=message.prepared_offset,
+        wait_stored=message.wait_stored,
+    )
+    made.answer_fields = {}
+    return made
+
+
+class Waiting(NamedTuple):
+    """What the wheel needs to know of a message that waits."""
+
+    slot_ms: int
+    topic: str  # where it goes
+    queue_id: int
+    unique_id: str
+    deletes: str | None  # delete key of the message that this one takes back
+
+
+def waiting_of(record: RecordView) -> Waiting | None:
+    """Read it of a record of the timer queue; None where that says no time or no topic."""
+    own = record.properties
+    time, topic, queue_id = own.get(OUT_MS, ""), own.get(REAL_TOPIC), own.get(REAL_QUEUE_ID, "")
+    if topic is None or not _small(time) or not _small(queue_id) or record.topic != TIMER_QUEUE.topic:
+        return None
+    return Waiting(int(time), topic, int(queue_id), own.get(props.UNIQ_KEY, ""), own.get(DELETE_KEY))
+
+
+def delete_key(topic: str, unique_id: str) -> str:
+    """How a message that takes another back names it."""
+    return f"{topic}+{unique_id}"
+
+
+def returned(record: RecordView, waiting: Waiting, enqueue_ms: int, now_ms: int) -> StoreMessage:
+    """The message itself, for its real topic."""
+    own = {**record.properties, _ENQUEUE_MS: str(enqueue_ms), _DEQUEUE_MS: str(now_ms)}
+    return _made(record, waiting.topic, waiting.queue_id, own)
+
+
+def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
+    """The message for its next round."""
+    times = record.properties.get(_ROLL_TIMES, "")
+    own = {
+        **record.properties,
+        _ENQUEUE_MS: str(enqueue_ms),
+        _ROLL_TIMES: str(int(times) + 1 if _small(times) else 1),
+        _DEQUEUE_MS: str(now_ms),
+    }
+    return _made(record, record.topic, record.queue_id, own)
+
+
+def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...] | None:
+    """What tells one delivery from others, from a stored message; None for one that no timer delivered."""
+    if b"TIMER_DEQUEUE_MS" not in properties:
+        return None
+    own = props.decode(properties)
+    if _DEQUEUE_MS not in own or OUT_MS not in own:
+        return None
+    names = (props.UNIQ_KEY, OUT_MS, _ROLL_TIMES, props.KEYS, DELETE_KEY)
+    return (topic, str(queue_id), *(own.get(name, "") for name in names))
+
+
+def _made(record: RecordView, topic: str, queue_id: int, own: Mapping[str, str]) -> StoreMessage:
+    return StoreMessage(
+        topic,
+        queue_id,
+        record.body,
+        ordered_text(own),
+        tags_code(own.get(props.TAGS)),
+        record.flag,
+        record.sys_flag,
+        record.born_timestamp,
+        record.born_host,
+        record.store_host,
+        record.reconsume_times,
+        wait_stored=False,
+    )
+
+
+def _small(text: str) -> bool:
+    return 0 < len(text) <= 18 and text.isascii() and text.isdecimal()

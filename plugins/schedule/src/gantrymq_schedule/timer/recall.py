@@ -1,0 +1,171 @@
+"""Taking back a message that waits for its time: handles, and request 370.
+
+A handle is URL-safe base64, with padding, of ``v1 TOPIC BROKER TIME UNIQUE_ID``, parted by spaces; TIME is the time of
+the message's slot and one millisecond. A recall stores a marker in the timer queue, for the same slot: when the slot is
+due, markers count first, and a message that one of them names is left out. So a recall that was acknowledged holds.
+
+Source: apache/rocketmq common/.../producer/RecallMessageHandle.java, broker/.../processor/RecallMessageProcessor.java,
+SendMessageProcessor.java (attachRecallHandle).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from gantrymq.errors import NoPermission, RefusedWith, RequestError, ServiceNotAvailable, StoreError, TopicNotExist
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import Broker, Connection, PutStatus, StoreMessage
+from gantrymq.model import names
+from gantrymq.model import properties as props
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.base import RequestHeader, header_of
+from gantrymq_schedule.timer import settings as keys
+from gantrymq_schedule.timer.messages import DELETE_KEY, delete_key
+
+__all__ = ["Handle", "Recall", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
+
+TAG = "_RECALL_TAG_"
+ILLEGAL_OPERATION = 604
+_VERSION = "v1"
+
+
+class Handle(NamedTuple):
+    """What a handle says."""
+
+    topic: str
+    broker: str
+    time: str  # ms
+    unique_id: str
+
+
+def encode_handle(handle: Handle) -> str:
+    """The text of a handle."""
+    return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()
+
+
+def decode_handle(text: str) -> Handle:
+    """Read a handle.
+
+    Raises:
+        RefusedWith: code 604, it is none.
+    """
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True) if text else b""
+    except (binascii.Error, ValueError):
+        raw = b""
+    version, *parts = raw.decode("utf-8", "replace").split(" ")
+    if version != _VERSION or len(parts) < len(Handle._fields):
+        raise RefusedWith(
+            ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with"
+        )
+    return Handle._make(parts[: len(Handle._fields)])
+
+
+def answer_fields(topic: str, broker: str, slot_ms: int, own: Mapping[str, str]) -> dict[str, str]:
+    """What the answer to the send of a timed message says besides; nothing for a retry topic."""
+    if topic.startswith(names.RETRY_PREFIX):
+        return {}
+    return {"recallHandle": encode_handle(Handle(topic, broker, str(slot_ms + 1), own.get(props.UNIQ_KEY, "null")))}
+
+
+@header_of(RequestCode.RECALL_MESSAGE)
+class RecallMessageRequest(RequestHeader):
+    """Which message to take back."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class Runs(Protocol):
+    """What knows the broker."""
+
+    @property
+    def broker(self) -> Broker | None:
+        """Where the service runs now, None while it does not."""
+
+
+class Recall:
+    """Serves one broker's request 370."""
+
+    def __init__(self, timers: Runs) -> None:
+        self._timers = timers
+
+    async def serve(self, asked: Command, connection: Connection) -> Command:
+        """Store the marker, and answer with the id of the message.
+
+        Raises:
+            NoPermission: recalls are turned off.
+            ServiceNotAvailable: the broker takes nothing yet.
+            TopicNotExist: the topic is gone.
+            RefusedWith: 604, no handle of this broker and topic, or its time is past or too far; 1, it was not stored.
+        """
+        broker = self._timers.broker
+        if broker is None or not broker.settings.flag(keys.RECALL):
+            raise NoPermission(f"recall failed: this broker takes no message back; set {keys.RECALL}=true to allow it")
+        now_ms = broker.world.clock.now_ms()
+        if now_ms < broker.settings.number("startAcceptSendRequestTimeStamp"):
+            raise ServiceNotAvailable(
+                "recall failed: this broker takes no message yet (startAcceptSendRequestTimeStamp)"
+            )
+        header = RecallMessageRequest.from_ext(asked.ext)
+        if broker.topic(header.topic) is None:
+            raise TopicNotExist(f"recall failed: topic {header.topic} does not exist on this broker")
+        handle = decode_handle(header.recall_handle)
+        broker_name = broker.figures().broker
+        if handle.topic != header.topic:
+            raise RefusedWith(
+                ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {header.topic}"
+            )
+        if handle.broker != broker_name:
+            raise RefusedWith(
+                ILLEGAL_OPERATION, f"recall failed: the message is on broker {handle.broker}, this one is {broker_name}"
+            )
+        left_ms = _number(handle.time) - now_ms
+        longest_ms = broker.settings.number(keys.LONGEST_S) * 1000
+        if not 0 < left_ms < longest_ms:
+            raise RefusedWith(
+                ILLEGAL_OPERATION,
+                f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be taken back",
+            )
+        await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
+        region = broker.settings.text("regionId")
+        return response_to(asked, 0, None, {"msgId": handle.unique_id, "MSG_REGION": region})
+
+    @staticmethod
+    async def _store(broker: Broker, marker: StoreMessage) -> None:
+        try:
+            (result,) = await broker.put_all([marker])
+        except (RequestError, StoreError) as error:
+            raise RefusedWith(1, f"recall failed: {error}") from error
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(1, f"recall failed: {result.problem or result.status.name}")
+
+
+def _marker(broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int) -> StoreMessage:
+    own = {
+        props.TAGS: TAG,
+        DELETE_KEY: delete_key(handle.topic, handle.unique_id),
+        props.UNIQ_KEY: handle.unique_id,
+        props.TIMER_DELIVER_MS: handle.time,
+        "BORN_TIMESTAMP": str(now_ms),
+        **({props.PRODUCER_GROUP: group} if group else {}),
+    }
+    return StoreMessage(
+        handle.topic,
+        0,
+        b"0",
+        props.encode(own),
+        tags_code=tags_code(TAG),
+        born_timestamp=now_ms,
+        born_host=connection.peer_packed_host,
+        store_host=broker.store_host,
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else -1

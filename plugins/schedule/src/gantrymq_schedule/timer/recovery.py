@@ -1,0 +1,180 @@
+"""Bringing wheel and timer log together again after a stop of any kind, a Java broker's included. For a thread.
+
+The checkpoint says up to where the log is durable, with the slots that name its entries. What stands behind that is
+read, and the slots are set by it, as in a Java broker; where the wheel is gone, the whole log is read. Reading ends at
+the first place that holds no entry, and at an entry whose message the commit log lost. What lies behind goes: it would
+be taken for entries once others were written up to it.
+
+Source: apache/rocketmq store/.../timer/TimerMessageStore.java (recover, recoverAndRevise),
+TimerWheel.java (reviseSlot, checkPhyPos).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gantrymq.errors import StoreLayoutError
+from gantrymq.world.files import Files
+from gantrymq_schedule.timer.wheel_files import WheelFiles
+from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.timer_log import ENTRY_BYTES, TimerEntry, decode_entry, is_blank
+from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES, Slot
+
+__all__ = ["Recovered", "recover"]
+
+
+class Recovered(NamedTuple):
+    """What was found."""
+
+    in_wheel: set[int]  # log offsets of messages whose entries stand behind the checkpoint
+    waiting: int  # messages, by the counts of the slots
+    last_tick: int  # the last slot that may hold something; -1 for none
+    cut: int  # entries, or what looked like some, that were removed
+
+
+def recover(wheel: WheelFiles, files: Files, flushed: int, read_tick: int, log_end: int) -> Recovered:
+    """Set the end of the log and the slots.
+
+    Args:
+        wheel: just made, nothing of it was used.
+        flushed: position up to which the checkpoint tells that log and slots are durable.
+        read_tick: slots before it were delivered.
+        log_end: of the commit log.
+
+    Raises:
+        StoreLayoutError: files of another size than the settings say.
+        OSError: the disk.
+    """
+    found = files.stat(wheel.wheel_path)
+    if found is not None and found.size not in (0, WHEEL_BYTES):
+        raise StoreLayoutError(
+            f"{wheel.wheel_path}: {found.size} bytes where a timer wheel has {WHEEL_BYTES}; it is damaged: move it "
+            "away, and it is made again from timerlog/"
+        )
+    starts = wheel.starts()
+    for start in starts:
+        _check_file(wheel, files, start)
+    if not starts:
+        return Recovered(set(), 0, -1, 0)
+    begin = flushed - flushed % wheel.file_bytes
+    if found is None or found.size == 0 or begin not in starts:
+        begin, flushed = starts[0], min(flushed, starts[0])
+    seen = _Seen(wheel, flushed)
+    cut = _read_log(wheel, starts, begin, log_end, seen)
+    seen.set_slots()
+    _mend(wheel, starts, read_tick, log_end)
+    waiting, last_tick = 0, -1
+    for slot in wheel.busy(read_tick, read_tick + SLOTS):
+        waiting += slot.count
+        last_tick = slot.tick
+    return Recovered(seen.behind, waiting, last_tick, cut)
+
+
+def _check_file(wheel: WheelFiles, files: Files, start: int) -> None:
+    path = wheel.folder / file_name(start)
+    found = files.stat(path)
+    if start % wheel.file_bytes or found is None or found.size not in (0, wheel.file_bytes):
+        raise StoreLayoutError(
+            f"{path}: {0 if found is None else found.size} bytes from byte {start} of the timer log, where "
+            f"mappedFileSizeTimerLog={wheel.file_bytes} makes other files; set it to what the store was made with"
+        )
+
+
+class _Seen:
+    """What the entries that were read say of their slots."""
+
+    def __init__(self, wheel: WheelFiles, flushed: int) -> None:
+        self._wheel = wheel
+        self._flushed = flushed
+        self._slots: dict[int, Slot] = {}  # by tick modulo: a later time takes the place of an earlier one
+        self.behind: set[int] = set()
+
+    def entry(self, position: int, entry: TimerEntry) -> None:
+        """*entry* stands at *position*; called in the order of the log."""
+        tick = entry.due_ms // self._wheel.precision_ms
+        before = self._slots.get(tick % SLOTS)
+        first = before.first if before is not None and before.tick == tick else position
+        self._slots[tick % SLOTS] = Slot(tick, first, position)
+        if position >= self._flushed:
+            self.behind.add(entry.log_offset)
+
+    def set_slots(self) -> None:
+        """Let each slot name its newest entry."""
+        wheel, changed = self._wheel, []
+        for seen in self._slots.values():
+            known = wheel.slot(seen.tick)
+            if known is not None and known.last >= seen.last:
+                continue
+            count, at = (known.count, known.last) if known is not None else (0, -1)
+            position = seen.last
+            while position > at and (entry := wheel.entry(position)) is not None:
+                count += -1 if entry.deletes else 1
+                if entry.previous >= position:
+                    break
+                position = entry.previous
+            first = known.first if known is not None else seen.first
+            changed.append(seen._replace(first=first, count=count))
+        if changed:
+            wheel.write_slots(changed)
+
+
+def _read_log(wheel: WheelFiles, starts: list[int], begin: int, log_end: int, seen: _Seen) -> int:
+    """Read from *begin* on, set the end, and remove what lies behind it; returns how many entries that were."""
+    wheel.end = starts[-1] + wheel.file_bytes  # while reading
+    expected = begin
+    for start in starts[starts.index(begin) :]:
+        if start != expected:
+            break
+        data = wheel.read_log(start, wheel.file_bytes)
+        at = 0
+        while (entry := decode_entry(data, at)) is not None and entry.log_offset < log_end:
+            seen.entry(start + at, entry)
+            at += ENTRY_BYTES
+        expected = start + wheel.file_bytes
+        if at and is_blank(data, at):
+            continue
+        wheel.end = start + at
+        return _cut(wheel, starts, data[at:])
+    wheel.end = expected
+    return _cut(wheel, starts, b"")
+
+
+def _cut(wheel: WheelFiles, starts: list[int], rest: bytes) -> int:
+    """Zero *rest*, which stands behind the end in its file, and remove the files behind that."""
+    cut = 0
+    if rest.count(0) != len(rest):
+        cut = len(rest.rstrip(b"\0")) // ENTRY_BYTES + 1
+        wheel.write_log(wheel.end, bytes(len(rest.rstrip(b"\0"))))
+    for start in starts:
+        if start >= wheel.end and start != starts[0] and start != wheel.end - wheel.end % wheel.file_bytes:
+            wheel.remove_from(start)
+    return cut
+
+
+def _mend(wheel: WheelFiles, starts: list[int], read_tick: int, log_end: int) -> None:
+    """Slots that name entries behind the end of the log: set them by what is left, or empty them."""
+    end = wheel.end
+    wheel.end = 1 << 62  # slots as they stand
+    try:
+        broken = {slot.tick: slot for slot in wheel.busy(read_tick, read_tick + SLOTS) if slot.last >= end}
+    finally:
+        wheel.end = end
+    if not broken:
+        return
+    left: dict[int, Slot] = {}
+    oldest = min(slot.first for slot in broken.values())
+    for start in starts:
+        if start + wheel.file_bytes <= oldest or start >= end:
+            continue
+        data, at = wheel.read_log(start, min(wheel.file_bytes, end - start)), 0
+        while (entry := decode_entry(data, at)) is not None and entry.log_offset < log_end:
+            tick = entry.due_ms // wheel.precision_ms
+            if tick in broken:
+                known = left.get(tick) or Slot(tick, start + at, -1)
+                left[tick] = known._replace(last=start + at, count=known.count + (-1 if entry.deletes else 1))
+            at += ENTRY_BYTES
+    for tick in broken:
+        if tick not in left:
+            wheel.clear(tick)
+    if left:
+        wheel.write_slots(list(left.values()))

@@ -1,0 +1,315 @@
+"""Wheel and timer log on disk. Every method is for a thread, one call after the other; `sync` may run beside others.
+
+An entry is written before the slot that names it, and the two become durable together, before the checkpoint that
+tells of them. Nothing is kept in memory but the end of the log.
+
+Source: apache/rocketmq store/.../timer/TimerLog.java (append), TimerMessageStore.java (doEnqueue, dequeue).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gantrymq.world.files import File, Files
+from gantrymq.world.folders import make_durable_dirs
+from gantrymq_store_files.file_names import file_name, file_start
+from gantrymq_store_files.timer_log import (
+    ENTRY_BYTES,
+    TimerEntry,
+    blank,
+    decode_entry,
+    encode_entry,
+    last_place,
+    place_of_next,
+)
+from gantrymq_store_files.timer_wheel import (
+    SLOT_BYTES,
+    SLOTS,
+    WHEEL_BYTES,
+    Slot,
+    decode_slot,
+    encode_slot,
+    slot_place,
+    slots_of,
+)
+
+__all__ = ["Chain", "NewEntry", "WheelFiles"]
+
+READ_BYTES = 64 * 1024
+
+
+class NewEntry(NamedTuple):
+    """A message that begins to wait."""
+
+    tick: int
+    magic: int
+    log_offset: int
+    size: int
+    topic_hash: int
+
+
+class Chain(NamedTuple):
+    """The entries of one slot."""
+
+    positions: array[int]  # of messages, oldest first; eight bytes for each while its slot is due
+    markers: list[TimerEntry]  # that take messages back
+    broken_at: int | None  # position where no entry of this slot stands; None for a sound list
+
+
+class WheelFiles:
+    """The files ``timerwheel`` and ``timerlog/`` of one store; made when the first message comes."""
+
+    def __init__(self, files: Files, root: Path, file_bytes: int, precision_ms: int) -> None:
+        self._files = files
+        self.folder = root / "timerlog"
+        self.wheel_path = root / "timerwheel"
+        self.file_bytes = file_bytes
+        self.precision_ms = precision_ms
+        self.end = 0  # of the log
+        self._wheel: File | None = None
+        self._logs: dict[int, File] = {}
+        self._unsynced: set[File] = set()
+
+    # --- slots ------------------------------------------------------------------------------------------------------
+
+    def slot(self, tick: int) -> Slot | None:
+        """The slot of *tick*, None where nothing waits."""
+        wheel = self._open_wheel(create=False)
+        if wheel is None:
+            return None
+        found = decode_slot(wheel.pread(SLOT_BYTES, slot_place(tick)).ljust(SLOT_BYTES, b"\0"), tick)
+        while found is not None and found.last >= self.end:  # an append that failed half way
+            entry = self.entry(found.last)
+            if entry is None or entry.previous >= found.last or entry.previous < 0:
+                return None
+            found = found._replace(last=entry.previous, count=found.count - 1)
+        return found
+
+    def write_slots(self, slots: Sequence[Slot]) -> None:
+        """Write slots to their places."""
+        wheel = self._open_wheel(create=True)
+        assert wheel is not None
+        self._unsynced.add(wheel)
+        for slot in slots:
+            wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
+
+    def clear(self, tick: int) -> None:
+        """Empty the slot of *tick*."""
+        wheel = self._open_wheel(create=True)
+        assert wheel is not None
+        self._unsynced.add(wheel)
+        wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_place(tick))
+
+    def busy(self, start: int, end: int) -> Iterator[Slot]:
+        """Slots of the ticks ``[start, end)`` that hold something, in order; at most one turn of the wheel."""
+        wheel = self._open_wheel(create=False)
+        end = min(end, start + SLOTS)
+        while wheel is not None and start < end:
+            place = slot_place(start)
+            length = min(WHEEL_BYTES - place, (end - start) * SLOT_BYTES)
+            for begin, behind in wheel.written(place, place + length):
+                first = begin // SLOT_BYTES * SLOT_BYTES
+                for at in range(first, behind, READ_BYTES):
+                    size = min(READ_BYTES, place + length - at)
+                    yield from _busy_of(wheel.pread(size, at), start + (at - place) // SLOT_BYTES)
+            start += length // SLOT_BYTES
+
+    def next_busy(self, start: int, end: int) -> int:
+        """The first tick of ``[start, end)`` that holds something, or *end*."""
+        return next((slot.tick for slot in self.busy(start, end)), end)
+
+    # --- entries ----------------------------------------------------------------------------------------------------
+
+    def append(self, entries: Sequence[NewEntry], written_ms: int) -> None:
+        """Put *entries* behind the log and into their slots, all or (for who reads) none.
+
+        Raises:
+            OSError: the disk does not take them; the same call may be made again.
+        """
+        slots: dict[int, Slot] = {}
+        runs: dict[int, bytearray] = {}
+        end = self.end
+        run = runs.setdefault(end, bytearray())
+        for new in entries:
+            place = place_of_next(end, self.file_bytes)
+            if place != end:
+                run += blank(place - end)
+                run = runs.setdefault(place, bytearray())
+            before = slots.get(new.tick) or self.slot(new.tick) or Slot(new.tick, place, -1)
+            due_ms = new.tick * self.precision_ms
+            entry = TimerEntry(
+                before.last, new.magic, written_ms, due_ms - written_ms, new.log_offset, new.size, new.topic_hash
+            )
+            run += encode_entry(entry)
+            count = before.count + (-1 if entry.deletes else 1)
+            slots[new.tick] = before._replace(last=place, count=count)
+            end = place + ENTRY_BYTES
+        for place, data in runs.items():
+            if data:
+                self.write_log(place, data)
+        self.write_slots(list(slots.values()))
+        self.end = end
+
+    def write_log(self, position: int, data: bytes | bytearray) -> None:
+        """Write *data*, which lies in one file, at *position* of the log."""
+        file = self._open_log(position - position % self.file_bytes, create=True)
+        assert file is not None
+        self._unsynced.add(file)
+        file.pwrite(data, position % self.file_bytes)
+
+    def read_log(self, position: int, length: int) -> bytes:
+        """Up to *length* bytes from *position*, to the end of its file at most; empty where there is no file."""
+        at = position % self.file_bytes
+        file = self._open_log(position - at, create=False)
+        return b"" if file is None else file.pread(min(length, self.file_bytes - at), at)
+
+    def entry(self, position: int) -> TimerEntry | None:
+        """The entry at *position*, None where there is none."""
+        return decode_entry(self.read_log(position, ENTRY_BYTES)) if position >= 0 else None
+
+    def chain(self, tick: int) -> Chain:
+        """All entries of the slot of *tick*."""
+        slot = self.slot(tick)
+        at = slot.last if slot is not None else -1
+        found = Chain(array("q"), [], None)
+        base, window = 0, b""
+        while at >= 0:
+            if not base <= at <= base + len(window) - ENTRY_BYTES:
+                base = max(at - at % self.file_bytes, at + ENTRY_BYTES - READ_BYTES)
+                window = self.read_log(base, at + ENTRY_BYTES - base)
+            entry = decode_entry(window, at - base)
+            if entry is None or entry.due_ms // self.precision_ms != tick or entry.previous >= at:
+                found = found._replace(broken_at=at)
+                break
+            if entry.deletes and not entry.rolls:
+                found.markers.append(entry)
+            else:
+                found.positions.append(at)
+            at = entry.previous
+        found.positions.reverse()
+        return found
+
+    def back_from(self, tick: int, at: int, most: int) -> list[TimerEntry]:
+        """Up to *most* entries of the slot of *tick*, from position *at* to older ones."""
+        found: list[TimerEntry] = []
+        while at >= 0 and len(found) < most:
+            entry = self.entry(at)
+            if entry is None or entry.due_ms // self.precision_ms != tick or entry.previous >= at:
+                break
+            found.append(entry)
+            at = entry.previous
+        return found
+
+    def entries(self, positions: Sequence[int]) -> list[TimerEntry]:
+        """The entries at rising *positions*; what is none any more is left out."""
+        found: list[TimerEntry] = []
+        base, window = 0, b""
+        for at in positions:
+            if not base <= at <= base + len(window) - ENTRY_BYTES:
+                base, window = at, self.read_log(at, READ_BYTES)
+            entry = decode_entry(window, at - base)
+            if entry is not None:
+                found.append(entry)
+        return found
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def starts(self) -> list[int]:
+        """Where the files of the log begin, oldest first."""
+        return sorted(each for name in self._files.list(self.folder) if (each := file_start(name)) is not None)
+
+    def sync(self) -> None:
+        """Make durable what was written. Raises OSError; what was not synced then is told by `write_again`."""
+        waiting, self._unsynced = self._unsynced, set()
+        try:
+            for file in waiting:
+                file.datasync()
+        except OSError:
+            self._unsynced |= waiting
+            raise
+
+    def write_again(self, position: int) -> None:
+        """Write everything from *position* of the log on once more, slots too: a sync that failed is not believed."""
+        slots: dict[int, Slot] = {}
+        while position < self.end:
+            data = self.read_log(position, min(READ_BYTES // ENTRY_BYTES * ENTRY_BYTES, self.end - position))
+            entry = decode_entry(data)
+            if entry is None:
+                position += self.file_bytes - position % self.file_bytes
+                continue
+            at = 0
+            while (entry := decode_entry(data, at)) is not None:
+                tick = entry.due_ms // self.precision_ms
+                if (slot := self.slot(tick)) is not None:
+                    slots[tick] = slot
+                at += ENTRY_BYTES
+            self.write_log(position, data[:at])
+            position += at
+        self.write_slots(list(slots.values()))
+
+    def clean(self, min_log_offset: int) -> int:
+        """Remove the oldest files whose messages have all left the commit log; returns how many. Never the newest."""
+        removed = 0
+        starts = self.starts()
+        for start in starts[:-1]:
+            newest = self.entry(start + last_place(self.file_bytes))
+            if newest is None or newest.log_offset >= min_log_offset:
+                break
+            self._forget(start)
+            self._files.remove(self.folder / file_name(start))
+            removed += 1
+        return removed
+
+    def remove_from(self, start: int) -> None:
+        """Remove the file that begins at *start*."""
+        self._forget(start)
+        self._files.remove(self.folder / file_name(start))
+        self._files.sync_dir(self.folder)
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (*self._logs.values(), *([] if self._wheel is None else [self._wheel])):
+            file.close()
+        self._logs, self._wheel, self._unsynced = {}, None, set()
+
+    def _forget(self, start: int) -> None:
+        file = self._logs.pop(start, None)
+        if file is not None:
+            self._unsynced.discard(file)
+            file.close()
+
+    def _open_wheel(self, *, create: bool) -> File | None:
+        if self._wheel is None:
+            self._wheel = self._open(self.wheel_path, WHEEL_BYTES, create=create)
+        return self._wheel
+
+    def _open_log(self, start: int, *, create: bool) -> File | None:
+        file = self._logs.get(start)
+        if file is None:
+            if create:
+                make_durable_dirs(self._files, self.folder)
+            file = self._open(self.folder / file_name(start), self.file_bytes, create=create)
+            if file is not None:
+                self._logs[start] = file
+        return file
+
+    def _open(self, path: Path, length: int, *, create: bool) -> File | None:
+        if not create and self._files.stat(path) is None:
+            return None
+        file = self._files.open(path, create=create)
+        if create and file.size() < length:
+            file.truncate(length)
+            file.datasync()  # its length: no file is shorter after a power cut
+            self._files.sync_dir(path.parent)
+        return file
+
+
+def _busy_of(data: bytes, start: int) -> Iterator[Slot]:
+    """Slots of *data* that hold something; the first is that of tick *start*."""
+    if data.count(0) != len(data):
+        for tick, slot in enumerate(slots_of(data[: len(data) // SLOT_BYTES * SLOT_BYTES]), start):
+            if slot.tick == tick > 0 and slot.last >= 0:
+                yield slot

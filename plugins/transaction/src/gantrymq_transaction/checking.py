@@ -1,0 +1,232 @@
+"""A round of the timer: undecided messages are read in slices, and what `rules` says of each is done.
+
+    read 32 -> judge each -> committed all the same? -> store what becomes of them -> ask the producers
+
+Several bounds keep a round from taking the broker over: it ends after a minute, as Java's does, and after so many
+messages; the next one goes on where it ended. Both positions are told to the table of consumer offsets as those of
+group CID_RMQ_SYS_TRANS, where a Java broker has them as well.
+
+Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check);
+broker/.../client/ProducerManager.java (getAvailableChannel).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, NamedTuple
+
+from gantrymq.errors import GantryError
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import Broker, Connection, PutResult
+from gantrymq.model import properties as props
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.model.topic import TopicConfig
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_transaction.copies import committed_message, identity_of
+from gantrymq_transaction.ledger import Ledger
+from gantrymq_transaction.messages import check_request, given_up, named_by, real_queue, renewed
+from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from, read_these
+from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_of, judge_check
+from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
+from gantrymq_transaction.writer import Writer
+
+__all__ = ["GROUP", "Checking"]
+
+log = logging.getLogger(__name__)
+
+RESERVED: Final = "fileReservedTime"
+RESERVED_HOURS: Final = 72
+GROUP: Final = "CID_RMQ_SYS_TRANS"
+ROUND_S: Final = 60.0
+ROUND_MESSAGES: Final = 50_000
+SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
+CARRY_SHARE: Final = 4  # so many times the undecided ones
+
+
+class _Moved(NamedTuple):
+    """A half message that is being stored elsewhere, or closed."""
+
+    stored: asyncio.Future[PutResult | None]
+    half: RecordView  # as it was
+    own: dict[str, str]  # its properties now
+    ask: bool
+
+
+class Checking:
+    """Looks after what nobody decides."""
+
+    def __init__(self, broker: Broker, ledger: Ledger, writer: Writer, broker_name: str) -> None:
+        self._broker = broker
+        self._ledger = ledger
+        self._writer = writer
+        self._broker_name = broker_name
+        self._next = 0  # where the last round ended for want of time
+        self._turn = 0  # whose turn it is among several producers
+        self._unsent: set[int] = set()  # renewed half messages whose check reached nobody
+        self.oldest_born_ms: int | None = None  # of those that the last round left undecided
+
+    async def round(self, now_ms: int) -> None:
+        """Look at every undecided message once."""
+        broker, ledger = self._broker, self._ledger
+        bounds = broker.bounds(HALF_QUEUE)
+        ledger.settle_before(bounds.min_offset)
+        await self._settle_doubts()
+        self.keep_progress()
+        rules = CheckRules(
+            broker.settings.number(TIMEOUT),
+            broker.settings.number(CHECK_MAX),
+            _kept_hours(broker) * 3600_000,
+        )
+        end = bounds.max_offset
+        slices = TimeSlices(broker.world.clock, SLICE)
+        until = broker.world.clock.monotonic() + ROUND_S
+        oldest: list[int] = []
+        left = ROUND_MESSAGES
+        start = self._next
+        while True:
+            offsets = ledger.open_offsets(start, end, SLICE)
+            if not offsets:
+                self._next = 0
+                break
+            start = offsets[-1] + 1
+            stopped = await self._look_at(offsets, now_ms, rules, slices, oldest)
+            left -= len(offsets)
+            if stopped:
+                self._next = 0
+                break
+            if left <= 0 or broker.world.clock.monotonic() > until:
+                self._next = start
+                break
+        self.oldest_born_ms = min(oldest, default=None)
+        self.keep_progress()
+
+    def keep_progress(self) -> None:
+        """Move both positions, and tell the table of offsets."""
+        broker, ledger = self._broker, self._ledger
+        before = ledger.half_offset, ledger.op_offset
+        ledger.advance(broker.bounds(HALF_QUEUE).max_offset)
+        for queue, offset, old in (
+            (HALF_QUEUE, ledger.half_offset, before[0]),
+            (OP_QUEUE, ledger.op_offset, before[1]),
+        ):
+            if offset != old or broker.committed(GROUP, queue) is None:
+                broker.commit(GROUP, queue, offset)
+        self._unsent = {offset for offset in self._unsent if offset >= ledger.half_offset}
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    async def _look_at(
+        self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
+    ) -> bool:
+        """Do what is to be done about the messages at *offsets*; whether those behind them are too fresh."""
+        moved: list[_Moved] = []
+        stopped = False
+        async for half in read_these(self._broker, HALF_QUEUE, offsets, slices):
+            verdict = self._judge(half, now_ms, rules)
+            if verdict in (Verdict.WAIT, Verdict.STOP):
+                oldest.append(half.born_timestamp)
+            if verdict is Verdict.STOP:
+                stopped = True
+                break
+            if verdict is not Verdict.WAIT and (done := await self._act(half, verdict, rules, oldest)) is not None:
+                moved.append(done)
+        if moved:
+            await asyncio.wait([each.stored for each in moved])
+        for each in moved:
+            try:
+                copy = await each.stored
+            except GantryError as error:
+                log.error("an undecided message stays where it is until the next round: %s", error)
+            else:
+                if each.ask and copy is not None:
+                    self._ask(each.half, each.own, copy)
+        return stopped
+
+    def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
+        own, ledger = half.properties, self._ledger
+        held_up = self._broker.bounds(HALF_QUEUE).max_offset - half.queue_offset
+        return judge_check(
+            own,
+            born_ms=half.born_timestamp,
+            stored_ms=half.store_timestamp,
+            now_ms=now_ms,
+            checks=self._checks(half),
+            reachable=self._producer(own) is not None and real_queue(own) is not None,
+            crowded=held_up > max(SLACK, CARRY_SHARE * ledger.undecided(half.queue_offset + held_up)),
+            rules=rules,
+        )
+
+    def _checks(self, half: RecordView) -> int:
+        return checks_of(half.properties) - (half.queue_offset in self._unsent)
+
+    async def _act(self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]) -> _Moved | None:
+        """What becomes of an undecided message; None where it was decided meanwhile."""
+        offset, ledger = half.queue_offset, self._ledger
+        if verdict is not Verdict.CARRY and await committed_message(self._broker, identity_of(half.properties)):
+            if not ledger.is_open(offset):
+                return None
+            return _Moved(self._writer.submit([offset], None), half, half.properties, ask=False)
+        if not ledger.is_open(offset):
+            return None
+        own, checks = dict(half.properties), self._checks(half)
+        if verdict is Verdict.GIVE_UP:
+            if checks < rules.most_checks:  # too old
+                own[CHECK_TIMES] = str(checks + 1)
+            log.warning(
+                "the transaction %s of producer group %s was not decided after %d checks; it is moved to "
+                "TRANS_CHECK_MAX_TIME_TOPIC (gantrymq transactions resume)",
+                *(own.get(props.UNIQ_KEY), own.get(props.PRODUCER_GROUP), checks),
+            )
+            if self._broker.topic(CHECK_MAX_TIME_TOPIC) is None:
+                self._broker.create_topic(TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1))
+            return _Moved(self._writer.submit([offset], given_up(half, own)), half, own, ask=False)
+        oldest.append(half.born_timestamp)
+        ask = verdict is Verdict.ASK
+        own[CHECK_TIMES] = str(checks + ask)
+        return _Moved(self._writer.submit([offset], renewed(half, own)), half, own, ask=ask)
+
+    def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> None:
+        """Ask a producer; its renewed half message is at *copy*."""
+        queue = real_queue(own)
+        assert queue is not None
+        producer = self._producer(own)
+        if producer is None:  # it has just left: this check is not counted
+            self._unsent.add(copy.queue_offset)
+            return
+        self._turn += 1
+        host = self._broker.store_host
+        producer.oneway(check_request(half, own, queue, copy, host, self._broker_name))
+
+    def _producer(self, own: dict[str, str]) -> Connection | None:
+        """A connection to a live producer of the message's group; another one each time."""
+        online = self._broker.producers(own.get(props.PRODUCER_GROUP, ""))
+        for number in range(len(online)):
+            connection = online[(self._turn + number) % len(online)].connection
+            if not connection.closed:
+                return connection
+        return None
+
+    async def _settle_doubts(self) -> None:
+        """Learn from the op queue what became of appends that nobody confirmed."""
+        broker, ledger = self._broker, self._ledger
+        published = broker.store.state().published_offset
+        clear = [doubt for doubt in self._writer.doubts if doubt.log_end <= published]
+        end = broker.bounds(OP_QUEUE).max_offset
+        slices = TimeSlices(broker.world.clock, SLICE)
+        for start, stop in [*((each, each + 1) for each in ledger.unread_ops(SLICE)), (ledger.ops_seen, end)]:
+            async for op in read_from(broker, OP_QUEUE, start, stop, slices):
+                named = named_by(op)
+                ledger.op_stored(op.queue_offset, named)
+                for offset in named:
+                    ledger.settle(offset)
+        for doubt in clear:
+            self._writer.doubts.remove(doubt)
+            for offset in doubt.offsets:
+                if ledger.is_taken(offset):
+                    ledger.release(offset)
+
+
+def _kept_hours(broker: Broker) -> int:
+    """How long the store keeps the log; one that keeps it for ever is given RocketMQ's three days."""
+    return broker.settings.number(RESERVED) if RESERVED in broker.settings.schema else RESERVED_HOURS

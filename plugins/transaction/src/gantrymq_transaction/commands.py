@@ -1,0 +1,190 @@
+"""``gantrymq transactions list|show|resume``."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import click
+
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.model.hosts import parse_address
+from gantrymq.model.ids import is_offset_id
+from gantrymq_transaction.admin import TransactionAdmin
+
+__all__ = ["transactions"]
+
+PAGES: Final = 1000  # that one command asks for, each of up to 10,000 messages
+
+
+def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    try:
+        if text is not None:
+            parse_address(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not host:port") from None
+    return text
+
+
+cluster_option = click.option(
+    "-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one."
+)
+broker_option = click.option("-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port.")
+
+
+async def _brokers(admin: TransactionAdmin, cluster: str | None, broker: str | None) -> tuple[str, ...]:
+    if cluster and broker:
+        raise click.UsageError("give -c or -b, not both")
+    return (broker,) if broker else await admin.masters(cluster)
+
+
+@click.group()
+def transactions() -> None:
+    """Show transactions that nobody has decided, and have their producers asked again."""
+
+
+@transactions.command("list")
+@click.option("-g", "--group", metavar="NAME", help="Of this producer group only.")
+@click.option("-t", "--topic", metavar="NAME", help="For this topic only.")
+@click.option("--given-up", is_flag=True, help="Those that were given up (TRANS_CHECK_MAX_TIME_TOPIC) instead.")
+@click.option("--max", "most", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Of each broker.")
+@click.option("--start", type=click.IntRange(0), default=0, show_default=True, help="Half queue offset to begin at.")
+@cluster_option
+@broker_option
+@namesrv_option
+@output_option
+def list_(
+    group: str | None,
+    topic: str | None,
+    given_up: bool,
+    most: int,
+    start: int,
+    cluster: str | None,
+    broker: str | None,
+    namesrv: str,
+    output: str,
+) -> None:
+    """List transactions that are undecided, oldest half message first."""
+
+    async def work() -> list[dict[str, Any]]:
+        async with TransactionAdmin(namesrv) as admin:
+            wanted = {"group": group, "topic": topic, "given_up": given_up}
+            return [await _listed(admin, each, most, start, wanted) for each in await _brokers(admin, cluster, broker)]
+
+    found = run(work())
+    if output == "json":
+        print_json({"brokers": found})
+        return
+    now_ms = time.time() * 1000
+    print_table(
+        ["Unique id", "Offset id", "Group", "Topic", "Checks", "Age (s)", "Half offset"],
+        [
+            (
+                each["unique_id"],
+                each["offset_id"],
+                each["producer_group"],
+                each["topic"],
+                each["checks"],
+                round((now_ms - each["born_ms"]) / 1000),
+                each["half_queue_offset"],
+            )
+            for broker_ in found
+            for each in broker_["transactions"]
+        ],
+    )
+    for each in found:
+        say(
+            f"{each['broker']}: {each['undecided']} undecided"
+            + (f"; go on with --start {each['next']} -b {each['broker']}" if each["next"] is not None else "")
+        )
+
+
+async def _listed(
+    admin: TransactionAdmin, address: str, most: int, start: int, wanted: dict[str, Any]
+) -> dict[str, Any]:
+    """Pages of one broker until *most* are found or there are no more."""
+    found: list[dict[str, Any]] = []
+    page: dict[str, Any] = {}
+    for _ in range(PAGES):
+        page = await admin.transactions(address, start=start, count=min(1000, most - len(found)), **wanted)
+        found += page["transactions"]
+        if page["next"] is None or len(found) >= most:
+            break
+        start = page["next"]
+    return {**page, "broker": address, "transactions": found}
+
+
+@transactions.command()
+@click.argument("unique_id", metavar="ID")
+@cluster_option
+@broker_option
+@namesrv_option
+@output_option
+def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """Show all there is of the transaction whose message has the unique id ID.
+
+    That is each copy of its half message, the committed message, and where it was given up. Exit code 1 where no broker
+    has any.
+    """
+
+    async def work() -> list[dict[str, Any]]:
+        async with TransactionAdmin(namesrv) as admin:
+            return [
+                {**await admin.transaction(each, unique_id), "broker": each}
+                for each in await _brokers(admin, cluster, broker)
+            ]
+
+    found = [each for each in run(work()) if each["half_messages"] or each["given_up"]]
+    if not found:
+        raise NoMessageFound(f"no broker has a half message with the unique id {unique_id}")
+    if output == "json":
+        print_json({"unique_id": unique_id, "brokers": found})
+        return
+    for each in found:
+        for half in each["half_messages"]:
+            state = "undecided" if half["undecided"] else "decided, or stored again later"
+            click.echo(
+                f"{each['broker']} half message {half['offset_id']} for {half['topic']}:{half['queue']} of "
+                f"{half['producer_group']}, {half['checks']} checks: {state}"
+            )
+        for message in each["committed"]:
+            click.echo(f"{each['broker']} committed {message['offset_id']} {message['topic']}:{message['queue']}")
+        for half in each["given_up"]:
+            click.echo(f"{each['broker']} given up {half['offset_id']} after {half['checks']} checks")
+
+
+@transactions.command()
+@click.argument("name", metavar="ID")
+@cluster_option
+@broker_option
+@namesrv_option
+@output_option
+def resume(name: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+    """Have the producer of a given-up transaction asked again, from the first check on.
+
+    ID is the offset id of the message in TRANS_CHECK_MAX_TIME_TOPIC, or the unique id of the message: then the newest
+    that was given up counts.
+    """
+
+    async def work() -> tuple[str, str]:
+        async with TransactionAdmin(namesrv) as admin:
+            wanted = name
+            if not is_offset_id(name):
+                wanted = await _given_up(admin, name, await _brokers(admin, cluster, broker))
+            return await admin.resume_check(wanted), wanted
+
+    address, wanted = run(work())
+    if output == "json":
+        print_json({"broker": address, "offset_id": wanted})
+        return
+    click.echo(f"{address} asks the producer of {wanted} again")
+
+
+async def _given_up(admin: TransactionAdmin, unique_id: str, brokers: tuple[str, ...]) -> str:
+    for address in brokers:
+        found = (await admin.transaction(address, unique_id))["given_up"]
+        if found:
+            return str(found[-1]["offset_id"])
+    raise ClientError(f"no broker gave a transaction with the unique id {unique_id} up; see gantrymq transactions list")

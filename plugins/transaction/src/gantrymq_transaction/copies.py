@@ -1,0 +1,79 @@
+"""What else the store has of a transaction: other copies of its half message, the committed message, the given-up one.
+
+A half message is stored again when its producer is asked about it, and when a client sends it a second time because the
+answer to the first was lost. All copies have one UNIQ_KEY, so the index by key finds them; and the committed message
+with it. That is how one message comes of a transaction, whatever copy a decision names, and although a crash, or a Java
+broker, left a committed message without the op message that belongs to it. Where the store has no index
+(``messageIndexEnable=false``) nothing is found, and such a message can come twice, as it can at a Java broker.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gantrymq.formats.record import RecordView, read_record
+from gantrymq.interfaces import Broker
+from gantrymq.model import properties as props
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_transaction.half_text import REAL_TOPIC
+
+__all__ = ["Copies", "Identity", "by_unique_id", "committed_message", "copies_of", "identity_of"]
+
+_MOST: Final = 64  # records with one key that are looked at
+_EVER_MS: Final = 1 << 60
+
+
+class Identity(NamedTuple):
+    """What all copies of a half message have in common."""
+
+    group: str
+    topic: str  # the real one
+    unique_id: str
+
+
+class Copies(NamedTuple):
+    """What the store has of one transaction."""
+
+    halves: list[RecordView]  # in the order of the queue
+    committed: RecordView | None
+    given_up: list[RecordView]
+
+
+def identity_of(own: Mapping[str, str]) -> Identity:
+    """The identity of a half message with these properties."""
+    return Identity(own.get(props.PRODUCER_GROUP, ""), own.get(REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""))
+
+
+async def committed_message(broker: Broker, who: Identity) -> RecordView | None:
+    """The message that consumers see of a transaction; None while there is none."""
+    return next(iter(await _with_key(broker, who, who.topic, committed=True)), None)
+
+
+async def copies_of(broker: Broker, who: Identity) -> Copies:
+    """Everything the store has of a transaction."""
+    halves = await _with_key(broker, who, HALF_TOPIC)
+    halves.sort(key=lambda record: record.queue_offset)
+    return Copies(halves, await committed_message(broker, who), await _with_key(broker, who, CHECK_MAX_TIME_TOPIC))
+
+
+async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:
+    """The newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only those of transactions."""
+    found = broker.store.query(topic, unique_id, 0, _EVER_MS, _MOST)
+    result = await found if inspect.isawaitable(found) else found
+    records = map(read_record, result.records)
+    return [
+        record
+        for record in records
+        if record.properties.get(props.UNIQ_KEY) == unique_id
+        and (not committed or record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT)
+    ]
+
+
+async def _with_key(broker: Broker, who: Identity, topic: str, *, committed: bool = False) -> list[RecordView]:
+    if not who.unique_id:
+        return []
+    found = await by_unique_id(broker, who.unique_id, topic, committed=committed)
+    return [record for record in found if identity_of(record.properties) == who]

@@ -1,0 +1,147 @@
+"""Request 37: a producer's decision, checked and stored.
+
+The first decision counts. The same one again is answered alike, because an answer may have been lost; another one is
+refused. A decision may name any copy of its half message, also one that was renewed while it was on its way; it counts
+for all of them.
+
+Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable
+
+from gantrymq.errors import RefusedWith
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
+from gantrymq.model.names import HALF_TOPIC
+from gantrymq_transaction.copies import Identity, copies_of, identity_of
+from gantrymq_transaction.ledger import Ledger
+from gantrymq_transaction.messages import committed, real_queue
+from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, checks_of, judge_decision
+from gantrymq_transaction.settings import TIMEOUT
+from gantrymq_transaction.writer import Writer
+
+__all__ = ["Deciding"]
+
+log = logging.getLogger(__name__)
+
+_OUTCOMES = {Decision.COMMIT: Outcome.COMMITTED, Decision.ROLLBACK: Outcome.ROLLED_BACK}
+
+
+class Deciding:
+    """Ends transactions."""
+
+    def __init__(self, broker: Broker, ledger: Ledger, writer: Writer, begin: int) -> None:
+        """*begin*: half messages before this queue offset were stored in an earlier life, perhaps by a Java broker."""
+        self._broker = broker
+        self._ledger = ledger
+        self._writer = writer
+        self._begin = begin
+        self._busy: dict[Identity, asyncio.Future[None]] = {}
+
+    def end(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Commit or roll back; done when that is durable.
+
+        Raises:
+            RequestError: with RocketMQ's code, where the decision does not count.
+        """
+        found = self._broker.store.view(request.half_log_offset) if request.half_log_offset >= 0 else None
+        if isinstance(found, RecordView) and request.decision in _OUTCOMES and not request.from_check:
+            half = self._checked(found, request)
+            queue = real_queue(half.properties)
+            offset = half.queue_offset
+            if offset >= self._begin and queue and self._ledger.is_open(offset) and not checks_of(half.properties):
+                decision = Decision(request.decision)
+                message = committed(half, half.properties, queue) if decision is Decision.COMMIT else None
+                return self._writer.submit([offset], message, _OUTCOMES[decision])
+        return self._end(request, found)
+
+    async def _end(self, request: EndTransaction, found: RecordView | Awaitable[RecordView | None] | None) -> Outcome:
+        """The same for what may be decided already, or have other copies."""
+        there = await found if inspect.isawaitable(found) else found
+        if request.decision not in _OUTCOMES:
+            if request.decision != Decision.UNKNOWN:
+                log.warning(
+                    "%s decides %d on the half message at %d, where 8 commits and 12 rolls back; it stays undecided",
+                    *(request.producer_group, request.decision, request.half_log_offset),
+                )
+            return Outcome.IGNORED
+        half = self._checked(there, request)
+        own = half.properties
+        queue = real_queue(own)
+        if queue is None:
+            raise RefusedWith(
+                SYSTEM_ERROR, f"the half message at {half.log_offset} does not say which topic and queue it is for"
+            )
+        decision = Decision(request.decision)
+        who = identity_of(own)
+        while who in self._busy:
+            await self._busy[who]
+        self._busy[who] = done = asyncio.get_running_loop().create_future()
+        try:
+            return await self._end_any_copy(half, who, queue, decision)
+        finally:
+            del self._busy[who]
+            if not done.done():  # a broker that stops cancels
+                done.set_result(None)
+
+    def _checked(self, half: RecordView | None, request: EndTransaction) -> RecordView:
+        """What lies where a request says, if it is a half message that the request may decide."""
+        if half is None or half.topic != HALF_TOPIC:
+            raise RefusedWith(
+                SYSTEM_ERROR,
+                f"no half message lies at log offset {request.half_log_offset} (commitLogOffset); send back what the "
+                "answer to its sending said",
+            )
+        refusal = judge_decision(
+            half.properties,
+            request.producer_group,
+            stored_at=(half.queue_offset, half.log_offset),
+            named=(request.half_queue_offset, request.half_log_offset),
+            from_check=request.from_check,
+            age_ms=self._broker.world.clock.now_ms() - half.born_timestamp,
+            timeout_ms=self._broker.settings.number(TIMEOUT),
+        )
+        if refusal is not None:
+            raise RefusedWith(refusal.code, refusal.sentence)
+        return half
+
+    async def _end_any_copy(
+        self, half: RecordView, who: Identity, queue: tuple[str, int], decision: Decision
+    ) -> Outcome:
+        """Decide a transaction of which there may be several half messages, or that may be decided already."""
+        ledger = self._ledger
+        while True:
+            found = await copies_of(self._broker, who)
+            offsets = sorted({half.queue_offset, *(copy.queue_offset for copy in found.halves)})
+            taken = [offset for offset in offsets if ledger.is_taken(offset)]
+            if not taken:
+                break
+            await self._writer.decided(taken[0])
+        undecided = [offset for offset in offsets if ledger.is_open(offset)]
+        if found.committed is not None:
+            if undecided:
+                await self._writer.submit(undecided, None)
+            if decision is Decision.COMMIT:
+                return Outcome.COMMITTED
+            raise RefusedWith(
+                ILLEGAL_OPERATION,
+                f"the transaction of the half message at {half.log_offset} was committed; it cannot be rolled back",
+            )
+        last = found.halves[-1].log_offset if found.halves else half.log_offset
+        if not undecided and not any(record.log_offset > last for record in found.given_up):
+            if decision is Decision.ROLLBACK:
+                return Outcome.ROLLED_BACK
+            raise RefusedWith(
+                ILLEGAL_OPERATION,
+                f"the transaction of the half message at {half.log_offset} was rolled back; it cannot be committed",
+            )
+        message: StoreMessage | None = None
+        if decision is Decision.COMMIT:
+            message = committed(half, half.properties, queue)
+        await self._writer.submit(undecided or [half.queue_offset], message)
+        return _OUTCOMES[decision]

@@ -1,0 +1,138 @@
+"""Transactions as operators see them: pages of what is undecided or given up, and all there is of one.
+
+A page reads so many messages and no more; where it ends, ``next`` says where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from gantrymq.errors import RefusedWith
+from gantrymq.formats.record import RecordView
+from gantrymq.model import properties as props
+from gantrymq.model.ids import offset_id
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from gantrymq.model.queue import Queue
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_transaction.copies import by_unique_id
+from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
+from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
+from gantrymq_transaction.rules import SYSTEM_ERROR, checks_of
+from gantrymq_transaction.service import RocketTransactions
+
+__all__ = ["PAGE", "Wanted", "page", "shown"]
+
+PAGE: Final = 1000  # transactions of one page, at most
+LOOKED_AT: Final = 10_000  # messages that are read for one
+GIVEN_UP_QUEUE: Final = Queue(CHECK_MAX_TIME_TOPIC, 0)
+
+
+class Wanted(NamedTuple):
+    """What a page is to show."""
+
+    start: int  # queue offset
+    most: int
+    group: str
+    topic: str
+    given_up: bool
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Wanted:
+        """What a request's body asks for. Raises RefusedWith."""
+        start, count = body.get("start", 0), body.get("count", 100)
+        group, topic, given_up = body.get("group") or "", body.get("topic") or "", body.get("given_up", False)
+        if not isinstance(start, int) or not isinstance(count, int) or start < 0 or not 1 <= count <= PAGE:
+            raise RefusedWith(
+                SYSTEM_ERROR,
+                f"start={start!r} count={count!r}: a page starts at 0 or later and has 1 to {PAGE} entries",
+            )
+        if not isinstance(group, str) or not isinstance(topic, str) or not isinstance(given_up, bool):
+            raise RefusedWith(SYSTEM_ERROR, "group and topic have to be texts, given_up true or false")
+        return cls(start, count, group, topic, given_up)
+
+
+async def page(service: RocketTransactions, wanted: Wanted) -> dict[str, Any]:
+    """What is undecided, or given up, from an offset on."""
+    broker, ledger = service.broker, service.ledger
+    slices = TimeSlices(broker.world.clock, SLICE)
+    queue = GIVEN_UP_QUEUE if wanted.given_up else HALF_QUEUE
+    end = broker.bounds(queue).max_offset
+    found: list[dict[str, Any]] = []
+    start, left = wanted.start, LOOKED_AT
+    while start < end and left > 0 and len(found) < wanted.most:
+        if wanted.given_up:
+            offsets = list(range(start, min(end, start + SLICE)))
+        else:
+            offsets = ledger.open_offsets(start, end, SLICE)
+        if not offsets:
+            start = end
+            break
+        left -= len(offsets)
+        async for record in read_these(broker, queue, offsets, slices):
+            start = record.queue_offset + 1
+            if _is(record, wanted):
+                found.append(_described(record, broker.store_host))
+                if len(found) == wanted.most:
+                    break
+        else:
+            start = offsets[-1] + 1
+    undecided = service.undecided()
+    return {
+        "transactions": found,
+        "next": start if start < end else None,
+        "undecided": undecided.count,
+        "oldest_born_ms": undecided.oldest_born_ms,
+    }
+
+
+async def shown(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
+    """Everything there is of the transactions with a unique id."""
+    broker, ledger = service.broker, service.ledger
+    halves = [
+        {**_described(half, broker.store_host), "undecided": ledger.is_open(half.queue_offset)}
+        for half in await by_unique_id(broker, unique_id, HALF_TOPIC)
+    ]
+    topics = sorted({str(half["topic"]) for half in halves})
+    given_up = await by_unique_id(broker, unique_id, CHECK_MAX_TIME_TOPIC)
+    committed = [each for topic in topics for each in await by_unique_id(broker, unique_id, topic, committed=True)]
+    return {
+        "half_messages": halves,
+        "committed": [_placed(record, broker.store_host) for record in committed],
+        "given_up": [_described(record, broker.store_host) for record in given_up],
+    }
+
+
+def _is(record: RecordView, wanted: Wanted) -> bool:
+    own = record.properties
+    return (not wanted.group or own.get(props.PRODUCER_GROUP) == wanted.group) and (
+        not wanted.topic or own.get(REAL_TOPIC) == wanted.topic
+    )
+
+
+def _placed(record: RecordView, host: bytes) -> dict[str, Any]:
+    return {
+        "topic": record.topic,
+        "queue": record.queue_id,
+        "queue_offset": record.queue_offset,
+        "offset_id": offset_id(host, record.log_offset),
+        "stored_ms": record.store_timestamp,
+    }
+
+
+def _described(record: RecordView, host: bytes) -> dict[str, Any]:
+    own = record.properties
+    return {
+        "unique_id": own.get(props.UNIQ_KEY, ""),
+        "offset_id": offset_id(host, record.log_offset),
+        "half_queue_offset": record.queue_offset,
+        "producer_group": own.get(props.PRODUCER_GROUP, ""),
+        "topic": own.get(REAL_TOPIC, ""),
+        "queue": own.get(REAL_QUEUE, ""),
+        "tags": own.get(props.TAGS, ""),
+        "keys": own.get(props.KEYS, ""),
+        "checks": checks_of(own),
+        "born_ms": record.born_timestamp,
+        "stored_ms": record.store_timestamp,
+        "bytes": record.total_size,
+    }

@@ -1,0 +1,178 @@
+"""What is stored for a transaction, and what a producer is asked, byte for byte as a Java broker makes them.
+
+| Message | Topic | Made of |
+|---|---|---|
+| half | RMQ_SYS_TRANS_HALF_TOPIC | the message, see `half_text`; no transaction bits |
+| committed | the real one | the half message; transaction bits 8, and where the half message lies |
+| renewed | RMQ_SYS_TRANS_HALF_TOPIC | the half message with one check more; flag and reconsume times become 0 |
+| given up | TRANS_CHECK_MAX_TIME_TOPIC | the half message |
+| op | RMQ_SYS_TRANS_OP_HALF_TOPIC | tag ``d``; the queue offsets of half messages, each with a comma behind it |
+
+Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageBridge.java,
+DefaultTransactionalMessageCheckListener.java, TransactionalMessageServiceImpl.java (getOpMessage);
+broker/.../processor/EndTransactionProcessor.java (endMessageTransaction);
+broker/.../transaction/AbstractTransactionalMessageCheckListener.java (sendCheckMessage).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gantrymq.formats.record import RecordView, encode_record
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.interfaces import PutResult, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.ids import offset_id
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from gantrymq.model.property_order import ordered_text
+from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, request
+from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
+from gantrymq_transaction.rules import CHECK_TIMES
+
+__all__ = [
+    "check_request",
+    "committed",
+    "given_up",
+    "named_by",
+    "op_message",
+    "real_queue",
+    "renewed",
+    "resumed",
+]
+
+REMOVE_TAG: Final = "d"
+_OP_PROPERTIES: Final = props.encode({props.WAIT: "true", props.TAGS: REMOVE_TAG})
+_OP_TAGS_CODE: Final = tags_code(REMOVE_TAG)
+_NUMBER: Final = re.compile(rb"[0-9]{1,18}\Z")
+
+
+def real_queue(own: Mapping[str, str]) -> tuple[str, int] | None:
+    """Topic and queue id that a half message is meant for; None where its properties do not say so."""
+    topic, queue_id = own.get(REAL_TOPIC), own.get(REAL_QUEUE, "")
+    return (topic, int(queue_id)) if topic and queue_id.isascii() and queue_id.isdecimal() else None
+
+
+def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) -> StoreMessage:
+    """The message for consumers."""
+    return StoreMessage(
+        queue[0],
+        queue[1],
+        half.body,
+        bytes(half.properties_bytes),
+        tags_code=tags_code(own.get(props.TAGS)),
+        flag=half.flag,
+        sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        reconsume_times=half.reconsume_times,
+        prepared_offset=half.log_offset,
+    )
+
+
+def renewed(half: RecordView, own: Mapping[str, str]) -> StoreMessage:
+    """The half message at the end of its queue, with the properties *own*."""
+    return StoreMessage(
+        HALF_TOPIC,
+        half.queue_id,
+        half.body,
+        ordered_text(own),
+        tags_code=tags_code(own.get(props.TAGS)),
+        sys_flag=half.sys_flag,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        store_host=half.store_host,
+    )
+
+
+def given_up(half: RecordView, own: Mapping[str, str]) -> StoreMessage:
+    """The half message where nobody is asked about it any more."""
+    return _moved(half, own, CHECK_MAX_TIME_TOPIC)
+
+
+def resumed(given: RecordView) -> StoreMessage:
+    """A message of TRANS_CHECK_MAX_TIME_TOPIC as a half message again, of which nobody was asked yet."""
+    return _moved(given, {**given.properties, CHECK_TIMES: "0"}, HALF_TOPIC)
+
+
+def _moved(record: RecordView, own: Mapping[str, str], topic: str) -> StoreMessage:
+    return StoreMessage(
+        topic,
+        0,
+        record.body,
+        ordered_text(own),
+        tags_code=tags_code(own.get(props.TAGS)),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+    )
+
+
+def op_message(offsets: Iterable[int], now_ms: int, host: bytes) -> StoreMessage:
+    """Says that the half messages at these queue offsets need no answer any more. *host* is the broker's."""
+    return StoreMessage(
+        OP_TOPIC,
+        0,
+        b"".join([b"%d," % offset for offset in offsets]),
+        _OP_PROPERTIES,
+        tags_code=_OP_TAGS_CODE,
+        born_timestamp=now_ms,
+        born_host=host,
+        store_host=host,
+    )
+
+
+def named_by(op: RecordView) -> list[int]:
+    """The queue offsets that an op message names, without what is no number; RocketMQ 4 writes one without a comma."""
+    if op.properties.get(props.TAGS) != REMOVE_TAG:
+        return []
+    return [int(piece) for piece in bytes(op.body).split(b",") if _NUMBER.match(piece)]
+
+
+def check_request(
+    half: RecordView, own: Mapping[str, str], queue: tuple[str, int], copy: PutResult, host: bytes, broker_name: str
+) -> Command:
+    """Ask a producer what became of its transaction (39).
+
+    Args:
+        half: as it was before this check.
+        own: its properties with this check counted.
+        queue: real topic and queue id.
+        copy: where the renewed half message lies.
+        host: the broker's, packed.
+        broker_name: as clients know it.
+    """
+    shown = encode_record(
+        topic=queue[0],
+        queue_id=queue[1],
+        body=half.body,
+        properties=ordered_text({**own, props.WAIT: "false"}),
+        queue_offset=copy.queue_offset,
+        log_offset=copy.log_offset,
+        store_timestamp=half.store_timestamp,
+        born_timestamp=half.born_timestamp,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        flag=half.flag,
+        sys_flag=half.sys_flag,
+        reconsume_times=half.reconsume_times,
+        prepared_offset=half.prepared_offset,
+    )
+    unique_id = own.get(props.UNIQ_KEY, "")
+    fields = {
+        "topic": HALF_TOPIC,
+        "tranStateTableOffset": str(copy.queue_offset),
+        "commitLogOffset": str(copy.log_offset),
+        "msgId": unique_id,
+        "transactionId": unique_id,
+        "offsetMsgId": offset_id(host, copy.log_offset),
+        "bname": broker_name,
+    }
+    return request(RequestCode.CHECK_TRANSACTION_STATE, fields, shown, oneway=True)

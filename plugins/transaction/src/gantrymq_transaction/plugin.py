@@ -1,0 +1,50 @@
+"""Entry point ``transaction``: the service ``rocketmq``, its settings, requests and commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gantrymq.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from gantrymq.interfaces import CommandRegistry, ConfigRegistry, HandlerRegistry, TransactionRegistry
+    from gantrymq_transaction.requests import Operators
+
+NAME = "rocketmq"
+
+_of_this_load: list[Operators] = []  # hooks of one load are called in a row; transactions come before handlers
+
+
+@hookimpl
+def gantry_register_config(registry: ConfigRegistry) -> None:
+    """Declare when producers are asked, and how often."""
+    from gantrymq_transaction.settings import SCHEMA
+
+    for setting in SCHEMA:
+        registry.add(setting)
+
+
+@hookimpl
+def gantry_register_transactions(registry: TransactionRegistry) -> None:
+    """Offer the service."""
+    from gantrymq_transaction.requests import Operators
+
+    _of_this_load[:] = [Operators()]
+    registry.add(NAME, _of_this_load[0].make_service)
+
+
+@hookimpl
+def gantry_register_handlers(registry: HandlerRegistry) -> None:
+    """Serve what operators ask."""
+    from gantrymq.remoting.serving import handlers_of
+
+    for code, handler in handlers_of(_of_this_load[0]).items():
+        registry.add(code, handler)
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer ``gantrymq transactions``, which is imported when it is used."""
+    registry.add_imported(
+        "transactions", "gantrymq_transaction.commands:transactions", "Show undecided transactions, and ask again."
+    )

@@ -1,0 +1,75 @@
+"""Half and op messages from the store, in slices."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Final
+
+from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.interfaces import Broker, GetLimit, GetStatus
+from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
+from gantrymq.model.queue import Queue
+from gantrymq.world.time_slices import TimeSlices
+
+__all__ = ["HALF_QUEUE", "OP_QUEUE", "SLICE", "read_from", "read_these", "view"]
+
+HALF_QUEUE: Final = Queue(HALF_TOPIC, 0)
+OP_QUEUE: Final = Queue(OP_TOPIC, 0)
+SLICE: Final = 32  # messages of one read, as a Java broker reads op messages
+SLICE_BYTES: Final = 4 * 1024 * 1024
+
+
+async def view(broker: Broker, log_offset: int) -> RecordView | None:
+    """The record at *log_offset*, however cold; None where none starts."""
+    if log_offset < 0:
+        return None
+    found = broker.store.view(log_offset)
+    if inspect.isawaitable(found):
+        return await found
+    return found
+
+
+async def read_from(
+    broker: Broker, queue: Queue, start: int, end: int, slices: TimeSlices, most: int = SLICE
+) -> AsyncIterator[RecordView]:
+    """The messages of *queue* from offset *start* to *end*, those that have left the log passed over.
+
+    Args:
+        broker: whose store.
+        queue: to read.
+        start: queue offset.
+        end: queue offset behind the last one.
+        slices: lets others have their turn after each message.
+        most: messages of one read.
+    """
+    while start < end:
+        found = await broker.get(queue, start, GetLimit(min(most, end - start), SLICE_BYTES))
+        if found.status is not GetStatus.FOUND:
+            if found.next_offset <= start:
+                return
+            start = found.next_offset
+            continue
+        for record in _records(found.buffers):
+            if record.queue_offset >= end:
+                return
+            start = record.queue_offset + 1
+            yield record
+            await slices.item_done()
+
+
+async def read_these(
+    broker: Broker, queue: Queue, offsets: Sequence[int], slices: TimeSlices
+) -> AsyncIterator[RecordView]:
+    """The messages at *offsets*, which ascend; neighbours are read together."""
+    first = 0
+    for index in range(1, len(offsets) + 1):
+        if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:
+            async for record in read_from(broker, queue, offsets[first], offsets[index - 1] + 1, slices):
+                yield record
+            first = index
+
+
+def _records(buffers: Sequence[bytes | memoryview]) -> Iterator[RecordView]:
+    for buffer in buffers:
+        yield from iter_records(buffer)

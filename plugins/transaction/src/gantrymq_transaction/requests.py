@@ -1,0 +1,112 @@
+"""What operators ask a broker about its transactions.
+
+| Code | |
+|---|---|
+| 323 | RocketMQ's RESUME_CHECK_HALF_MESSAGE: a message of TRANS_CHECK_MAX_TIME_TOPIC becomes a half message again |
+| 65011 | GantryMQ's own: a page of what is undecided, or given up |
+| 65012 | GantryMQ's own: all there is of one transaction |
+
+Bodies of ours are JSON; their members are in `listing`.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (resumeCheckHalfMessage).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gantrymq import loose_json
+from gantrymq.errors import FormatError, RefusedWith, ServiceNotAvailable
+from gantrymq.interfaces import Connection, PutStatus
+from gantrymq.model.ids import parse_offset_id
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.base import RequestHeader, header_of
+from gantrymq.remoting.serving import serves
+from gantrymq_transaction.copies import copies_of, identity_of
+from gantrymq_transaction.listing import Wanted, page, shown
+from gantrymq_transaction.messages import real_queue, resumed
+from gantrymq_transaction.reading import view
+from gantrymq_transaction.rules import SYSTEM_ERROR
+from gantrymq_transaction.service import RocketTransactions
+
+__all__ = ["LIST_TRANSACTIONS", "SHOW_TRANSACTION", "Operators", "ResumeCheckHalfMessageRequest"]
+
+LIST_TRANSACTIONS: Final = 65011
+SHOW_TRANSACTION: Final = 65012
+
+
+@header_of(RequestCode.RESUME_CHECK_HALF_MESSAGE)
+class ResumeCheckHalfMessageRequest(RequestHeader):
+    """Ask about a given-up transaction again."""
+
+    topic: str | None = None
+    msg_id: str  # offset id in TRANS_CHECK_MAX_TIME_TOPIC
+
+
+class Operators:
+    """Serves these requests for the service that it makes; one for each loading of the plugin."""
+
+    def __init__(self) -> None:
+        self._service: RocketTransactions | None = None
+
+    def make_service(self) -> RocketTransactions:
+        """The service of the broker that asks for one."""
+        self._service = RocketTransactions()
+        return self._service
+
+    @serves(RequestCode.RESUME_CHECK_HALF_MESSAGE)
+    async def resume(self, asked: Command, _connection: Connection) -> Command:
+        """323: only what was given up; a Java broker makes a half message of any message."""
+        broker = self._running().broker
+        header = ResumeCheckHalfMessageRequest.from_ext(asked.ext)
+        try:
+            log_offset = parse_offset_id(header.msg_id)[2]
+        except ValueError as problem:
+            raise RefusedWith(SYSTEM_ERROR, f"{header.msg_id} is no offset id: {problem}") from None
+        record = await view(broker, log_offset)
+        if record is None or record.topic != CHECK_MAX_TIME_TOPIC or real_queue(record.properties) is None:
+            raise RefusedWith(
+                SYSTEM_ERROR,
+                f"{header.msg_id} is no message of {CHECK_MAX_TIME_TOPIC}; gantrymq transactions list --given-up shows "
+                "those there are",
+            )
+        if (await copies_of(broker, identity_of(record.properties))).committed is not None:
+            raise RefusedWith(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
+        (result,) = await broker.put_all([resumed(record)], seen=True)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem)
+        return response_to(asked)
+
+    @serves(LIST_TRANSACTIONS)
+    async def list(self, asked: Command, _connection: Connection) -> Command:
+        """65011."""
+        service = self._running()
+        wanted = Wanted.of(_object(asked))
+        return response_to(asked, body=loose_json.dumps(await page(service, wanted)))
+
+    @serves(SHOW_TRANSACTION)
+    async def show(self, asked: Command, _connection: Connection) -> Command:
+        """65012: every copy of its half message, and the committed message."""
+        service = self._running()
+        wanted = _object(asked)
+        unique_id = wanted.get("unique_id")
+        if not isinstance(unique_id, str) or not unique_id:
+            raise RefusedWith(SYSTEM_ERROR, "name the transaction by unique_id, the unique id of its message")
+        return response_to(asked, body=loose_json.dumps(await shown(service, unique_id)))
+
+    def _running(self) -> RocketTransactions:
+        if self._service is None:
+            raise ServiceNotAvailable("this broker's transactions are served by another plugin")
+        return self._service
+
+
+def _object(asked: Command) -> dict[str, Any]:
+    try:
+        found = loose_json.loads(asked.payload or b"{}")
+    except FormatError as problem:
+        raise RefusedWith(SYSTEM_ERROR, f"request {asked.code}: the body is no JSON: {problem}") from None
+    if not isinstance(found, dict):
+        raise RefusedWith(SYSTEM_ERROR, f"request {asked.code}: the body is no JSON object")
+    return found

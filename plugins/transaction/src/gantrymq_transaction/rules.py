@@ -1,0 +1,169 @@
+"""What a decision and a check come to, from what a half message says of itself. No I/O; time is an argument.
+
+    a decision    refused (a sentence and RocketMQ's code), or it counts
+    a check       wait | stop here | ask the producer | give up | carry to the end of the queue
+
+A message that nobody can be asked about waits, and that does not count: a Java broker counts each round in which it
+would have asked, so that a producer that is away for some minutes loses its transactions. And while a message has an
+immunity time of its own, Java copies it to the end of the queue in each round; here it stays where it is.
+
+Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check, needDiscard,
+needSkip), broker/.../processor/EndTransactionProcessor.java (rejectCommitOrRollback, checkPrepareMessage).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gantrymq.model import properties as props
+
+__all__ = [
+    "CHECK_TIMES",
+    "IMMUNITY",
+    "CheckRules",
+    "Decision",
+    "Refusal",
+    "Verdict",
+    "checks_of",
+    "judge_check",
+    "judge_decision",
+]
+
+IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+
+SYSTEM_ERROR: Final = 1
+ILLEGAL_OPERATION: Final = 604
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z")
+
+
+class Decision(enum.IntEnum):
+    """What a producer says, as request 37 carries it."""
+
+    UNKNOWN = 0
+    COMMIT = 8
+    ROLLBACK = 12
+
+
+class Verdict(enum.Enum):
+    """What a round does with one undecided message."""
+
+    WAIT = enum.auto()  # its time has not come, or nobody is there to be asked
+    STOP = enum.auto()  # nor has that of any behind it
+    ASK = enum.auto()
+    GIVE_UP = enum.auto()  # TRANS_CHECK_MAX_TIME_TOPIC
+    CARRY = enum.auto()  # to the end of the queue, uncounted, so that the position moves on
+
+
+class CheckRules(NamedTuple):
+    """The settings that a round goes by."""
+
+    timeout_ms: int
+    most_checks: int
+    keep_ms: int  # age at which a message is given up, as its record leaves the log
+
+
+class Refusal(NamedTuple):
+    """Why a decision does not count."""
+
+    code: int
+    sentence: str
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and _WHOLE.match(text) else None
+
+
+def checks_of(own: Mapping[str, str]) -> int:
+    """How often a producer was asked about a message with these properties."""
+    return _whole(own.get(CHECK_TIMES)) or 0
+
+
+def judge_decision(
+    own: Mapping[str, str],
+    group: str,
+    *,
+    stored_at: tuple[int, int],
+    named: tuple[int, int],
+    from_check: bool,
+    age_ms: int,
+    timeout_ms: int,
+) -> Refusal | None:
+    """Why a producer's decision does not count, None where it does.
+
+    Args:
+        own: properties of the half message.
+        group: the producer's.
+        stored_at: queue offset and log offset of the half message.
+        named: the same as the request has them.
+        from_check: it answers a check.
+        age_ms: since the message was born.
+        timeout_ms: transactionTimeOut.
+    """
+    immunity = own.get(IMMUNITY)
+    if immunity and not from_check and age_ms > max((_whole(immunity) or 0) * 1000, timeout_ms):
+        return Refusal(
+            ILLEGAL_OPERATION,
+            f"the half message at {stored_at[1]} is {age_ms} ms old and was to be decided in {immunity} s "
+            f"({IMMUNITY}); its producer is asked about it instead",
+        )
+    owner = own.get(props.PRODUCER_GROUP)
+    if owner != group:
+        return Refusal(
+            SYSTEM_ERROR,
+            f"the half message at {stored_at[1]} belongs to producer group {owner}, not to {group}; only its own group "
+            "can decide it",
+        )
+    if stored_at != named:
+        return Refusal(
+            SYSTEM_ERROR,
+            f"the half message at log offset {stored_at[1]} has queue offset {stored_at[0]}, not {named[0]} "
+            "(tranStateTableOffset); send back what the answer to its sending said",
+        )
+    return None
+
+
+def judge_check(
+    own: Mapping[str, str],
+    *,
+    born_ms: int,
+    stored_ms: int,
+    now_ms: int,
+    checks: int,
+    reachable: bool,
+    crowded: bool,
+    rules: CheckRules,
+) -> Verdict:
+    """What a round that begins at *now_ms* does with an undecided message.
+
+    Args:
+        own: its properties.
+        born_ms: by its producer's clock.
+        stored_ms: by the broker's clock.
+        now_ms: when the round began.
+        checks: how often a producer was really asked.
+        reachable: a producer of its group is connected.
+        crowded: it holds up the position of many that are settled.
+        rules: the settings.
+    """
+    age_ms = now_ms - born_ms
+    if checks >= rules.most_checks or age_ms > rules.keep_ms:
+        return Verdict.GIVE_UP
+    if stored_ms >= now_ms:
+        return Verdict.STOP
+    text = own.get(IMMUNITY)
+    if text is None:
+        if 0 <= age_ms <= rules.timeout_ms:
+            return Verdict.STOP
+    else:
+        seconds = _whole(text)
+        immunity_ms = rules.timeout_ms if seconds is None or seconds == -1 else seconds * 1000
+        if 0 <= age_ms <= immunity_ms:
+            return Verdict.CARRY if crowded else Verdict.WAIT
+    if reachable:
+        return Verdict.ASK
+    return Verdict.CARRY if crowded else Verdict.WAIT

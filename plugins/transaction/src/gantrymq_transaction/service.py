@@ -1,0 +1,132 @@
+"""The transaction service ``rocketmq``: half messages and op messages in RocketMQ's topics, as a Java broker has them.
+
+A Java broker can take the store over at any moment, and the reverse: what is undecided follows from the two queues and
+the two positions of group CID_RMQ_SYS_TRANS.
+
+Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+import attrs
+
+from gantrymq.errors import ServiceNotAvailable
+from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
+from gantrymq.model.names import HALF_TOPIC
+from gantrymq.model.sys_flag import TRANSACTION_MASK
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_transaction.checking import GROUP, Checking
+from gantrymq_transaction.deciding import Deciding
+from gantrymq_transaction.half_text import HalfTexts
+from gantrymq_transaction.ledger import Ledger
+from gantrymq_transaction.messages import named_by
+from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
+from gantrymq_transaction.writer import Writer
+
+__all__ = ["RocketTransactions", "Undecided"]
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Undecided:
+    """How many transactions nobody has decided, and since when."""
+
+    count: int
+    oldest_born_ms: int | None  # as of the last round; None where it left none
+
+
+class _Running(NamedTuple):
+    """What works while the broker runs."""
+
+    broker: Broker
+    ledger: Ledger
+    writer: Writer
+    deciding: Deciding
+    checking: Checking
+
+
+class RocketTransactions:
+    """The service; `gantrymq.interfaces.TransactionService` says what each method does."""
+
+    def __init__(self) -> None:
+        self._texts = HalfTexts()
+        self._running: _Running | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Find what is undecided."""
+        half, op = broker.bounds(HALF_QUEUE), broker.bounds(OP_QUEUE)
+        ledger = Ledger(
+            max(half.min_offset, broker.committed(GROUP, HALF_QUEUE) or 0),
+            max(op.min_offset, broker.committed(GROUP, OP_QUEUE) or 0),
+        )
+        slices = TimeSlices(broker.world.clock, SLICE)
+        async for each in read_from(broker, OP_QUEUE, ledger.op_offset, op.max_offset, slices, most=1024):
+            named = named_by(each)
+            ledger.op_stored(each.queue_offset, named)
+            for offset in named:
+                if offset < half.max_offset:
+                    ledger.settle(offset)
+        ledger.advance(half.max_offset)
+        writer = Writer(broker, ledger)
+        name = broker.settings.text("brokerName") or broker.world.host_name
+        self._running = _Running(
+            *(broker, ledger, writer),
+            Deciding(broker, ledger, writer, half.max_offset),
+            Checking(broker, ledger, writer, name),
+        )
+        waiting = ledger.undecided(half.max_offset)
+        if waiting:
+            log.info("%d transactions are undecided; their producers are asked about them", waiting)
+
+    async def stop(self) -> None:
+        """Store what waits, and the positions."""
+        running = self._running
+        if running is not None:
+            await running.writer.close()
+            running.checking.keep_progress()
+            self._running = None
+
+    def prepare(self, message: StoreMessage) -> StoreMessage:
+        """The half message to store in place of *message*. Raises MessageIllegal."""
+        message.properties = self._texts.of(message.properties, message.topic, message.queue_id)
+        message.topic, message.queue_id = HALF_TOPIC, 0
+        message.sys_flag &= ~TRANSACTION_MASK
+        return message
+
+    def end(self, request: EndTransaction) -> Awaitable[Outcome]:
+        """Commit or roll back. Raises RequestError."""
+        return self._now().deciding.end(request)
+
+    async def check(self, now_ms: int) -> None:
+        """Ask producers about messages that waited too long."""
+        await self._now().checking.round(now_ms)
+
+    # --- for operators ----------------------------------------------------------------------------------------------
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that it works for. Raises ServiceNotAvailable."""
+        return self._now().broker
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is undecided. Raises ServiceNotAvailable."""
+        return self._now().ledger
+
+    def undecided(self) -> Undecided:
+        """How many transactions are undecided; nothing before the start."""
+        running = self._running
+        if running is None:
+            return Undecided(0, None)
+        count = running.ledger.undecided(running.broker.bounds(HALF_QUEUE).max_offset)
+        return Undecided(count, running.checking.oldest_born_ms if count else None)
+
+    def _now(self) -> _Running:
+        if self._running is None:
+            raise ServiceNotAvailable("this broker's transactions are served by another plugin, or the broker stops")
+        return self._running

@@ -1,0 +1,267 @@
+"""What decides half messages goes to the log: a message, its op message, one append for all that wait.
+
+    submit ... submit     while one append is under way the next ones gather
+      `- put_all          [message, message, op "12,13,14,"]: one write, and all or none of it (`StoreMessage.joined`)
+           `- settled     the ledger hears of it, then those who wait
+
+Where the store does not take them as one (they do not fit one log file together, or a message lies in queues of another
+kind), each goes by itself: the message, and when it is durable its op message. A crash in between leaves a message
+without one; whoever is asked next finds it by its key (`copies`).
+
+RocketMQ writes op messages up to three seconds later, so that a kill loses decisions that it acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gantrymq.errors import GantryError, RefusedWith, RequestError
+from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from gantrymq_transaction.ledger import Ledger
+from gantrymq_transaction.messages import op_message
+from gantrymq_transaction.settings import OP_BYTES
+
+__all__ = ["Writer"]
+
+Stored = asyncio.Future[Any]
+
+log = logging.getLogger(__name__)
+
+GROUP_BYTES: Final = 256 * 1024  # of one append, unless a single message is larger
+GROUP_MESSAGES: Final = 128
+WAITING_BYTES: Final = 64 * 1024 * 1024
+WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
+SYSTEM_BUSY: Final = 2
+_OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
+_LIGHT: Final = props.INNER_MULTI_DISPATCH.encode()
+
+
+class _Waiting:
+    __slots__ = ("answer", "done", "kind", "message", "offsets", "size")
+
+    def __init__(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any, done: Stored) -> None:
+        self.offsets, self.message, self.answer, self.done = offsets, message, answer, done
+        self.kind = None if message is None else message.topic in _OWN
+        self.size = 0 if message is None else len(message.body) + len(message.properties)
+
+
+class Doubt:
+    """Half messages of which nobody knows whether what decides them was stored: a gate failed behind the append."""
+
+    def __init__(self, log_end: int, offsets: list[int]) -> None:
+        self.log_end, self.offsets = log_end, offsets
+
+
+class Writer:
+    """Stores them in the order in which they were submitted."""
+
+    def __init__(self, broker: Broker, ledger: Ledger) -> None:
+        self._broker = broker
+        self._ledger = ledger
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._taken: dict[int, Stored] = {}
+        self.doubts: list[Doubt] = []
+
+    def submit(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any = None) -> Stored:
+        """Take the open half messages at *offsets*, store *message* in their place, and say so in the op queue.
+
+        Returns:
+            Done when both are durable and visible: *answer* if there is one, else where *message* went, or None
+            without one. It raises what the store says; the half messages are open again then, or in doubt until the
+            next round.
+
+        Raises:
+            RefusedWith: too many wait already (2).
+        """
+        if len(self._waiting) >= WAITING or self._bytes > WAITING_BYTES:
+            raise RefusedWith(
+                SYSTEM_BUSY,
+                f"{len(self._waiting)} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
+                "the producer is asked about this one later",
+            )
+        done: Stored = self._loop.create_future()
+        each = _Waiting(offsets, message, answer, done)
+        for offset in offsets:
+            self._ledger.take(offset)
+            self._taken[offset] = done
+        self._waiting.append(each)
+        self._bytes += each.size
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
+        return done
+
+    async def decided(self, offset: int) -> None:
+        """Wait for what is being written about a half message.
+
+        Raises:
+            RefusedWith: nobody knows whether it was stored (1).
+        """
+        if (done := self._taken.get(offset)) is not None:
+            await asyncio.wait([done])
+        elif self._ledger.is_taken(offset):
+            raise RefusedWith(
+                1, f"a decision on the half message at queue offset {offset} is in doubt: the disk did not confirm it"
+            )
+
+    async def close(self) -> None:
+        """Wait until everything submitted is stored or refused."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._store(self._next_group())
+        finally:
+            self._task = None
+
+    def _next_group(self) -> list[_Waiting]:
+        """As many as fit one append and one op message."""
+        most_op_bytes = self._broker.settings.number(OP_BYTES)
+        group: list[_Waiting] = []
+        kind: bool | None = None
+        size = op_bytes = 0
+        while self._waiting and len(group) < GROUP_MESSAGES:
+            each = self._waiting[0]
+            named = sum(len(str(offset)) + 1 for offset in each.offsets)
+            if group and (size + each.size > GROUP_BYTES or op_bytes + named > most_op_bytes):
+                break
+            if each.kind is not None:
+                if kind is not None and each.kind is not kind:
+                    break
+                kind = each.kind
+            size += each.size
+            op_bytes += named
+            self._bytes -= each.size
+            group.append(self._waiting.popleft())
+        return group
+
+    async def _store(self, group: list[_Waiting]) -> None:
+        try:
+            if not all(map(self._plain, group)) or not await self._together(group):
+                await self._apart(group)
+        except GantryError as error:
+            self._failed(group, error)
+        except Exception as error:
+            log.exception("what decides half messages could not be stored")
+            self._failed(group, error)
+
+    def _plain(self, each: _Waiting) -> bool:
+        """Whether the store cannot refuse the message of *each* and take its op message."""
+        message = each.message
+        if message is None:
+            return True
+        topic = self._broker.topic(message.topic)
+        return (
+            topic is not None
+            and not topic.attributes
+            and _LIGHT not in message.properties
+            and len(message.body) <= self._broker.settings.number("maxMessageSize")
+        )
+
+    async def _together(self, group: list[_Waiting]) -> bool:
+        """One append; False when the store took none of it."""
+        batch = [each.message for each in group if each.message is not None]
+        batch.append(self._op(group))
+        for message in batch[1:]:
+            message.joined = True
+        try:
+            *stored, op = await self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
+        except RequestError:  # an interceptor refuses one of them, and none is stored
+            return False
+        if op.status is not PutStatus.OK:
+            if all(result.status is not PutStatus.OK for result in stored):
+                return False
+            await self._put_op(group)  # refused by itself
+        else:
+            self._noted(group, op)
+        found = iter(stored)
+        for each in group:
+            result = next(found) if each.message is not None else None
+            if result is not None and result.status is not PutStatus.OK:
+                await self._lost(each, result)
+            else:
+                self._settled(each, result)
+        return True
+
+    async def _apart(self, group: list[_Waiting]) -> None:
+        """Each message by itself, and then its op message."""
+        for each in group:
+            try:
+                result = None if each.message is None else await self._put(each.message)
+                await self._put_op([each])
+            except GantryError as error:
+                self._failed([each], error)
+            else:
+                self._settled(each, result)
+
+    async def _put_op(self, group: list[_Waiting]) -> None:
+        self._noted(group, await self._put(self._op(group)))
+
+    async def _put(self, message: StoreMessage) -> PutResult:
+        """Store one message by itself; what is this plugin's own no interceptor sees."""
+        message.joined = False
+        (result,) = await self._broker.put_all([message], seen=message.topic in _OWN)
+        if result.status is not PutStatus.OK:
+            raise RefusedWith(result.status.value, result.problem or result.status.name)
+        return result
+
+    def _op(self, group: list[_Waiting]) -> StoreMessage:
+        offsets = [offset for each in group for offset in each.offsets]
+        return op_message(offsets, self._broker.world.clock.now_ms(), self._broker.store_host)
+
+    def _noted(self, group: list[_Waiting], op: PutResult) -> None:
+        self._ledger.op_stored(op.queue_offset, [offset for each in group for offset in each.offsets])
+
+    def _settled(self, each: _Waiting, result: PutResult | None) -> None:
+        for offset in each.offsets:
+            self._ledger.settle(offset)
+            self._taken.pop(offset, None)
+        if not each.done.done():
+            each.done.set_result(result if each.answer is None else each.answer)
+
+    async def _lost(self, each: _Waiting, refused: PutResult) -> None:
+        """The op message is stored and the message was refused: store it again by itself, or say that it is gone."""
+        assert each.message is not None
+        try:
+            result = await self._put(each.message)
+        except GantryError:
+            log.exception(
+                "a message for %s of a transaction that is decided could not be stored: %s",
+                *(each.message.topic, refused.problem),
+            )
+            for offset in each.offsets:
+                self._ledger.settle(offset)
+            self._end_with(each, RefusedWith(refused.status.value, refused.problem or refused.status.name))
+        else:
+            self._settled(each, result)
+
+    def _failed(self, group: list[_Waiting], error: Exception) -> None:
+        """Open again where the store refused; in doubt where it may have stored and could not confirm."""
+        in_doubt = not isinstance(error, RequestError)
+        offsets = [offset for each in group if not each.done.done() for offset in each.offsets]
+        if in_doubt:
+            self.doubts.append(Doubt(self._broker.store.state().max_log_offset, offsets))
+        else:
+            for offset in offsets:
+                self._ledger.release(offset)
+        for each in group:
+            self._end_with(each, error)
+
+    def _end_with(self, each: _Waiting, error: Exception) -> None:
+        for offset in each.offsets:
+            self._taken.pop(offset, None)
+        if not each.done.done():
+            each.done.set_exception(error)
+            each.done.exception()  # whoever waited may be gone

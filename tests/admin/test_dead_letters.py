@@ -1,0 +1,221 @@
+"""`group dlq` against a name server and a broker of this process."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.cli import main
+from gantrymq.client import Admin
+from gantrymq.errors import NoRoute
+from gantrymq.interfaces import StoreMessage
+from gantrymq.loose_json import dumps
+from gantrymq.model.message import Message
+from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+
+pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
+
+OWN = {"city": "Köln", "__SHARDINGKEY": "7"}
+
+
+@pytest.fixture
+def server(gantrymq_broker_factory):
+    running = gantrymq_broker_factory({"store": "memory"})
+    running.create_topic("T", 1)
+    return running
+
+
+@pytest.fixture
+def command(server):
+    """Run ``group dlq CG ...`` with ``--output json``; returns its document, or what it wrote on stderr."""
+
+    def run(*words, code=0, group="CG"):
+        done = CliRunner().invoke(main, ["group", "dlq", group, *words, "-n", server.namesrv, "--output", "json"])
+        assert done.exit_code == code, done.output
+        return json.loads(done.stdout) if code == 0 else done.stderr
+
+    return run
+
+
+@pytest.fixture
+def dead(server):
+    """``dead(count)`` makes dead letters of group CG, the first with body ``b0``."""
+
+    def make(count, group="CG"):
+        async def work():
+            sent = []
+            async with server.producer() as producer:
+                for number in range(count):
+                    message = Message("T", b"b%d" % number, "Tag", f"all k{number}", 7, dict(OWN))
+                    sent.append(await producer.send(message))
+            async with Admin(server.namesrv) as admin:
+                body = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group}]})
+                await admin.ask(server.broker_address, RequestCode.HEART_BEAT, body=body)
+                for each in sent:
+                    back = ConsumerSendMsgBackRequest(
+                        offset=int(each.offset_id[16:], 16), group=group, delay_level=-1, origin_topic="T"
+                    )
+                    await admin.ask(server.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+                await admin.route(f"%DLQ%{group}")  # the name server knows it
+            return [each.message_id for each in sent]
+
+        return server.run(work())
+
+    return make
+
+
+def lock(server, group):
+    """Let a client of the group hold a queue, as one that consumes in order does."""
+
+    async def work():
+        async with Admin(server.namesrv) as admin:
+            queue = {"topic": "T", "brokerName": "broker-a", "queueId": 0}
+            body = dumps({"consumerGroup": group, "clientId": "c1", "mqSet": [queue]})
+            await admin.ask(server.broker_address, RequestCode.LOCK_BATCH_MQ, body=body)
+
+    server.run(work())
+
+
+def test_letters_are_counted_and_the_oldest_listed_with_their_reason(command, dead):
+    ids = dead(5)
+    found = command("list", "--max", "2")
+    assert (found["group"], found["topic"], found["dead_letters"]) == ("CG", "%DLQ%CG", 5)
+    (queue,) = found["queues"]
+    assert (queue["min_offset"], queue["max_offset"], queue["dead_letters"]) == (0, 5, 5)
+    assert [each["message_id"] for each in found["letters"]] == ids[:2]
+    first = found["letters"][0]
+    assert (first["reconsume_times"], first["origin_topic"], first["keys"]) == (1, "T", "all k0")
+    assert first["why"] == "failed 1 time and was sent back"
+    assert len(first["origin_message_id"]) == 32
+    assert [each["queue_offset"] for each in command("list", "--from-offset", "3")["letters"]] == [3, 4]
+    assert command("list", "--max", "0")["letters"] == []
+
+
+def test_lines_for_people(server, dead):
+    dead(2)
+    done = CliRunner().invoke(main, ["group", "dlq", "CG", "list", "-n", server.namesrv])
+    assert "group CG has 2 dead letters, 2 of them listed" in done.stderr
+    assert "all k1" in done.stdout
+    done = CliRunner().invoke(main, ["group", "dlq", "CG", "show", "1", "-n", server.namesrv])
+    assert "failed 1 time and was sent back" in done.stdout
+    assert "b1" in done.stdout
+
+
+def test_one_letter_is_shown_whole(command, dead):
+    ids = dead(2)
+    found = command("show", "1")
+    assert (found["message_id"], found["body"], found["origin_topic"]) == (ids[1], "b1", "T")
+    assert found["properties"]["city"] == "Köln"
+    broker = found["broker"]
+    assert command("show", f"{broker}:0")["body"] == "b0"
+    assert f"group CG has no dead letter 2; there is {broker} 0 to 1" in command("show", "2", code=1)
+    assert "is neither OFFSET nor BROKER:OFFSET" in command("show", "x", code=2)
+
+
+def test_a_group_without_dead_letters_and_one_that_nobody_knows(server, command):
+    server.call(server.broker.create_topic, TopicConfig("%RETRY%CG", 1, 1))
+    server.run(_until_routed(server, "%RETRY%CG"))
+    assert command("list")["dead_letters"] == 0
+    assert command("resend", "--all")["resent"] == 0
+    assert "no broker has dead letters of a group Nobody" in command("list", code=1, group="Nobody")
+
+
+async def _until_routed(server, topic):
+    async with server.consumer() as consumer:
+        for _ in range(100):
+            try:
+                return await consumer.queues(topic)
+            except NoRoute:
+                await server.cluster.world.clock.sleep(0.05)
+    raise TimeoutError(topic)
+
+
+def test_a_topic_that_may_not_be_read_is_named_with_what_opens_it(server, command, dead):
+    dead(1)
+    server.call(server.broker.create_topic, TopicConfig("%DLQ%CG", 1, 1, 2))
+    said = command("list", code=1)
+    assert "topic %DLQ%CG is for writing only" in said
+    assert "gantrymq topic create -t '%DLQ%CG' -r 1 -w 1 --perm 6" in said
+
+
+@pytest.mark.parametrize(("options", "topic"), [((), "%RETRY%CG"), (("--to", "topic"), "T")])
+def test_what_is_sent_again_is_as_it_was_but_for_its_failures(server, command, dead, options, topic):
+    ids = dead(3)
+    before = len(server.pull("T"))
+    tried = command("resend", "--all", "--dry-run", *options)
+    assert (tried["dry_run"], tried["resent"], tried["by_topic"]) == (True, 3, {topic: 3})
+    assert len(server.pull("T")) == before
+    done = command("resend", "--all", *options)
+    assert (done["resent"], done["left_out"], done["by_topic"]) == (3, 0, {topic: 3})
+    assert list(done["next_offset"].values()) == [3]
+    found = server.pull(topic)[-3:]
+    assert sorted(each.message_id for each in found) == sorted(ids)
+    for each in found:
+        assert each.body == b"b%d" % ids.index(each.message_id)
+        assert (each.tags, each.flag, each.reconsume_times) == ("Tag", 7, 0)
+        assert each.keys == f"all k{ids.index(each.message_id)}"
+        assert {name: each.properties[name] for name in OWN} == OWN
+        assert each.properties["RETRY_TOPIC"] == "T"
+        assert not {"DELAY", "REAL_TOPIC", "RECONSUME_TIME"} & each.properties.keys()
+    assert command("list")["dead_letters"] == 3  # they stay
+
+
+def test_some_letters_by_offset_and_by_range(server, command, dead):
+    ids = dead(6)
+    assert command("resend", "4", "1")["resent"] == 2
+    assert [each.message_id for each in server.pull("%RETRY%CG")] == [ids[4], ids[1]]
+    done = command("resend", "--from-offset", "2", "--max", "2")
+    assert (done["resent"], list(done["next_offset"].values())) == (2, [4])
+    assert {each.message_id for each in server.pull("%RETRY%CG")} == {ids[number] for number in (1, 2, 3, 4)}
+    assert "say which letters" in command("resend", code=2)
+    assert "say which letters" in command("resend", "1", "--all", code=2)
+    assert "no dead letters of group CG lie at a broker x" in command("resend", "--all", "--broker", "x", code=1)
+
+
+def test_a_group_that_consumes_in_order_is_noticed_after_one_letter(server, command, dead):
+    dead(4)
+    lock(server, "CG")
+    said = command("resend", "--all", code=1)
+    assert "group CG consumes in order" in said
+    assert command("list")["dead_letters"] == 5
+    assert command("resend", "--from-offset", "0", "--max", "4", "--to", "topic")["resent"] == 4
+
+
+def test_a_letter_whose_topic_nobody_knows_is_left_out(server, command, dead):
+    dead(1)
+    server.send("%DLQ%CG", b"put here by hand")
+    done = CliRunner().invoke(main, ["group", "dlq", "CG", "resend", "--all", "--to", "topic", "-n", server.namesrv])
+    assert done.exit_code == 1
+    assert "does not tell its topic" in done.stderr
+    assert "1 dead letters of group CG were sent again; 1 to T; 1 left out" in done.stderr
+
+
+def test_a_group_that_no_broker_keeps_retries_for(server, command, dead):
+    dead(1)
+
+    async def forget():
+        async with Admin(server.namesrv) as admin:
+            await admin.delete_topic("%RETRY%CG")
+
+    server.run(forget())
+    said = command("resend", "--all", code=1)
+    assert "nothing was sent again: no name server knows %RETRY%CG" in said
+    assert "a consumer of the group makes it when it starts" in said
+
+
+def test_many_letters_are_read_page_by_page(server, command, dead):
+    dead(1, group="CG")
+
+    async def fill():
+        letters = [StoreMessage("%DLQ%CG", 0, b"x", b"RETRY_TOPIC\x01T\x02") for _ in range(2000)]
+        await server.broker.put_all(letters)
+
+    server.run(fill())
+    assert command("resend", "--all", "--dry-run")["resent"] == 2001
+    assert command("resend", "--all", "--max", "1500")["resent"] == 1500
+    assert server.call(server.broker.bounds, Queue("%RETRY%CG", 0)).max_offset == 1500
+    assert len(server.pull("%RETRY%CG")) == 1500

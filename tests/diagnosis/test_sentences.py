@@ -1,0 +1,128 @@
+"""Each reason why nothing arrives, from facts."""
+
+import attrs
+import pytest
+
+from gantrymq_diagnosis.conflicts import Conflict, Kind
+from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+from gantrymq_diagnosis.sentences import explain_group, explain_queue
+
+PUSH = MemberFacts("c1", "10.0.0.1:1", topics=frozenset({"T"}))
+PULL = attrs.evolve(PUSH, consume_type="CONSUME_ACTIVELY")
+CASTING = attrs.evolve(PUSH, message_model="BROADCASTING")
+GROUP = GroupFacts("CG", (PUSH,))
+TOPIC = TopicFacts("T", read_queues=4)
+READ = QueueFacts(TOPIC, 0, max_offset=10, committed=4, next_pull=6, pulled_ms_ago=100, pulled_by="c1")
+DIFFERENT = Conflict(Kind.SUBSCRIPTIONS, "they differ", "T")
+
+
+def group(**more):
+    return attrs.evolve(GROUP, **more)
+
+
+def topic(**more):
+    return attrs.evolve(READ, topic=attrs.evolve(TOPIC, **more))
+
+
+def queue(**more):
+    return attrs.evolve(READ, **more)
+
+
+@pytest.mark.parametrize(
+    ("of_group", "of_queue", "word", "part"),
+    [
+        (GROUP, READ, "reading", "6 messages are before the group"),
+        (group(broker_readable=False), READ, "broker-not-readable", "brokerPermission"),
+        (group(consume_enable=False), READ, "group-disabled", "--consume"),
+        (GROUP, topic(exists=False), "topic-missing", "does not exist"),
+        (GROUP, topic(readable=False), "topic-not-readable", "may not be read"),
+        (GROUP, queue(queue_id=4), "queue-not-read", "has 4 read queues"),
+        (GROUP, topic(allowed=False), "group-forbidden", "forbidden to read topic T"),
+        (group(members=()), READ, "nobody-online", "6 messages wait"),
+        (group(members=(CASTING,), consume_broadcast_enable=False), READ, "broadcast-disabled", "may not broadcast"),
+        (GROUP, topic(expression=None), "not-subscribed", "no member subscribes to topic T"),
+        (
+            GROUP,
+            queue(locked_by="c9", holder_online=False),
+            "lock-of-a-dead-client",
+            "locked for ordered reading by c9",
+        ),
+        (GROUP, queue(reset=3), "reset-pending", "reset to 3"),
+        (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "in force is '*'"),
+        (GROUP, attrs.evolve(topic(expression="TagA"), checked=9), "nothing-matches", "none of the 9 messages"),
+        (GROUP, attrs.evolve(topic(popped=True), next_pull=-1), "popped", "6 messages are before it"),
+        (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, committed=10), "up-to-date", "pops and is at the end"),
+        (GROUP, queue(next_pull=-1), "not-owned", "none of the 1 members has pulled it"),
+        (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
+        (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 0 s ago, and is gone"),
+        (GROUP, queue(pulled_ms_ago=60_000), "paused", "c1 last pulled 60 s ago: it is suspended"),
+        (group(members=(PULL,)), queue(pulled_ms_ago=7_200_000), "paused", "c1 pulls itself, and last asked 2 h ago"),
+        (GROUP, queue(committed=10), "up-to-date", "at the end (10): nothing new has come"),
+        (GROUP, queue(next_pull=10, held_by=("c1",)), "not-committed", "are with c1"),
+    ],
+)
+def test_each_reason_has_its_word_and_its_sentence(of_group, of_queue, word, part):
+    found = explain_queue(of_group, of_queue)
+    assert found.word == word
+    assert part in found.sentence
+
+
+def test_what_stops_everything_is_told_before_what_would_follow_from_it():
+    assert explain_queue(group(consume_enable=False, members=()), queue(next_pull=-1)).word == "group-disabled"
+    assert explain_queue(group(members=()), topic(exists=False)).word == "topic-missing"
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        attrs.evolve(topic(expression="TagA"), checked=9, matched=1),
+        queue(checked=9),  # of an expression that is no longer in force
+        queue(pulled_ms_ago=59_999),
+        queue(locked_by="c1"),
+        queue(held_by=("c1",), pulled_ms_ago=600_000),
+    ],
+)
+def test_no_reason_is_made_up(fine):
+    assert explain_queue(GROUP, fine).word == "reading"
+
+
+def words(of_group, *topics):
+    return [each.word for each in explain_group(of_group, topics or (TOPIC,), 1000)]
+
+
+def test_a_group_that_is_well_has_nothing_said_of_it():
+    assert words(GROUP) == []
+
+
+def test_members_that_own_no_queue_are_named():
+    idle = [MemberFacts(f"c{number}", "x:1") for number in range(2, 10)]
+    (found,) = explain_group(group(members=(PUSH, *idle)), (TOPIC,), 0)
+    assert found.word == "too-few-queues"
+    assert "4 queues for 9 members" in found.sentence
+    assert "c2, c3, c4, c5, c6 and 3 more" in found.sentence
+    assert words(group(members=(CASTING, *idle))) == []
+    assert words(group(members=(PUSH, *idle)), attrs.evolve(TOPIC, popped=True)) == []
+
+
+def test_retries_and_dead_letters():
+    found = list(
+        explain_group(
+            group(retry_waiting=3, retry_waiting_more=True, retry_due_ms=6000, retry_behind=1, dead_letters=2), (), 1000
+        )
+    )
+    assert [each.word for each in found] == ["retry-waiting", "retry-behind", "dead-letters"]
+    assert found[0].sentence == "at least 3 messages wait for another try of the group, the next is due in 5 s"
+    assert found[1].sentence.startswith("1 message on %RETRY%CG")
+    assert "gantrymq group dlq CG list" in found[2].sentence
+
+
+def test_nobody_conflicts_and_a_group_that_is_switched_off():
+    of_group = group(members=(), consume_enable=False, conflicts=(DIFFERENT,))
+    assert words(of_group) == ["nobody-online", "group-disabled", "conflict-subscriptions"]
+
+
+def test_the_owner_is_who_waits_else_who_holds_the_lock_else_who_pulled_last():
+    assert queue(held_by=("c2",), locked_by="c3").owner == "c2"
+    assert queue(locked_by="c3").owner == "c3"
+    assert queue(locked_by="c3", holder_online=False).owner == "c1"
+    assert queue(puller_online=False).owner is None

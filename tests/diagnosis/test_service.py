@@ -1,0 +1,351 @@
+"""The service beside a broker: heartbeats in, logs, refusals and explanations out."""
+
+import asyncio
+import json
+import logging
+
+import attrs
+import pytest
+
+from gantrymq.formats.record import iter_records
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.command import request
+from gantrymq_diagnosis.waiting_retries import level_delays_ms
+
+CONFLICTS = {
+    "subscriptions": ({"expression": "TagA"}, "subscribes to T"),
+    "consume-type": ({"consumeType": "CONSUME_ACTIVELY"}, "pulls"),
+    "message-model": ({"messageModel": "BROADCASTING"}, "is BROADCASTING"),
+}
+LOG = "gantrymq_diagnosis.service"
+
+
+async def topic(cluster, queues=4, name="T"):
+    cluster.broker.create_topic(TopicConfig(name, queues, queues))
+
+
+def warnings(caplog):
+    return [each.getMessage() for each in caplog.records if each.name == LOG]
+
+
+@pytest.mark.parametrize("kind", CONFLICTS)
+def test_a_conflict_is_logged_once_and_shown(beside, caplog, kind):
+    fields, words = CONFLICTS[kind]
+
+    async def work(cluster, client_of):
+        one, other = client_of("one"), client_of("other")
+        assert (await one.join()).code == 0
+        for _ in range(5):
+            assert (await other.join(**fields)).code == 0
+            assert (await one.join()).code == 0
+            await cluster.world.clock.sleep(30)
+        found, _ = await one.explain()
+        assert [each["kind"] for each in found["conflicts"]] == [kind]
+        assert f"conflict-{kind}" in [each["reason"] for each in found["diagnosis"]]
+        await other.remoting.close()
+        await cluster.world.clock.sleep(1)
+        assert (await one.explain())[0]["conflicts"] == []
+
+    with caplog.at_level(logging.WARNING, LOG):
+        beside(work)
+    (said,) = warnings(caplog)
+    assert words in said
+
+
+def test_one_client_id_on_two_connections(beside, caplog):
+    async def work(cluster, client_of):
+        assert (await client_of("same").join()).code == (await client_of("same").join()).code == 0
+        found, _ = await client_of("x").explain()
+        assert [each["kind"] for each in found["conflicts"]] == ["client-id"]
+
+    with caplog.at_level(logging.WARNING, LOG):
+        beside(work)
+    assert "used by two connections" in warnings(caplog)[0]
+
+
+def test_a_client_that_comes_back_is_no_conflict(beside, caplog):
+    async def work(cluster, client_of):
+        first = client_of("same")
+        await first.join()
+        await first.remoting.close()
+        await cluster.world.clock.sleep(1)
+        await client_of("same").join()
+
+    with caplog.at_level(logging.WARNING, LOG):
+        beside(work)
+    assert warnings(caplog) == []
+
+
+def test_refuse_keeps_the_second_one_out_of_all_its_groups_until_it_agrees(beside, caplog):
+    async def work(cluster, client_of):
+        one, other = client_of("one"), client_of("other")
+        await one.join("CG")
+        for _ in range(3):
+            answer = await other.join("Else", "CG", expression="TagA")
+            assert answer.code == 16
+            assert "subscribes to T with '*'" in answer.remark
+            assert "consumerConflictPolicy=refuse" in answer.remark
+            await cluster.world.clock.sleep(30)
+            await one.join("CG")
+        assert [each.client_id for each in cluster.broker.consumers("CG")] == ["one"]
+        assert cluster.broker.consumers("Else") == ()
+        assert (await other.join("CG")).code == 0
+        assert len(cluster.broker.consumers("CG")) == 2
+
+    with caplog.at_level(logging.WARNING, LOG):
+        beside(work, consumerConflictPolicy="refuse")
+    (said,) = warnings(caplog)
+    assert said.endswith("it was not let in")
+
+
+def test_the_policy_changes_while_the_broker_runs(beside):
+    async def work(cluster, client_of):
+        one, other = client_of("one"), client_of("other")
+        await one.join()
+        assert (await one.ask(25, None, b"consumerConflictPolicy=refuse\n")).code == 0
+        assert (await other.join(expression="A")).code == 16
+        assert (await one.explain())[0]["policy"] == "refuse"
+        assert (await one.ask(25, None, b"consumerConflictPolicy=warn\n")).code == 0
+        assert (await other.join(expression="A")).code == 0
+
+    beside(work)
+
+
+def test_a_queue_from_never_pulled_to_up_to_date(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join()
+        for number in range(3):
+            await cluster.put("T", b"%d" % number)
+        await cluster.world.clock.sleep(5)
+        found, queues = await one.explain()
+        assert (found["behind"], len(queues)) == (3, 4)
+        assert 5000 <= found["lag_ms"] < 6000
+        assert [queues["T", i]["reason"] for i in range(4)] == ["not-owned"] * 4
+        await one.pull(0, 0, commit=1)
+        _, queues = await one.explain()
+        assert {key: queues["T", 0][key] for key in ("reason", "owner", "committed", "next_pull", "behind")} == {
+            "reason": "reading",
+            "owner": "one",
+            "committed": 1,
+            "next_pull": 3,
+            "behind": 2,
+        }
+        held = asyncio.ensure_future(one.pull(0, 3, wait_ms=20_000))
+        await cluster.world.clock.sleep(1)
+        _, queues = await one.explain()
+        assert (queues["T", 0]["reason"], queues["T", 0]["held"]) == ("not-committed", ["one"])
+        await held
+        await one.pull(0, 3, commit=3)
+        _, queues = await one.explain()
+        assert (queues["T", 0]["reason"], queues["T", 0]["lag_ms"]) == ("up-to-date", 0)
+        await cluster.put("T", b"new")
+        await cluster.world.clock.sleep(100)
+        await one.join()
+        _, queues = await one.explain()
+        assert (queues["T", 0]["reason"], queues["T", 0]["last_pull_ms_ago"] // 1000) == ("paused", 100)
+
+    beside(work)
+
+
+def test_a_tag_that_nobody_sends(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join(expression="TagA")
+        for tag in ("TagB", "TagB", "TagA"):
+            await cluster.put("T", b"x", tags=tag)
+        await one.pull(0, 0, expression="TagC")
+        _, queues = await one.explain()
+        assert (queues["T", 0]["hit_rate"], queues["T", 0]["reason"]) == (0, "nothing-matches")
+        await one.pull(0, 0, expression="TagA")
+        _, queues = await one.explain()
+        assert (queues["T", 0]["hit_rate"], queues["T", 0]["reason"]) == (round(1 / 6, 4), "reading")
+
+    beside(work)
+
+
+def test_who_left_and_who_locks_and_what_was_reset(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one, two = client_of("one"), client_of("two")
+        await one.join()
+        await two.join()
+        await cluster.put("T", b"x")
+        await two.pull(0, 0)
+        cluster.broker.lock_queues("CG", "dead", [MessageQueue("T", "broker-a", 1)])
+        cluster.server.tables.offsets.reset("CG", Queue("T", 2), 0)
+        await two.remoting.close()
+        await cluster.world.clock.sleep(1)
+        _, queues = await one.explain()
+        assert [queues["T", i]["reason"] for i in range(3)] == ["owner-left", "lock-of-a-dead-client", "reset-pending"]
+        assert queues["T", 1]["locked_by"] == "dead"
+        assert queues["T", 2]["reset_to"] == 0
+
+    beside(work)
+
+
+def test_groups_and_topics_that_are_switched_off(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join()
+        tables = cluster.server.tables
+
+        async def reason():
+            return (await one.explain())[1]["T", 0]["reason"]
+
+        config = tables.groups.known("CG")
+        tables.groups.put(attrs.evolve(config, consume_enable=False))
+        assert await reason() == "group-disabled"
+        tables.groups.put(config)
+        tables.topics.put(TopicConfig("T", 4, 4, perm=2))
+        assert await reason() == "topic-not-readable"
+        tables.topics.put(TopicConfig("T", 4, 4))
+        await one.ask(353, {"group": "CG", "topic": "T", "readable": "false"})
+        assert await reason() == "group-forbidden"
+        await one.ask(353, {"group": "CG", "topic": "T", "readable": "true"})
+        await one.pull(0, 0, commit=0)
+        await one.remoting.close()
+        await cluster.world.clock.sleep(1)
+        found, queues = await client_of("asks").explain()
+        assert queues["T", 0]["reason"] == "nobody-online"
+        assert found["members"] == []
+
+    beside(work)
+
+
+def test_more_members_than_queues(beside):
+    async def work(cluster, client_of):
+        await topic(cluster, queues=1)
+        clients = [client_of(f"c{number}") for number in range(3)]
+        for each in clients:
+            await each.join()
+        await clients[1].pull(0, 0)
+        found, _ = await clients[0].explain()
+        (said,) = found["diagnosis"]
+        assert said["reason"] == "too-few-queues"
+        assert "c0, c2;" in said["sentence"]
+
+    beside(work)
+
+
+def test_retries_and_dead_letters(beside):
+    async def work(cluster, client_of):
+        one = client_of("one")
+        await one.join()
+        cluster.broker.create_topic(TopicConfig("%DLQ%CG", 1, 1))
+        await cluster.put("%DLQ%CG", b"dead")
+        await cluster.put("%RETRY%CG", b"now")
+        waiting = {"REAL_TOPIC": "%RETRY%CG", "REAL_QID": "0"}
+        await cluster.put("SCHEDULE_TOPIC_XXXX", b"later", queue_id=2, properties=waiting)
+        await cluster.put("SCHEDULE_TOPIC_XXXX", b"of others", queue_id=2, properties={"REAL_TOPIC": "Else"})
+        found, _ = await one.explain()
+        assert found["dead_letters"] == found["retry"]["behind"] == found["retry"]["waiting"] == 1
+        assert found["retry"]["next_due_ms"] == pytest.approx(cluster.world.clock.now_ms() + 10_000, abs=50)
+        assert [each["reason"] for each in found["diagnosis"]] == ["retry-waiting", "retry-behind", "dead-letters"]
+        await cluster.world.clock.sleep(10)
+        assert (await one.explain())[0]["retry"]["waiting"] == 0
+
+    beside(work, plugins="storage_memory,filter_tag,diagnosis,nameserver")
+
+
+def test_a_thousand_queues_are_explained_in_short_steps(beside):
+    async def work(cluster, client_of):
+        await topic(cluster, queues=1000)
+        one = client_of("one")
+        await one.join()
+        for queue_id in range(1000):
+            await cluster.put("T", b"x", queue_id=queue_id)
+        turns = 0
+
+        async def others():
+            nonlocal turns
+            while True:
+                turns += 1
+                await cluster.world.clock.sleep(0)
+
+        (service,) = (each for each in cluster.plugins.services if each.name == "diagnosis")
+        beside_it = asyncio.ensure_future(others())
+        answer = await service.explain(request(65021, {"consumerGroup": "CG"}), None)
+        beside_it.cancel()
+        found = json.loads(answer.body)
+        assert (found["behind"], len(found["queues"])) == (1000, 1000)
+        assert turns > 50
+
+    beside(work)
+
+
+def test_one_topic_of_a_group(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        await topic(cluster, name="U")
+        one = client_of("one")
+        await one.join()
+        _, queues = await one.explain(topic="T")
+        assert {name for name, _ in queues} == {"T"}
+
+    beside(work)
+
+
+def test_levels_that_cannot_be_read_are_rocketmq_s(beside):
+    async def work(cluster, client_of):
+        assert level_delays_ms(cluster.settings)[:3] == [1000, 5000, 10_000]
+        assert len(level_delays_ms(cluster.settings)) == 18
+
+    beside(work)
+
+
+def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
+    async def work(cluster, client_of):
+        one, other = client_of("one"), client_of("other")
+
+        async def shown():
+            answer = await one.ask(65022)
+            return {each["name"]: each for each in json.loads(bytes(answer.payload))["figures"]}
+
+        await one.join()
+        assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+        await other.join(expression="A", messageModel="BROADCASTING")
+        found = (await shown())["gantrymq_group_conflicts"]
+        assert (found["value"], found["counts"]) == (2, False)
+        assert {shown.name: dict(shown.values) for shown in cluster.broker.figures().shown}[
+            "gantrymq_group_conflicts"
+        ] == {("CG",): 2}
+        await other.remoting.close()
+        await cluster.world.clock.sleep(1)
+        assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
+
+    beside(work)
+
+
+def test_a_message_that_was_sent_back_waits_with_its_time(beside):
+    pytest.importorskip("gantrymq_schedule")
+
+    async def work(cluster, client_of):
+        await topic(cluster, queues=1)
+        one = client_of("one")
+        await one.join()
+        await cluster.put("T", b"x")
+        (record,) = iter_records((await one.pull(0, 0)).payload)
+        back = {
+            "offset": str(record.log_offset),
+            "group": "CG",
+            "delayLevel": "0",
+            "originMsgId": "",
+            "originTopic": "T",
+            "unitMode": "false",
+            "maxReconsumeTimes": "16",
+        }
+        assert (await one.ask(36, back)).code == 0
+        found, _ = await one.explain()
+        assert (found["retry"]["waiting"], found["retry"]["behind"]) == (1, 0)
+        assert 9_000 < found["retry"]["next_due_ms"] - cluster.world.clock.now_ms() <= 10_000
+        assert "1 message waits for another try of the group, the next is due in" in found["diagnosis"][0]["sentence"]
+        await cluster.world.clock.sleep(11)
+        found, _ = await one.explain()
+        assert (found["retry"]["waiting"], found["retry"]["behind"]) == (0, 1)
+
+    beside(work)

@@ -1,0 +1,75 @@
+"""The revive log that Java wrote: read, written again byte for byte, and taken over by our broker."""
+
+import pytest
+
+pytest.importorskip("gantrymq_pop")
+pytest.importorskip("gantrymq_storage_mmap")
+
+from mmap_stores import TAKEN_OVER, read_queue, with_open_store
+
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import GetLimit
+from gantrymq.model.queue import Queue
+from gantrymq_pop.checkpoints import Checkpoint, ack_message, checkpoint_message, read_revive
+from gantrymq_pop.topics import REVIVE_GROUP, normal_topic
+from gantrymq_testing.running_broker import RunningBroker
+
+REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
+GROUP = "CG_pop_" + "g" * 70
+
+
+def test_checkpoints_and_acknowledgements_are_written_as_java_wrote_them(golden_copy):
+    seen = []
+
+    async def look(store, report):
+        for queue in (Queue(REVIVE, 0), Queue(REVIVE, 2)):
+            for record in await read_queue(store, queue):
+                found = read_revive(record, "another")
+                said = found.said
+                seen.append(type(said).__name__)
+                assert found.by_timer
+                if isinstance(said, Checkpoint):
+                    again = checkpoint_message(said, REVIVE, queue.queue_id, 1, b"")
+                else:
+                    again = ack_message(said.key, said.offsets, REVIVE, queue.queue_id, 1, b"")
+                assert bytes(again.body) == bytes(record.body)
+                assert f"UNIQ_KEY\x01{record.properties['UNIQ_KEY']}\x02".encode() in again.properties
+                assert f"TAGS\x01{record.properties['TAGS']}\x02".encode() in again.properties
+
+    with_open_store(golden_copy("pop"), look)
+    assert {kind: seen.count(kind) for kind in seen} == {"Checkpoint": 7, "Acknowledged": 20}
+
+
+def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
+    """The same store, as if the broker had ended before it revived anything: the same six messages come back again."""
+    scenario = golden_copy("pop")
+    path = scenario.store / "config" / "consumerOffset.json"
+    text = path.read_text()
+    done = f'"{REVIVE}@{REVIVE_GROUP}":{{0:5,2:0\n\t\t}},'
+    assert done in text
+    path.write_text(text.replace(done, ""))
+    sizes = {key: int(value) for key, value in scenario.conf.items() if key in TAKEN_OVER and value.isdecimal()}
+    with RunningBroker(scenario.folder, {"store": "mmap", "brokerName": "broker-a", **sizes}) as broker:
+        (retry,) = [name for name in broker.call(broker.broker.topics) if normal_topic(name, GROUP) != name]
+        queue = Queue(retry, 0)
+
+        async def until_back():
+            while broker.cluster.broker.bounds(queue).max_offset < 12:
+                await broker.cluster.world.clock.sleep(0.05)
+
+        broker.run(until_back())
+        before, after = messages(broker, queue)[:6], messages(broker, queue)[6:]
+        assert [summary(each) for each in sorted(after, key=summary)] == [
+            summary(each) for each in sorted(before, key=summary)
+        ]
+        assert broker.call(broker.broker.committed, GROUP, queue) == 6
+    assert REVIVE in path.read_text()
+
+
+def messages(broker, queue):
+    found = broker.run(broker.broker.get(queue, 0, GetLimit(32)))
+    return [record for buffer in found.buffers for record in iter_records(buffer)]
+
+
+def summary(record):
+    return bytes(record.body), record.reconsume_times, sorted(record.properties.items())

@@ -1,0 +1,126 @@
+"""Official clients fail messages: they come again later each time, and at last they are dead letters."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Driver, GantryServer, create_topic
+from harness.gantry_server import gantrymq
+from harness.peers import used
+from harness.polling import wait_until
+
+pytestmark = pytest.mark.interop
+
+DEADLINE_S = 30.0
+LEVELS_S = (1, 1, 1, 2, 2, 3)  # level 3 is the first that a broker picks
+OFTEN = {"rocketmq.client.rebalance.waitInterval": "1000"}  # a client reads its retry topic from then on
+VERSIONS = ("4.9.8", "5.3.3")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer]:
+    levels = " ".join(f"{seconds}s" for seconds in LEVELS_S)
+    with GantryServer.both(tmp_path_factory.mktemp("ours"), settings={"messageDelayLevel": levels}) as server:
+        yield server
+
+
+@pytest.fixture(params=VERSIONS)
+def driver(request: pytest.FixtureRequest, broker: GantryServer, tmp_path: Path) -> Driver:
+    used("gantrymq broker")
+    return Driver(request.param, tmp_path, broker.namesrv, properties=OFTEN)
+
+
+def dead_letters(broker: GantryServer, scratch: Path, group: str) -> list[dict[str, Any]]:
+    """Of *group*, which may be known to nobody yet."""
+    try:
+        found = gantrymq(scratch, "group", "dlq", group, "list", "-n", broker.namesrv)
+    except RuntimeError:
+        return []
+    return list(found["letters"])
+
+
+def test_a_failing_message_comes_later_each_time_and_at_last_lies_among_the_dead(
+    broker: GantryServer, driver: Driver, topic: str, tmp_path: Path
+) -> None:
+    """The dead letter is sent again by command, and consumed by a consumer that does better."""
+    group = f"payers{topic}"
+    driver.produce(topic, 2, tags="fail2,fail9", keys_prefix="k", body_prefix="m")
+    with driver.start("retry", topic=topic, group=group, max_times=3) as consumer:
+        dead = wait_until(lambda: dead_letters(broker, tmp_path, group), "a dead letter", DEADLINE_S)
+        tried = consumer.of("tried")
+        by_key = {key: [e for e in tried if e["keys"] == key] for key in ("k0", "k1")}
+        assert [(e["times"], e["good"]) for e in by_key["k0"]] == [(0, False), (1, False), (2, True)]
+        assert [(e["times"], e["good"]) for e in by_key["k1"]] == [(0, False), (1, False), (2, False), (3, False)]
+        assert {e["topic"] for e in tried} == {topic}
+        for events in by_key.values():
+            waited = [after["at"] - before["at"] for before, after in pairwise(events)]
+            assert all(ms >= due * 1000 for ms, due in zip(waited, LEVELS_S[2:], strict=False)), waited
+    (letter,) = dead
+    assert (letter["origin_topic"], letter["reconsume_times"], letter["keys"]) == (topic, 4, "k1")
+    assert letter["why"] == "failed 4 times and was sent back"
+    with driver.push(topic, group, until=1) as better:
+        done = gantrymq(tmp_path, "group", "dlq", group, "resend", "--all", "-n", broker.namesrv)
+        assert (done["resent"], done["left_out"]) == (1, 0)
+        (again,) = wait_until(lambda: better.of("received"), "the message that was sent again", DEADLINE_S)
+    assert (again["topic"], again["body"], again["keys"], again["tags"]) == (topic, "m-1", "k1", "fail9")
+    assert (again["reconsumeTimes"], again["msgId"]) == (0, letter["message_id"])
+
+
+def test_a_delay_level_that_the_consumer_chooses(broker: GantryServer, driver: Driver, topic: str) -> None:
+    driver.produce(topic, 1, tags="fail1")
+    with driver.start("retry", topic=topic, group=f"payers{topic}", level=6) as consumer:
+        first, second = wait_until(
+            lambda: tried if len(tried := consumer.of("tried")) == 2 else None, "two tries", DEADLINE_S
+        )
+    assert second["at"] - first["at"] >= LEVELS_S[5] * 1000
+
+
+def test_a_negative_level_is_a_dead_letter_at_once(
+    broker: GantryServer, driver: Driver, topic: str, tmp_path: Path
+) -> None:
+    group = f"payers{topic}"
+    driver.produce(topic, 1, tags="fail1")
+    with driver.start("retry", topic=topic, group=group, level=-1) as consumer:
+        (letter,) = wait_until(lambda: dead_letters(broker, tmp_path, group), "a dead letter", DEADLINE_S)
+        assert len(consumer.of("tried")) == 1
+    assert letter["reconsume_times"] == 1
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+def test_dead_letters_of_a_java_broker_are_listed_and_sent_again(
+    java_servers: Callable[[str], Any], topic: str, tmp_path: Path, version: str
+) -> None:
+    """To the group and to the topic, by our command."""
+    used("gantrymq command")
+    servers = java_servers(version)
+    driver, group = Driver("5.3.3", tmp_path, servers.namesrv, properties=OFTEN), f"payers{topic}"
+    create_topic(servers.namesrv, topic)
+    driver.produce(topic, 2, tags="fail1", keys_prefix="k", body_prefix="m")
+    dlq = ("group", "dlq", group)
+    with driver.start("retry", topic=topic, group=group, level=-1) as consumer:
+        wait_until(lambda: len(consumer.of("tried")) == 2, "two failures", DEADLINE_S)
+
+        def both() -> list[dict[str, Any]] | None:
+            try:
+                found = gantrymq(tmp_path, *dlq, "list", "-n", servers.namesrv)
+            except RuntimeError:
+                return None
+            return list(found["letters"]) if found["dead_letters"] == 2 else None
+
+        letters = wait_until(both, "two dead letters", DEADLINE_S)
+        assert {(each["origin_topic"], each["reconsume_times"]) for each in letters} == {(topic, 1)}
+    shown = gantrymq(tmp_path, *dlq, "show", "1", "-n", servers.namesrv)
+    assert (shown["keys"], shown["why"]) == (letters[1]["keys"], "failed 1 time and was sent back")
+    with driver.push(topic, group) as better:
+        assert gantrymq(tmp_path, *dlq, "resend", "0", "-n", servers.namesrv)["resent"] == 1
+        done = gantrymq(tmp_path, *dlq, "resend", "1", "--to", "topic", "-n", servers.namesrv)
+        assert done["by_topic"] == {topic: 1}
+        received = wait_until(
+            lambda: got if len(got := better.of("received")) == 2 else None, "both messages", DEADLINE_S, better.tail
+        )
+    assert {(e["topic"], e["keys"], e["tags"], e["reconsumeTimes"]) for e in received} == {
+        (topic, "k0", "fail1", 0),
+        (topic, "k1", "fail1", 0),
+    }

@@ -1,0 +1,228 @@
+"""Delay levels beside a simulated broker: moved aside, delivered at their time, progress kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gantrymq.client import Admin
+from gantrymq.errors import GantryError
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
+from gantrymq.interfaces import SendRequest, StoreMessage
+from gantrymq.loose_json import loads
+from gantrymq.model import properties as props
+from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq.model.queue import Queue
+from gantrymq_testing.cluster import Cluster
+
+
+def service_of(cluster):
+    return next(each for each in cluster.plugins.services if each.name == "schedule")
+
+
+def bodies(messages):
+    return sorted(message.body for message in messages)
+
+
+def delayed(body, level, **more):
+    return {"topic": "T", "body": body, "properties": {"DELAY": str(level)}, **more}
+
+
+def test_a_message_comes_when_its_level_s_time_is_up(gantrymq_simulation):
+    async def main(cluster):
+        clock = cluster.world.clock
+        await cluster.create_topic("T", 2)
+        sent_ms = clock.now_ms()
+        await cluster.send("T", b"later", tags="A", properties={"DELAY": "3"})
+        await cluster.send("T", b"now")
+        assert [each.body for each in await cluster.pull("T")] == [b"now"]
+        await clock.sleep(9.9)
+        assert len(await cluster.pull("T")) == 1
+        await clock.sleep(0.2)
+        (late,) = [each for each in await cluster.pull("T", "A") if each.body == b"later"]
+        assert 0 <= late.store_timestamp - sent_ms - 10_000 <= 50
+        assert late.properties["DELAY"] == "3"
+        assert cluster.broker.bounds(Queue(SCHEDULE_TOPIC, 2)) == (0, 1)
+
+    gantrymq_simulation(main)
+
+
+def test_every_level_at_its_time(gantrymq_simulation):
+    seconds = (1, 5, 10, 30, *(60 * minute for minute in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120)))
+
+    async def main(cluster):
+        clock = cluster.world.clock
+        await cluster.create_topic("T", 1)
+        began_ms = clock.now_ms()
+        for level in range(18, 0, -1):
+            await cluster.send(**delayed(b"%d" % seconds[level - 1], level))
+        await clock.sleep(7201)
+        found = await cluster.pull("T")
+        assert [int(each.body) for each in found] == sorted(seconds)
+        for each in found:
+            assert 0 <= each.store_timestamp - began_ms - int(each.body) * 1000 <= 100
+
+    gantrymq_simulation(main)
+
+
+def test_levels_above_the_highest_count_as_it_and_0_and_less_as_none(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        for level in ("99", "0", "-3", "2147483648"):
+            await cluster.send("T", level.encode(), properties={"DELAY": level})
+        assert bodies(await cluster.pull("T")) == [b"-3", b"0"]
+        await cluster.world.clock.sleep(3.1)
+        (*_, ninety_nine, largest) = await cluster.pull("T")
+        assert (ninety_nine.body, ninety_nine.properties["DELAY"]) == (b"99", "2")
+        assert (largest.body, largest.properties["DELAY"]) == (b"2147483648", "2")
+
+    gantrymq_simulation(main, settings={"store": "mmap", "messageDelayLevel": "1s 3s"})
+
+
+def test_a_level_wins_over_a_time_and_text_is_refused(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await cluster.send("T", b"both", properties={"DELAY": "1", "TIMER_DELAY_MS": "600000"})
+        with pytest.raises(GantryError, match="DELAY=abc is not a delay level; give a whole number, 0 for none"):
+            await cluster.send("T", b"text", properties={"DELAY": "abc"})
+        await cluster.world.clock.sleep(1.2)
+        (found,) = await cluster.pull("T")
+        assert "TIMER_DELAY_MS" not in found.properties
+
+    gantrymq_simulation(main)
+
+
+def test_the_delays_of_a_batch_s_entries_are_not_read_and_a_batch_cannot_be_delayed(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        body = encode_batch([BatchEntry(0, b"one", props.encode({"DELAY": "3"})), BatchEntry(0, b"two", b"")])
+        await cluster.broker.send(SendRequest("G", "T", body, batch=True))
+        assert bodies(await cluster.pull("T")) == [b"one", b"two"]
+        with pytest.raises(Exception, match="DELAY=3: a batch cannot be delayed; send the messages one by one"):
+            await cluster.broker.send(SendRequest("G", "T", body, props.encode_text({"DELAY": "3"}), batch=True))
+
+    gantrymq_simulation(main)
+
+
+def test_what_plugins_put_is_delayed_too(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await cluster.put("T", b"put", properties={"DELAY": "1"})
+        assert await cluster.pull("T") == []
+        await cluster.world.clock.sleep(1.1)
+        assert bodies(await cluster.pull("T")) == [b"put"]
+
+    gantrymq_simulation(main)
+
+
+def test_a_topic_that_was_deleted_meanwhile_has_the_message_when_it_is_made_again(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"later", 2))
+        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+            await admin.delete_topic("T")
+        await cluster.world.clock.sleep(6)
+        await cluster.create_topic("T", 1)
+        assert bodies(await cluster.pull("T")) == [b"later"]
+
+    gantrymq_simulation(main)
+
+
+def test_what_cannot_be_stored_is_left_behind_and_does_not_stop_its_level(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        queue = Queue(SCHEDULE_TOPIC, 0)
+        for own in ({"REAL_TOPIC": "T"}, {"REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0"}):
+            await cluster.broker.put(StoreMessage(*queue, b"no", props.encode(own), tags_code=1))
+        await cluster.send(**delayed(b"good", 1))
+        await cluster.world.clock.sleep(1.2)
+        assert bodies(await cluster.pull("T")) == [b"good"]
+        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        assert shown["gantrymq_delayed_left_behind_total"] == {(): 2}
+        assert shown["gantrymq_delayed_delivered_total"] == {(): 1}
+        assert shown["gantrymq_delayed_waiting"][("1",)] == 0
+        assert 0 <= shown["gantrymq_delayed_late_seconds_worst"][()] <= 0.1
+
+    gantrymq_simulation(main)
+
+
+def test_a_store_that_refuses_is_tried_again_and_nothing_comes_twice(gantrymq_simulation):
+    async def main(cluster):
+        clock, store = cluster.world.clock, cluster.store
+        await cluster.create_topic("T", 1)
+        for number in range(3):
+            await cluster.send(**delayed(b"%d" % number, 1))
+        refusal, store._refusal = store._refusal, "the disk is full"
+        await clock.sleep(5)
+        store._refusal = refusal
+        await clock.sleep(0.5)
+        assert bodies(await cluster.pull("T")) == [b"0", b"1", b"2"]
+
+    gantrymq_simulation(main, settings={"store": "memory"})
+
+
+def test_a_clock_that_is_set_ahead_or_back_is_noticed(gantrymq_simulation):
+    async def main(cluster):
+        clock = cluster.world.clock
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"ahead", 14))
+        clock._start_us += 600_000_000
+        await clock.sleep(1.2)
+        assert bodies(await cluster.pull("T")) == [b"ahead"]
+        await cluster.send(**delayed(b"back", 14))
+        clock._start_us -= 600_000_000
+        await clock.sleep(1.2)
+        assert bodies(await cluster.pull("T")) == [b"ahead", b"back"]
+
+    gantrymq_simulation(main)
+
+
+def test_progress_is_saved_from_time_to_time_and_at_the_stop(gantrymq_broker_factory):
+    running = gantrymq_broker_factory({"store": "mmap", "messageDelayLevel": "1s 2h", "flushDelayOffsetInterval": 100})
+    running.create_topic("T", 1)
+    running.send("T", b"soon", properties={"DELAY": "1"})
+    running.send("T", b"late", properties={"DELAY": "2"})
+    path = Path(running.cluster.settings.text("storePathRootDir")) / "config/delayOffset.json"
+
+    async def until(condition):
+        for _ in range(1000):
+            if condition():
+                return True
+            await running.cluster.world.clock.sleep(0.01)
+        return False
+
+    assert running.run(until(lambda: path.exists() and loads(path.read_bytes())["offsetTable"].get(1) == 1))
+    assert [each.body for each in running.pull("T")] == [b"soon"]
+    assert loads(path.read_bytes())["offsetTable"] == {1: 1, 2: 0}
+    running.restart()
+    assert [each.body for each in running.pull("T")] == [b"soon"]
+
+
+def test_a_level_that_the_settings_lack_now_is_still_delivered(gantrymq_simulation):
+    async def main(cluster):
+        clock = cluster.world.clock
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"third", 3))
+        await cluster.stop()
+        again = Cluster(cluster.world, cluster.root, {"store": "mmap", "messageDelayLevel": "1s 2s"})
+        await again.start()
+        await clock.sleep(9)
+        assert await again.pull("T") == []
+        await clock.sleep(2)
+        assert bodies(await again.pull("T")) == [b"third"]
+        await again.stop()
+
+    gantrymq_simulation(main, settings={"store": "mmap"})
+
+
+def test_request_45_tells_the_progress(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"x", 1))
+        await cluster.world.clock.sleep(1.5)
+        answer = service_of(cluster).delay_offsets(type("Asked", (), {"opaque": 1, "serialize": 0})(), None)
+        assert json.loads(answer.body.replace(b"{1:", b'{"1":'))["offsetTable"]["1"] == 1
+
+    gantrymq_simulation(main)

@@ -1,0 +1,69 @@
+"""Timers through crashes, power cuts, restarts, recalls and set clocks: each message once, and none early."""
+
+import random
+from collections import Counter
+
+import pytest
+from timer_rig import Rig
+
+from gantrymq_storage_faults.machine import Machine
+from gantrymq_testing.simulated import simulate
+
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
+
+
+def run(seed, work, **settings):
+    async def main(world):
+        rig = Rig(world, Machine(world.files), seed, settings)
+        await rig.start()
+        await work(rig)
+        await rig.timers.stop()
+        return rig
+
+    return simulate(seed, main, limit_s=40 * 24 * 3600)
+
+
+def test_three_days_take_milliseconds():
+    async def work(rig):
+        await rig.send(3 * DAY_MS)
+        await rig.clock.sleep(3 * 24 * 3600 + 1)
+
+    rig = run(1, work)
+    ((unique_id, at),) = rig.delivered()
+    assert unique_id == "id1"
+    assert 0 <= at - rig.promises["id1"].deliver_ms <= 1100
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_message_is_delivered_once_whatever_happens(seed):
+    seeded = random.Random(f"{seed}/lives")
+    steps = seed % 4 == 3  # clocks are set in some of the runs
+
+    async def work(rig):
+        for _ in range(60):
+            what = seeded.choice(["send"] * 6 + ["recall", "sleep", "sleep", "stop", "kill", "power"])
+            if what == "send":
+                for _ in range(seeded.choice([1, 1, 5, 30])):
+                    await rig.send(seeded.choice([500, 1000, 2500, 5000, 60_000, HOUR_MS, 50 * HOUR_MS, 71 * HOUR_MS]))
+            elif what == "recall" and rig.promises:
+                await rig.recall(seeded.choice(list(rig.promises.values())))
+            elif what == "sleep":
+                await rig.clock.sleep(seeded.choice([0.01, 0.3, 1, 3, 40, 3600, 30 * 3600]))
+            elif what in ("stop", "kill", "power"):
+                await rig.clock.sleep(seeded.uniform(0, 2))
+                await rig.restart(what)
+                if seeded.random() < 0.2:
+                    await rig.clock.sleep(seeded.choice([10, 9 * 24 * 3600]))
+            if steps and seeded.random() < 0.1:
+                rig.clock.ahead_ms += seeded.choice([-4000, -700, 900, 5000, HOUR_MS])
+        await rig.clock.sleep(4 * 24 * 3600)
+
+    rig = run(seed, work)
+    times = Counter(unique_id for unique_id, _ in rig.delivered())
+    for promise in rig.promises.values():
+        assert times[promise.unique_id] == (0 if promise.recalled else 1), promise
+    assert max(times.values(), default=1) == 1
+    for unique_id, at in rig.delivered():
+        promise = rig.promises.get(unique_id)
+        assert promise is None or at >= (promise.deliver_ms - 1) // 1000 * 1000

@@ -1,0 +1,149 @@
+"""Timers in a whole broker, on a virtual clock."""
+
+import json
+
+import pytest
+
+from gantrymq.client import SendFailed
+from gantrymq.interfaces import SendRequest
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.command import request
+from gantrymq_schedule.timer.recall import decode_handle
+from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint
+
+RECALL = 370
+
+
+def due(ms):
+    return {"TIMER_DELIVER_MS": str(ms)}
+
+
+async def ask(cluster, code, **ext):
+    """Ask the broker over a connection."""
+    client = RemotingClient(cluster.world)
+    try:
+        return await client.call(cluster.broker_address, request(code, {name: str(text) for name, text in ext.items()}))
+    finally:
+        await client.close()
+
+
+async def bodies(cluster, topic="A"):
+    return [each.body for each in await cluster.pull(topic)]
+
+
+@pytest.mark.parametrize("store", ["memory", "mmap"])
+def test_a_delayed_message_comes_at_its_time_and_not_before(gantrymq_simulation, store):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        clock = cluster.world.clock
+        await cluster.send("A", b"three", properties={"TIMER_DELAY_SEC": "3"})
+        await cluster.send("A", b"one", properties={"TIMER_DELAY_MS": "1000"})
+        at = clock.now_ms() + 2000
+        await cluster.send("A", b"two", properties=due(at))
+        await cluster.send("A", b"now")
+        assert await bodies(cluster) == [b"now"]
+        seen = {}
+        for _ in range(60):
+            await clock.sleep(0.1)
+            for each in await bodies(cluster):
+                seen.setdefault(each, clock.now_ms())
+        assert list(seen) == [b"now", b"one", b"two", b"three"]
+        return [seen[b"two"] - at]
+
+    (late,) = gantrymq_simulation(work, settings={"store": store})
+    assert 0 <= late <= 1100
+
+
+def test_a_recalled_message_does_not_come(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        first = await cluster.send("A", b"kept", properties={"TIMER_DELAY_SEC": "3"})
+        sent = await cluster.send("A", b"recalled", properties={"TIMER_DELAY_SEC": "3"})
+        assert (await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)).code == 0
+        assert (await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)).code == 0
+        await cluster.world.clock.sleep(6)
+        (metrics,) = [await ask(cluster, 61)]
+        return first, await bodies(cluster), json.loads(metrics.body)["timingCount"]
+
+    _, found, counts = gantrymq_simulation(work, settings={"recallMessageEnable": "true"})
+    assert found == [b"kept"]
+    assert counts["A"]["count"] == 0
+
+
+def test_a_send_is_answered_with_the_handle(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        asked = SendRequest("g", "A", b"x", "UNIQ_KEY\x01id1\x02TIMER_DELAY_SEC\x015\x02", queue_id=0)
+        answer = await cluster.broker.send(asked)
+        plain = await cluster.broker.send(SendRequest("g", "A", b"x", "UNIQ_KEY\x01id2\x02", queue_id=0))
+        now_ms = cluster.world.clock.now_ms()
+        return answer, plain, now_ms, cluster.broker.figures().broker
+
+    answer, plain, now_ms, broker = gantrymq_simulation(work)
+    handle = decode_handle(answer.fields["recallHandle"])
+    assert (handle.topic, handle.broker, handle.unique_id) == ("A", broker, "id1")
+    assert 4000 <= int(handle.time) - 1 - (now_ms // 1000 * 1000) <= 5000
+    assert plain.fields is None
+    assert (answer.queue_id, answer.results[0].queue_offset) == (0, 0)
+
+
+def test_what_waits_is_listed_page_by_page(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        await cluster.create_topic("B", 1)
+        for number in range(7):
+            await cluster.send("AB"[number % 2], b"%d" % number, properties={"TIMER_DELAY_SEC": str(60 + number // 3)})
+        await cluster.world.clock.sleep(1)
+        pages, place = [], ""
+        while place is not None:
+            answer = await ask(cluster, 65001, source="timers", most="2", place=place)
+            told = json.loads(answer.body)
+            pages.append([each["topic"] for each in told["messages"]])
+            place = told["place"]
+        only = json.loads((await ask(cluster, 65001, source="timers", topic="B", most="9")).body)["messages"]
+        soon = await ask(cluster, 65001, source="timers", untilMs=str(cluster.world.clock.now_ms()))
+        return pages, told["sources"]["timers"], only, json.loads(soon.body)["messages"]
+
+    pages, source, only, soon = gantrymq_simulation(work)
+    assert sorted(topic for page in pages for topic in page) == ["A"] * 4 + ["B"] * 3
+    assert max(map(len, pages)) == 2
+    assert source == {"waiting": 7, "topics": {"A": 4, "B": 3}}
+    assert [each["topic"] for each in only] == ["B"] * 3
+    assert [each["due_ms"] for each in only] == sorted(each["due_ms"] for each in only)
+    assert soon == []
+
+
+def test_operators_see_how_timers_are(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        await cluster.send("A", b"x", properties={"TIMER_DELAY_SEC": "60"})
+        await cluster.world.clock.sleep(3)
+        table = json.loads((await ask(cluster, 28)).body)["table"]
+        checkpoint = (await ask(cluster, 60)).body
+        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        return table, bytes(checkpoint), shown
+
+    table, checkpoint, shown = gantrymq_simulation(work)
+    assert {key: table[key] for key in table if key.startswith("timer")} == {
+        "timerReadBehind": "0",
+        "timerOffsetBehind": "0",
+        "timerCongestNum": "1",
+        "timerEnqueueTps": "0.0",
+        "timerDequeueTps": "0.0",
+    }
+    assert len(checkpoint) == 56
+    assert decode_timer_checkpoint(checkpoint).queue_offset == 1
+    assert shown["rocketmq_timing_messages"] == {("A",): 1.0}
+    assert shown["rocketmq_timer_enqueue_total"] == {(): 1}
+
+
+def test_timers_that_are_off_take_nothing(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        with pytest.raises(SendFailed, match="timerWheelEnable"):
+            await cluster.send("A", b"x", properties={"TIMER_DELAY_SEC": "60"})
+        assert (await ask(cluster, 60)).code == 1
+        assert (await ask(cluster, 61)).code == 1
+        return cluster.world.files.stat(cluster.root / "store" / "timerwheel")
+
+    assert gantrymq_simulation(work, settings={"timerWheelEnable": "false"}) is None

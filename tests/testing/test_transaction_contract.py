@@ -1,0 +1,13 @@
+"""The transaction contract lets the plainest service pass."""
+
+import sys
+from pathlib import Path
+
+from gantrymq_testing import TransactionContract
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "broker"))
+from memory_transactions import MemoryTransactions
+
+
+class TestPlainest(TransactionContract):
+    make_service = MemoryTransactions

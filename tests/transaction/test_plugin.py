@@ -1,0 +1,156 @@
+"""The plugin among others: which service is taken, and what operators are answered."""
+
+import importlib
+import json
+
+import pytest
+
+pytest.importorskip("gantrymq_storage_memory")
+
+from gantrymq.broker.settings import SCHEMA
+from gantrymq.errors import PluginError
+from gantrymq.plugins import load_plugins
+from gantrymq.remoting.codes import RequestCode
+from gantrymq_testing import simulate_cluster
+from gantrymq_testing.transaction_contract_bench import COMMIT, TOPIC, TransactionBench
+from gantrymq_transaction.admin import TransactionAdmin
+
+THEIRS = """
+from gantrymq.errors import RefusedWith
+from gantrymq.hooks import hookimpl
+
+
+class Theirs:
+    async def start(self, broker):
+        pass
+
+    async def stop(self):
+        pass
+
+    def prepare(self, message):
+        raise RefusedWith(7, "theirs takes no half message today")
+
+    async def end(self, request):
+        raise RefusedWith(7, "nor a decision")
+
+    async def check(self, now_ms):
+        pass
+
+
+@hookimpl
+def gantry_register_transactions(registry):
+    registry.add("theirs", Theirs)
+"""
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A distribution of somebody else's, as pip leaves one in site-packages."""
+    (tmp_path / "their_transactions.py").write_text(THEIRS)
+    info = tmp_path / "their_transactions-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-transactions\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gantrymq]\ntheir_transactions = their_transactions\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+
+
+def half_answer(**settings):
+    """Code and remark of the answer to a half message."""
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        bench = TransactionBench(cluster)
+        producer = await bench.producer()
+        try:
+            await bench.half(producer, b"one")
+        except AssertionError as refused:
+            return str(refused)
+        finally:
+            await bench.close()
+        return "taken"
+
+    return simulate_cluster(work, settings=settings)
+
+
+def test_ours_is_taken_where_nothing_is_set(theirs):
+    assert set(load_plugins(reserved=SCHEMA).transactions) == {"rocketmq", "theirs"}
+    assert half_answer() == "taken"
+
+
+def test_another_one_that_is_installed_replaces_ours_by_a_setting(theirs):
+    assert "theirs takes no half message today" in half_answer(transaction="theirs")
+
+
+def test_one_that_nobody_offers_stops_the_start():
+    with pytest.raises(PluginError, match="transaction=mine: no installed plugin offers a transaction service"):
+        half_answer(transaction="mine")
+
+
+def test_operators_see_what_is_undecided_given_up_and_committed():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        bench = TransactionBench(cluster)
+        producer = await bench.producer()
+        halves = [await bench.half(producer, b"%d" % number, {"KEYS": f"k{number}"}) for number in range(5)]
+        await producer.end(halves[0], COMMIT)
+        address = cluster.broker_address
+        async with TransactionAdmin(cluster.namesrv, world=cluster.world) as admin:
+            page = await admin.transactions(address, count=3)
+            assert [each["keys"] for each in page["transactions"]] == ["k1", "k2", "k3"]
+            assert (page["undecided"], page["next"]) == (4, 4)
+            first = page["transactions"][0]
+            assert (first["checks"], first["producer_group"], first["topic"]) == (0, "producers", TOPIC)
+            page = await admin.transactions(address, start=page["next"])
+            assert [each["unique_id"] for each in page["transactions"]] == [halves[4].unique_id]
+            assert page["next"] is None
+            assert (await admin.transactions(address, group="others"))["transactions"] == []
+            shown = await admin.transaction(address, halves[0].unique_id)
+            assert [each["undecided"] for each in shown["half_messages"]] == [False]
+            assert [each["topic"] for each in shown["committed"]] == [TOPIC]
+
+            await bench.asked([producer], 12, 120)
+            for _ in range(5):
+                await producer.join("p1")
+                await cluster.world.clock.sleep(1)
+            page = await admin.transactions(address, given_up=True)
+            assert [each["checks"] for each in page["transactions"]] == [3] * 4
+            assert page["undecided"] == 0
+            given_up = page["transactions"][0]
+            asked = len(producer.asked)
+            await admin.resume_check(given_up["offset_id"])
+            assert (await admin.transactions(address))["undecided"] == 1
+            await bench.asked([producer], asked + 1, 30)
+            assert producer.asked[-1].ext["msgId"] == given_up["unique_id"]
+        await bench.close()
+
+    settings = {"transactionCheckInterval": 1000, "transactionTimeOut": 2000, "transactionCheckMax": 3}
+    simulate_cluster(work, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("code", "ext", "body", "words"),
+    [
+        (RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": "xyz"}, None, "xyz is no offset id"),
+        (
+            RequestCode.RESUME_CHECK_HALF_MESSAGE,
+            {"msgId": "7F00000100002A9F0000000000000000"},
+            None,
+            "is no message of TRANS_CHECK_MAX_TIME_TOPIC",
+        ),
+        (65011, None, {"count": 0}, "a page starts at 0 or later and has 1 to 1000 entries"),
+        (65011, None, {"group": 7}, "group and topic have to be texts"),
+        (65012, None, {}, "name the transaction by unique_id"),
+    ],
+)
+def test_what_operators_cannot_ask(code, ext, body, words):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        bench = TransactionBench(cluster)
+        producer = await bench.producer()
+        answer = await producer.ask(code, ext, None if body is None else json.dumps(body).encode())
+        assert answer.code == 1
+        assert words in answer.remark
+        await bench.close()
+
+    simulate_cluster(work)
