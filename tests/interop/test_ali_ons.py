@@ -1,9 +1,9 @@
 """`ali-ons`, the JavaScript client, on our name server and broker.
 
 What it supports: sending and waiting for the answer, tags and keys, sharding keys, delay levels, zlib for long
-bodies, push consumers in clustering (with tags) and broadcasting, sending back what failed, sharing of queues on its own
-timer. It has no batches, no oneway or callback sends, no choice of a queue by
-number, no ordered consumer, no transactions, no requests, no delay by time, no pop and no way to create a topic.
+bodies, push consumers in clustering (with tags) and broadcasting, sending back what failed, sharing of queues on its
+own timer. It has no batches, no oneway or callback sends, no choice of a queue by number, no ordered consumer, no
+transactions, no requests, no delay by time, no pop and no way to create a topic.
 """
 
 from collections.abc import Callable, Iterator
