@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-for needed in ("gantrymq_storage_memory", "gantrymq_storage_mmap", "gantrymq_filter_tag"):
-    pytest.importorskip(needed)
-
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch

@@ -7,9 +7,6 @@ import random
 
 import pytest
 
-for needed in ("gantrymq_storage_memory", "gantrymq_storage_mmap", "gantrymq_filter_tag"):
-    pytest.importorskip(needed)
-
 from gantrymq.errors import InvalidParameter
 from gantrymq.remoting.command import request
 from gantrymq_schedule.pending import PENDING, PendingRequests

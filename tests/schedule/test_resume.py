@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-for needed in ("gantrymq_storage_mmap", "gantrymq_filter_tag"):
-    pytest.importorskip(needed)
-
 
 def levels_of(running):
     service = next(each for each in running.cluster.plugins.services if each.name == "schedule")
