@@ -32,8 +32,9 @@ SOON = {
     "transactionTimeOut": "1000",
     "transactionCheckMax": "3",
     "recallMessageEnable": "true",
+    "reviveQueueNum": "1",
 }
-JAVA_ALONE = {"transactionOpBatchInterval": "100", "timerWheelEnable": "true", "reviveQueueNum": "1"}
+JAVA_ALONE = {"transactionOpBatchInterval": "100", "timerWheelEnable": "true"}
 Sides = tuple[Side, Side]
 
 

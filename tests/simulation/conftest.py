@@ -12,5 +12,6 @@ if str(Path(__file__).parent) not in sys.path:
 
 pytest.register_assert_rewrite("simulation_rig")
 
-PLUGINS = ("gantrymq_storage_mmap", "gantrymq_storage_memory", "gantrymq_filter_tag")
+KINDS = ("gantrymq_schedule", "gantrymq_transaction", "gantrymq_pop")
+PLUGINS = ("gantrymq_storage_mmap", "gantrymq_storage_memory", "gantrymq_filter_tag", *KINDS)
 collect_ignore_glob = [] if all(map(find_spec, PLUGINS)) else ["test_*.py"]

@@ -40,7 +40,8 @@ def main(words: list[str]) -> int:
         plan = report.plan
         print(
             f"seed {seed}: {plan.store} {plan.settings['flushDiskType']} {' '.join(plan.faults) or 'no faults'}: "
-            f"{report.sent} sent, {report.acknowledged} acknowledged, {report.stored} stored, {report.starts} starts, "
+            f"{report.sent} and {report.odd} sent, {report.acknowledged} acknowledged, {report.stored} stored, "
+            f"{report.starts} starts, "
             f"{len(report.problems)} problems, {time.monotonic() - began:.2f} s",
             flush=True,
         )

@@ -6,14 +6,27 @@ import attrs
 import pytest
 from simulation_rig.consuming import Following, Seen
 from simulation_rig.harness import run
+from simulation_rig.kinds import RETRY, TOPICS, Kinds, Odd
 from simulation_rig.oracle import judge_consumer, judge_log
-from simulation_rig.plan import ConsumerPlan, draw
+from simulation_rig.plan import ConsumerPlan, KindsPlan, draw
 from simulation_rig.producing import Sent
 
 from gantrymq.broker import parts
 
 SENT = [Sent(number, 0, "T", "red", b"%d" % number, oneway=False, tries=1, place=(0, number)) for number in range(3)]
 LOG = {("T", 0, number): Seen(b"%d" % number, "red", number * 100) for number in range(3)}
+
+
+@attrs.frozen
+class Record:
+    """What the judge of the other kinds looks at."""
+
+    body: bytes = b"delayed"
+    store_timestamp: int = 1000  # ms
+    reconsume_times: int = 1
+
+
+RECORD = Record()
 
 
 def without(*offsets):
@@ -63,3 +76,33 @@ def test_a_broker_that_shows_messages_before_they_are_synced_is_caught(monkeypat
     assert run(seed).problems == []
     monkeypatch.setattr(parts, "gates_of", lambda settings, plugged, store: [])
     assert any(", synced " in problem for problem in run(seed).problems)
+
+
+def test_what_is_wrong_with_other_kinds_is_said():
+    kinds = Kinds(KindsPlan(1, 1.0), "10.0.0.1", 1)
+    for kind, more in (("delayed", {"due_ms": 900}), ("transaction", {"commits": False}), ("failed", {"failures": 1})):
+        kinds.sent[kind.encode()] = Odd(kind, kind.encode(), 0, tries=1, **more)
+
+    def problems(topic, body, **fields):
+        record = attrs.evolve(RECORD, body=body, **fields)
+        kinds.seen = {each: [record] if each == topic else [] for each in kinds.seen}
+        return list(kinds.judge())
+
+    assert problems("KD", b"delayed") == []
+    assert any("came at 899" in each for each in problems("KD", b"delayed", store_timestamp=899))
+    assert any("nobody sent there" in each for each in problems("KD", b"failed"))
+    assert any("was rolled back and is there" in each for each in problems("KT", b"transaction"))
+    assert any("came for try 2" in each for each in problems(RETRY, b"failed", reconsume_times=2))
+    kinds.seen["KD"] = [RECORD, RECORD]
+    assert any("is there 2 times" in each for each in kinds.judge())
+
+
+def test_the_workload_has_every_kind(monkeypatch):
+    """What is told of a kind is told because its messages came through the broker."""
+    told = []
+    monkeypatch.setattr(Kinds, "judge", lambda kinds: told.append(kinds) or iter(()))
+    seed = next(seed for seed in range(1, 50) if (plan := draw(seed).kinds) is not None and plan.sends > 20)
+    assert run(seed).problems == []
+    (kinds,) = told
+    assert {sent.kind for sent in kinds.sent.values()} == TOPICS.keys()
+    assert {topic for topic, records in kinds.seen.items() if records} >= {"KD", "KT", "KF", RETRY}

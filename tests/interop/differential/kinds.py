@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from harness.probe import create_topic
 
-from differential.side import SET_MODE, Side
+from differential.side import SET_MODE, UPDATE_GROUP, Side
 
 Script = Callable[[Side], None]
 
@@ -164,6 +164,7 @@ def timer(side: Side) -> None:
 def pop(side: Side) -> None:
     """A push consumer whose group pops: refused once, and acknowledged when it comes again."""
     create_topic(side.namesrv, "Pop", 1)
+    side.ask(UPDATE_GROUP, {}, json.dumps({"groupName": "pop-group"}).encode())
     mode = {"topic": "Pop", "consumerGroup": "pop-group", "mode": "POP", "popShareQueueNum": 0}
     side.ask(SET_MODE, {}, json.dumps(mode).encode())
     side.do("producer", name="pop", group="pop-producers", topic="Pop")

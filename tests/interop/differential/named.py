@@ -18,7 +18,35 @@ class Named(NamedTuple):
     lines: tuple[str, ...]
 
 
-DIFFERENT: tuple[Named, ...] = ()
+OP, REVIVE, TIMER = "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_wheel_timer"
+
+DIFFERENT: tuple[Named, ...] = (
+    Named(
+        "transaction",
+        "an op message names a half message that was checked, too, and is there when the decision is",
+        (
+            f"- {OP}/0/*",
+            f"+ {OP}/0/*",
+            f"- offset CID_RMQ_SYS_TRANS {OP}/0: *",
+            f"+ offset CID_RMQ_SYS_TRANS {OP}/0: *",
+        ),
+    ),
+    Named(
+        "timer",
+        "the properties of a recall stand in another order",
+        (f"- {TIMER}/0/3 | 0 |*TAGS=_RECALL_TAG_*", f"+ {TIMER}/0/3 | 0 |*TAGS=_RECALL_TAG_*"),
+    ),
+    Named(
+        "pop",
+        "what is popped and acknowledged is in the revive log at once, not by way of the timer when it is due",
+        (f"- {TIMER}/0/*REAL_TOPIC={REVIVE}*", f"- {REVIVE}/0/*TIMER_DEQUEUE_MS=*", f"+ {REVIVE}/*"),
+    ),
+    Named(
+        "pop",
+        "the properties of what is popped again stand in another order",
+        ("- %RETRY%pop-group_Pop/0/0 | pop |*1ST_POP_TIME=*", "+ %RETRY%pop-group_Pop/0/0 | pop |*1ST_POP_TIME=*"),
+    ),
+)
 
 
 def differences(java: Sequence[str], ours: Sequence[str]) -> list[str]:

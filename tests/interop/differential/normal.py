@@ -109,8 +109,9 @@ class Normal:
         return str(stored.tags_code)
 
     def _pop_handle(self, value: str) -> str:
-        queue_offset, _, invisible, revive_queue, retry, broker, queue, *offset = value.split(" ")
-        return " ".join([queue_offset, "TIME", invisible, revive_queue, retry, broker, queue, *offset])
+        """Which revive queue is chosen makes no difference, and a broker chooses as it likes."""
+        queue_offset, _, invisible, _, retry, broker, queue, *offset = value.split(" ")
+        return " ".join([queue_offset, "TIME", invisible, "ANY", retry, broker, queue, *offset])
 
 
 def is_system(topic: str) -> bool:

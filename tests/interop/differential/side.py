@@ -16,11 +16,12 @@ from gantrymq.loose_json import loads
 CLIENT = "5.3.3"
 # A Java broker notes, every five seconds, how far broadcasting clients are, for their change between proxy and broker.
 FOR_PROXIES = "@broadcast"
+REVIVING = "CID_RMQ_SYS_REVIVE_GROUP"  # moves on in its own time
 STEP_S = 20.0
 ARRIVAL_S = 20.0
 OFTEN = [f"-Drocketmq.client.rebalance.{name}Interval=1000" for name in ("wait", "min")]
 JAVA = [*OFTEN, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
-ALL_TOPICS, ALL_OFFSETS, SET_MODE = 21, 43, 401
+ALL_TOPICS, ALL_OFFSETS, UPDATE_GROUP, SET_MODE = 21, 43, 200, 401
 
 
 class Side:
@@ -73,7 +74,7 @@ class Side:
         found = {}
         for name, queues in loads(self.ask(ALL_OFFSETS, {})).get("offsetTable", {}).items():
             topic, _, group = name.partition("@")
-            if not group.endswith(FOR_PROXIES):
+            if group != REVIVING and not group.endswith(FOR_PROXIES):
                 found.update({(topic, group, int(queue_id)): int(offset) for queue_id, offset in queues.items()})
         return found
 

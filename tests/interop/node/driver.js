@@ -2,7 +2,9 @@
 
 /*
  * node driver.js produce --namesrv A --topic T --count N [--tags a,b] [--keys-prefix K] [--body-prefix P] [--size BYTES]
+ *                        [--level L] [--sharding-keys a,b]
  * node driver.js push --namesrv A --topic T --group G [--sub "a || b"] [--model clustering|broadcasting]
+ *                     [--fail TIMES]
  *
  * One JSON object per line on standard output, as the Java driver prints them; everything else on standard error.
  * A push consumer ends when its standard input is closed or on SIGTERM.
@@ -51,6 +53,13 @@ async function produce(options) {
     if (options['keys-prefix']) {
       message.keys = [ `${options['keys-prefix']}${index}` ];
     }
+    if (options['sharding-keys']) {
+      const shardingKeys = options['sharding-keys'].split(',');
+      message.shardingKey = shardingKeys[index % shardingKeys.length];
+    }
+    if (options.level) {
+      message.delayTimeLevel = Number(options.level);
+    }
     const result = await producer.send(message);
     print('sent', {
       index,
@@ -88,8 +97,13 @@ async function push(options) {
       reconsumeTimes: message.reconsumeTimes,
       bornHost: message.bornHost,
       storeHost: message.storeHost,
+      storeTimestamp: Number(message.storeTimestamp),
+      bornTimestamp: Number(message.bornTimestamp),
+      properties: message.properties,
       ...bodyFields(message.body),
     });
+    // The broker chooses the delay: the library asks for level 0.
+    return message.reconsumeTimes < Number(options.fail || 0) ? Consumer.ACTION_RETRY : undefined;
   });
   await consumer.ready();
   print('started', { clientId: consumer.clientId });

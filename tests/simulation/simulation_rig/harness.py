@@ -26,6 +26,7 @@ from gantrymq_testing.simulated import (
 )
 from simulation_rig.bugs import Bugs, collected
 from simulation_rig.consuming import Following, Seen
+from simulation_rig.kinds import SETTINGS, TOPICS, Kinds
 from simulation_rig.machines import Machine, broker, name_server
 from simulation_rig.oracle import Log, judge_consumer, judge_log
 from simulation_rig.plan import Plan, draw
@@ -46,6 +47,7 @@ class Report:
     sent: int = 0
     acknowledged: int = 0
     stored: int = 0
+    odd: int = 0  # sent by the client of every other kind
     starts: int = 0  # of the broker
     problems: list[str] = attrs.field(factory=list)
 
@@ -86,13 +88,14 @@ class Run:
         self._report = report
         self._name_servers = [name_server(world, f"10.0.0.{number + 1}") for number in range(plan.name_servers)]
         self._namesrv = ";".join(f"{each.host}:9876" for each in self._name_servers)
-        self._broker = broker(world, BROKER, self._namesrv, plan.settings)
+        self._broker = broker(world, BROKER, self._namesrv, {**SETTINGS, **plan.settings})
         self._topics = list(plan.topics)
         self._sending = [Sending(n, each, self._topics, plan.seed) for n, each in enumerate(plan.producers)]
         self._following = [
             Following(n, each, self._topics, plan.seed, self._flushed) for n, each in enumerate(plan.consumers)
         ]
-        count = len(self._sending) + len(self._following) + 1
+        self._kinds = [Kinds(plan.kinds, BROKER, plan.seed)] if plan.kinds is not None else []
+        count = len(self._sending) + len(self._following) + len(self._kinds) + 1
         self._clients = [SimulatedProcess(world, loop, f"10.0.2.{number + 1}", 2 + number) for number in range(count)]
         self._trouble = Trouble(plan, world.clock, delivery, self._name_servers, self._broker, self._clients)
 
@@ -104,23 +107,25 @@ class Run:
         await self._make_topics()
         producing = self._begin(self._sending, self._clients)
         following = self._begin(self._following, self._clients[len(producing) :])
+        others = self._begin(self._kinds, self._clients[len(producing) + len(following) :])
         await self._trouble.run()
         await asyncio.wait(producing)
         self._trouble.repair()
         await self._within(CATCH_UP_S, "the servers to start", self._is_up)
+        await self._within(CATCH_UP_S, "every kind of message", lambda: all(task.done() for task in others))
         log = await self._read_log()
         await self._within(CATCH_UP_S, "consumers to catch up", lambda: self._caught_up(log, following))
         for task in following:
             task.cancel()
         await asyncio.wait(following)
-        for task in (*producing, *following):
+        for task in (*producing, *following, *others):
             if not task.cancelled():
                 task.result()
         await self._judge(log)
         await self._wind_up(log)
 
     def _begin(
-        self, work: list[Sending] | list[Following], clients: list[SimulatedProcess]
+        self, work: list[Sending] | list[Following] | list[Kinds], clients: list[SimulatedProcess]
     ) -> list[asyncio.Task[None]]:
         return [client.run(each.run(client.world, self._namesrv)) for each, client in zip(work, clients, strict=False)]
 
@@ -131,6 +136,8 @@ class Run:
             if queues:
                 topic = TopicConfig(name, read_queues=queues, write_queues=queues)
                 self._broker.server.tables.topics.put(topic)
+        for name in sorted(set(TOPICS.values())):
+            self._broker.server.tables.topics.put(TopicConfig(name, read_queues=1, write_queues=1))
         await self._read_log()
 
     def _flushed(self) -> int | None:
@@ -214,6 +221,9 @@ class Run:
         for sending in self._sending:
             report.problems += sending.bugs
         report.problems += judge_log(sent, log)
+        for kinds in self._kinds:
+            report.odd = len(kinds.sent)
+            report.problems += kinds.judge()
         for plan, following in zip(self._plan.consumers, self._following, strict=True):
             words = frozenset() if plan.expression == "*" else frozenset(plan.expression.split(" || "))
             report.problems += following.bugs

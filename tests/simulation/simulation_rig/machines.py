@@ -23,8 +23,8 @@ Server = BrokerServer | NameServer
 
 @cache
 def plugins() -> Plugins:
-    """Both stores and the tag filter."""
-    return load_plugins("filter_tag,storage_memory,storage_mmap", reserved=SCHEMA)
+    """Both stores, the tag filter, and a plugin for every kind of message."""
+    return load_plugins("filter_tag,pop,schedule,storage_memory,storage_mmap,transaction", reserved=SCHEMA)
 
 
 class Machine:

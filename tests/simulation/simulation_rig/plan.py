@@ -38,6 +38,14 @@ class ConsumerPlan:
 
 
 @attrs.frozen
+class KindsPlan:
+    """The client of every other kind (see `simulation_rig.kinds`)."""
+
+    sends: int
+    pause_s: float  # between two sends, at most
+
+
+@attrs.frozen
 class Plan:
     """A run."""
 
@@ -51,14 +59,15 @@ class Plan:
     faults: tuple[str, ...]  # in order
     pause_s: float  # between two faults, at most
     late: float  # share of deliveries that are late
+    kinds: KindsPlan | None  # None where clocks are set: what is due would wait for a day, and nothing tell when
 
 
 def draw(seed: int) -> Plan:
     """The plan of *seed*."""
     rng = random.Random(f"{seed}/plan")
     store = "memory" if rng.random() < 0.2 else "mmap"
-    kinds = FAULTS if store == "memory" else (*FAULTS, *RESTARTS)
-    return Plan(
+    possible = FAULTS if store == "memory" else (*FAULTS, *RESTARTS)
+    plan = Plan(
         seed=seed,
         store=store,
         name_servers=rng.choice((1, 1, 2)),
@@ -66,10 +75,14 @@ def draw(seed: int) -> Plan:
         topics={f"T{number}": rng.choice((0, 1, 2, 4)) for number in range(rng.randint(1, 3))},
         producers=tuple(_producer(rng) for _ in range(rng.randint(1, 3))),
         consumers=tuple(_consumer(rng) for _ in range(rng.randint(1, 2))),
-        faults=tuple(rng.choices(kinds, k=rng.randint(0, 8))),
+        faults=tuple(rng.choices(possible, k=rng.randint(0, 8))),
         pause_s=rng.choice((0.3, 2.0, 8.0)),
         late=rng.choice((0.0, 0.01, 0.05)),
+        kinds=None,
     )
+    if store == "memory" or "jump" in plan.faults:
+        return plan
+    return attrs.evolve(plan, kinds=KindsPlan(rng.randint(5, 40), rng.choice((0.1, 1.0))))
 
 
 def _settings(rng: random.Random, store: str) -> dict[str, Any]:
