@@ -6,9 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
+from gantrymq_admin.group_offsets import BrokerOffsets
 
 pytest.importorskip("gantrymq_storage_memory")
 
@@ -181,3 +183,19 @@ def test_what_cannot_be_is_a_sentence(setting, words, says):
 
 def test_a_group_is_not_cloned_to_itself(setting):
     assert "a group is not cloned to itself" in setting()("clone", "CG", "CG", code=2)
+
+
+def test_one_that_ends_halfway_says_so(setting, monkeypatch):
+    command = setting()
+    answered = BrokerOffsets.set_here
+
+    async def half(self, group, moves):
+        await answered(self, group, moves[:1])
+        raise BrokerRefused(1, "out of breath", self.address)
+
+    monkeypatch.setattr(BrokerOffsets, "set_here", half)
+    said = command("reset", "CG", "-t", "T", "--to", "latest", code=1)
+    assert "out of breath; some queues may be set already, run the command again" in said
+    monkeypatch.undo()
+    command("reset", "CG", "-t", "T", "--to", "latest")
+    assert committed(command) == [5, 5]

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from gantrymq.formats.record import iter_records
+from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
@@ -347,5 +348,42 @@ def test_a_message_that_was_sent_back_waits_with_its_time(beside):
         await cluster.world.clock.sleep(11)
         found, _ = await one.explain()
         assert (found["retry"]["waiting"], found["retry"]["behind"]) == (0, 1)
+
+    beside(work)
+
+
+def test_a_group_that_pops(beside):
+    pytest.importorskip("gantrymq_pop")
+
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join()
+        await cluster.put("T", b"x")
+        await one.pull(0, 0)
+        mode = {"topic": "T", "consumerGroup": "CG", "mode": "POP", "popShareQueueNum": 0}
+        assert (await one.ask(401, None, dumps(mode))).code == 0
+        _, queues = await one.explain()
+        assert [queues["T", queue_id]["reason"] for queue_id in (0, 1)] == ["popped", "up-to-date"]
+        mode["mode"] = "PULL"
+        await one.ask(401, None, dumps(mode))
+        _, queues = await one.explain()
+        assert queues["T", 0]["reason"] == "reading"
+
+    beside(work)
+
+
+def test_a_group_whose_pops_came_back_and_that_pulls_nothing(beside):
+    async def work(cluster, client_of):
+        await topic(cluster)
+        one = client_of("one")
+        await one.join()
+        cluster.broker.create_topic(TopicConfig("%RETRY%CG_T", 1, 1))
+        await cluster.put("T", b"x")
+        await cluster.put("%RETRY%CG_T", b"x")
+        found, queues = await one.explain()
+        assert (queues["T", 0]["reason"], found["retry"]["behind"]) == ("popped", 1)
+        await one.pull(0, 0)
+        assert (await one.explain())[1]["T", 0]["reason"] == "reading"
 
     beside(work)

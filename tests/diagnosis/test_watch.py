@@ -22,12 +22,12 @@ class Group:
 
     def beat(self, who, client_id, what, now_s, join=True):
         """The news of a heartbeat."""
-        if not self.watch.changed(who, client_id, what, now_s):
+        says = self.watch.statement(who, client_id, f"h:{who}", what)
+        if self.watch.heard(who, "CG", says, now_s):
             return []
-        says, found = self.watch.check(who, client_id, f"h:{who}", what, self.members, now_s)
-        news = self.watch.news("CG", found, now_s)
+        news = self.watch.news("CG", self.watch.check(who, "CG", says, self.members, now_s), now_s)
         if join:
-            self.watch.join(who, says, what, now_s)
+            self.watch.join(who, "CG", says, now_s)
             self.members.add(who)
         return [each.kind for each in news]
 
@@ -80,7 +80,7 @@ def test_version_2_heartbeats_without_subscriptions_change_nothing():
     group = Group()
     group.beat(1, "a", heard(), 0)
     short = heard()._replace(subscriptions=None)
-    assert not group.watch.changed(1, "a", short, 30)
+    assert group.beat(1, "a", short, 30) == []
     assert group.watch.says("CG", 1).wants == {"T": "*"}
 
 
@@ -131,3 +131,10 @@ def test_random_lives_of_a_group_against_all_pairs():
             expected = {each.kind for each in conflicts_among("CG", said.values())}
             assert group.standing() == expected
             assert expected - {Kind.CLIENT_ID} <= told
+
+
+def test_members_that_want_the_same_share_what_they_want():
+    group = Group()
+    for who in range(3):
+        group.beat(who, f"c{who}", heard(), 0)
+    assert len({id(group.watch.says("CG", who).wants) for who in range(3)}) == 1

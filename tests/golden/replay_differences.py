@@ -38,6 +38,7 @@ class Named(NamedTuple):
 
 
 UNKNOWN = "3  request type * not supported"
+POP = "3 *served by a plugin that is not installed*"
 SCHEDULE = "13 *delayed messages need a schedule plugin and none is installed*"
 
 # Requests that need what is not built, and what they are told.
@@ -46,11 +47,11 @@ NOT_BUILT = (
     Named(42, "SEND_MESSAGE_V2", "code", "transactions", ours="16 *need a transaction plugin and none is installed*"),
     Named(8, "CONSUMER_SEND_MSG_BACK", "code", "delay levels", ours="13 delay level * needs a schedule plugin*"),
     Named(2, "RECALL_MESSAGE", "code", "recall", ours="3 *delayed messages and their recall are not built*"),
-    Named(4, "POP_MESSAGE", "*", "pop", ours="3 *pop consumption is not built*"),
-    Named(16, "ACK_MESSAGE", "code", "pop", ours="3 *pop consumption is not built*"),
-    Named(4, "CHANGE_MESSAGE_INVISIBLETIME", "code", "pop", ours="3 *pop consumption is not built*"),
+    Named(4, "POP_MESSAGE", "*", "pop", ours=POP),
+    Named(16, "ACK_MESSAGE", "code", "pop", ours=POP),
+    Named(4, "CHANGE_MESSAGE_INVISIBLETIME", "code", "pop", ours=POP),
     Named(4, "QUERY_ASSIGNMENT", "code", "a strategy, which no plugin of the replay offers", ours="1 *strategy AVG*"),
-    Named(1, "SET_MESSAGE_REQUEST_MODE", "code", "pop", ours="1 *pop consumption is not built*"),
+    Named(2, "SET_MESSAGE_REQUEST_MODE", "code", "pop", ours=POP),
     Named(10, "CHECK_CLIENT_CONFIG", "code", "SQL92", ours="1 *by SQL92; no plugin serves this type*"),
     Named(385, "PULL_MESSAGE", "*", "SQL92", scenario="sql", ours="1 *by SQL92; no plugin serves this type*"),
     Named(1, "GET_BROKER_EPOCH_CACHE", "code", "the controller, which Java refuses here too (1)", ours="3 *not built*"),

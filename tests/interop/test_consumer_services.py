@@ -57,12 +57,16 @@ def live(ours: GantryServer, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             body = base64.b64encode(b"message %d" % number).decode()
             tool.send("Live", broker, number % 2, "TagA", f"live{number}", body)
         for group in GROUPS:
-            wait_until(lambda group=group: places(ours, group, "Live") == [6, 6], f"progress of {group}", PROGRESS_S)
+            wait_for_all_read(ours, group)
         yield tool
 
 
 def places(ours: GantryServer, group: str, topic: str) -> list[int | None]:
     return [committed(ours.broker_address, group, topic, queue_id) for queue_id in (0, 1)]
+
+
+def wait_for_all_read(ours: GantryServer, group: str) -> None:
+    wait_until(lambda: places(ours, group, "Live") == [6, 6], f"progress of {group}", PROGRESS_S)
 
 
 def test_consumers_say_what_they_do(live: MqAdmin, ours: GantryServer) -> None:
@@ -115,7 +119,7 @@ def test_offsets_are_set_cloned_and_passed_over(live: MqAdmin, ours: GantryServe
     group = GROUPS[0]
     text = live.run("resetOffsetByTime", "-n", ours.namesrv, "-g", group, "-t", "Live", "-s", "0", "-f", "true")
     assert sorted(line.split()[1:] for line in text.splitlines()[2:]) == [["0", "0"], ["1", "0"]], text
-    wait_until(lambda: places(ours, group, "Live") == [6, 6], f"progress of {group}", PROGRESS_S)
+    wait_for_all_read(ours, group)
     gantrymq(ours.store.parent, "group", "create", "-n", ours.namesrv, "-g", "CG_clone")
     text = live.run("cloneGroupOffset", "-n", ours.namesrv, "-s", group, "-d", "CG_clone", "-t", "Live", "-o", "false")
     assert "clone group offset success" in text, text

@@ -1,4 +1,4 @@
-"""Messages with a time of their own: sent and taken back by the official client, through restarts, with either broker."""
+"""Messages with a time of their own: sent and taken back by official clients, through restarts, with either broker."""
 
 import time
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_a_java_broker_takes_over_what_waits_in_a_killed_broker_and_the_reverse(
     ):
         driver = Driver(JAVA, tmp_path / "second", namesrv.address)
         got = arrivals(driver, topic, {e["msgId"] for e in (first, *due)})
-        assert on_time(due[-1], got[due[-1]["msgId"]])
+        assert all(int(got[e["msgId"]]["storeTimestamp"]) >= int(e["deliverMs"]) - 1000 for e in due)
         more = timed(driver, topic, "ms:10000,recall:10000")
         saved(store)
         broker.kill()

@@ -4,7 +4,7 @@ EXPORTER is every name of rocketmq-exporter; ROCKETMQ_5 those of RocketMQ 5's ow
 rocketmq-exporter has none.
 
 Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
-broker/.../metrics/BrokerMetricsConstant.java.
+broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMetricsConstant.java.
 """
 
 _OF_THE_RUNTIME = """
@@ -49,5 +49,19 @@ ROCKETMQ_5 = frozenset(
         "rocketmq_producer_connections",
         "rocketmq_consumer_lag_messages",
         "rocketmq_consumer_lag_latency",
+    )
+)
+
+ROCKETMQ_5_OF_PLUGINS = frozenset(  # that other plugins show where they are installed
+    (
+        "rocketmq_delay_message_latency",
+        "rocketmq_half_messages",
+        "rocketmq_timer_dequeue_lag",
+        "rocketmq_timer_dequeue_latency",
+        "rocketmq_timer_dequeue_total",
+        "rocketmq_timer_enqueue_lag",
+        "rocketmq_timer_enqueue_latency",
+        "rocketmq_timer_enqueue_total",
+        "rocketmq_timing_messages",
     )
 )

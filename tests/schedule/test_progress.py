@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gantrymq_schedule.levels.progress import LOOK_AGAIN_MS, LevelProgress, due_at
+from gantrymq_schedule.levels.progress import APART_MS, LOOK_AGAIN_MS, LevelProgress, due_at
 
 DELAYS = {1: 1000, 2: 5000, 3: 60_000}
 
@@ -20,6 +20,7 @@ class Bench:
         self.stored = self.now  # store time never goes back
         self.queues = {level: [] for level in DELAYS}
         self.delivered = {level: [] for level in DELAYS}
+        self.order = []  # times of what was delivered
         self.progress = LevelProgress()
         for level, delay in DELAYS.items():
             self.progress.place(level, delay, 0, 0)
@@ -32,11 +33,13 @@ class Bench:
 
     def work(self):
         """Deliver until nothing is ready, as the service does: slices, with what is known of the next."""
-        while (level := self.progress.ready(self.now)) is not None:
+        while (ready := self.progress.ready(self.now)) is not None:
+            level, until = ready
             queue, at = self.queues[level], self.progress.position(level)
             most, last_due = at + self.random.randint(1, 4), 0
-            while at < min(most, len(queue)) and due_at(queue[at], self.now, DELAYS[level]) <= self.now:
+            while at < min(most, len(queue)) and due_at(queue[at], self.now, DELAYS[level]) <= until:
                 self.delivered[level].append((at, self.now))
+                self.order.append(queue[at])
                 last_due = queue[at]
                 at += 1
             known = at < len(queue) and self.random.random() < 0.7
@@ -93,12 +96,12 @@ def test_it_waits_until_the_next_is_due_but_looks_at_the_clock_each_second():
     progress.place(1, 60_000, 0, 0)
     assert (progress.ready(5), progress.wait_ms(5)) == (None, None)
     assert progress.arrived(1, 1)
-    assert (progress.ready(5), progress.wait_ms(5)) == (1, 0)
+    assert (progress.ready(5), progress.wait_ms(5)) == ((1, 5), 0)
     progress.moved(1, 0, 60_000)
     assert not progress.arrived(1, 2)
     assert (progress.ready(5), progress.wait_ms(5)) == (None, LOOK_AGAIN_MS)
     assert progress.wait_ms(59_400) == 600
-    assert progress.ready(60_000) == 1
+    assert progress.ready(60_000) == (1, 60_000)
     progress.moved(1, 2)
     assert (progress.ready(60_000), progress.wait_ms(60_000)) == (None, None)
 
@@ -108,9 +111,26 @@ def test_of_several_levels_the_one_that_waited_longest_comes_first():
     for level, time_ms in ((1, 300), (2, 100), (3, 200)):
         progress.place(level, 1000, 0, 5)
         progress.moved(level, 0, time_ms)
-    assert progress.ready(250) == 2
+    assert progress.ready(1000) == (2, 200 + APART_MS)
     progress.moved(2, 3, None, 240)
-    assert progress.ready(250) == 3
+    assert progress.ready(1000) == (3, 240 + APART_MS)
+    progress.moved(3, 5)
+    assert progress.ready(280) == (2, 280)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_burst_of_several_levels_comes_in_the_order_of_its_times(seed):
+    bench = Bench(seed)
+    for _ in range(400):
+        bench.arrive()
+        bench.now += bench.random.randint(0, 200)
+    bench.now += 3_600_000
+    bench.work()
+    assert len(bench.order) == 400
+    latest = 0
+    for time in bench.order:
+        assert time >= latest - APART_MS
+        latest = max(latest, time)
 
 
 def test_a_clock_that_was_set_back_does_not_make_messages_wait_for_ever():

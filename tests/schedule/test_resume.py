@@ -1,4 +1,4 @@
-"""After a kill nothing that was delivered comes again: a store is copied while its broker runs, and another opens it."""
+"""After a kill nothing that was delivered comes again: a store is copied under a broker, and another opens it."""
 
 from __future__ import annotations
 

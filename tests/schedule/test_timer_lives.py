@@ -13,6 +13,12 @@ HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 
 
+@pytest.fixture(autouse=True)
+def seldom(monkeypatch):
+    """A look at the wall clock each 10 minutes: weeks pass here."""
+    monkeypatch.setattr("gantrymq_schedule.timer.timers.LOOK_S", 600.0)
+
+
 def run(seed, work, **settings):
     async def main(world):
         rig = Rig(world, Machine(world.files), seed, settings)

@@ -14,7 +14,8 @@ from gantrymq.interfaces import GetLimit
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
-from gantrymq_transaction.service import Undecided
+from gantrymq_transaction import checking
+from gantrymq_transaction.undecided import Undecided
 
 
 async def in_queue(desk, topic):
@@ -175,7 +176,7 @@ def test_a_producer_is_asked_with_what_it_needs_to_answer():
         fields = await half(desk)
         await desk.clock.sleep(5.5)
         assert not producer.asked
-        await desk.clock.sleep(2)
+        await desk.clock.sleep(2.5)
         (asked,) = producer.asked
         assert (asked.code, asked.ext["topic"], asked.ext["msgId"]) == (39, HALF_TOPIC, "ID1")
         assert asked.ext["commitLogOffset"] != fields["commitLogOffset"]
@@ -307,5 +308,39 @@ def test_a_half_message_without_a_group_is_refused():
         answer = await desk.send("T", b"x", properties="TRAN_MSG\x01true\x02UNIQ_KEY\x01ID\x02", sys_flag=4)
         assert answer.code == 13
         assert "names no producer group (PGROUP)" in answer.remark
+
+    run_with_plugin(main)
+
+
+def test_an_undecided_message_does_not_hold_up_many_that_are_settled(monkeypatch):
+    monkeypatch.setattr(checking, "SLACK", 10)
+
+    async def main(desk, service):
+        first = await half(desk, 0)
+        for number in range(1, 40):
+            await end(desk, await half(desk, number), ROLLBACK)
+        await desk.clock.sleep(31)
+        committed = desk.tables.offsets.committed("CID_RMQ_SYS_TRANS", Queue(HALF_TOPIC, 0))
+        assert committed == 40
+        assert service.undecided().count == 1
+        producer = await join(desk.peer())
+        await desk.clock.sleep(30)
+        (asked,) = producer.asked
+        assert props.decode(read_record(asked.payload).properties_bytes)["TRANSACTION_CHECK_TIMES"] == "1"
+        assert (await end(desk, first, COMMIT)).code == 0
+        assert (await end(producer, answer_to(asked), COMMIT)).code == 0
+        assert await bodies(desk) == [b"body0"]
+        assert service.undecided().count == 0
+
+    run_with_plugin(main)
+
+
+def test_undecided_transactions_are_among_the_figures():
+    async def main(desk, service):
+        await half(desk)
+        await desk.clock.sleep(31)
+        shown = {each.name: each.values for each in service.broker.figures().shown}
+        assert shown["gantrymq_transactions_undecided"] == {(): 1}
+        assert shown["gantrymq_transactions_oldest_seconds"][()] == pytest.approx(31, abs=2)
 
     run_with_plugin(main)

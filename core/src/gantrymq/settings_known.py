@@ -66,7 +66,8 @@ BROKER_DEFAULTS = _read(
     queryMessageThreadPoolNums= readUnCommitted=false redeleteHangedFileInterval=120000 regionId=DefaultRegion
     registerBrokerTimeoutMills=24000 registerNameServerPeriod=30000 rejectPullConsumerEnable=false
     rejectTransactionMessage=false replicasPerDiskPartition=1 retrieveMessageFromPopRetryTopicV1=true
-    reviveAckWaitMs=180000 reviveInterval=1000 reviveMaxSlow=3 reviveQueueNum=8 reviveScanTime=10000 rocketmqHome=
+    recallMessageEnable=false reviveAckWaitMs=180000 reviveInterval=1000
+    reviveMaxSlow=3 reviveQueueNum=8 reviveScanTime=10000 rocketmqHome=
     sendMessageThreadPoolNums= sendThreadPoolQueueCapacity=10000 serverAsyncSemaphoreValue=64
     serverCallbackExecutorThreads=0 serverChannelMaxIdleTimeSeconds=120 serverLoadBalancerEnable=true
     serverOnewaySemaphoreValue=256 serverPooledByteBufAllocatorEnable=true serverSelectorThreads=3

@@ -9,7 +9,7 @@ import everything
 import pytest
 from broker_desk import records, run_broker, send_header
 
-from gantrymq.errors import ConnectionLost, NoPermission, TopicNotExist
+from gantrymq.errors import ConnectionLost, NoPermission, RefusedWith, TopicNotExist
 from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import dumps
 from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
@@ -51,6 +51,24 @@ def test_messages_are_copied_by_its_operations(run):
         assert copier.woken == 1
         assert [each[:1] for each in copier.told] == [("heard",), ("subscribed",), ("arrived",), ("arrived",)]
         assert copier.told[:2] == [("heard", "c1"), ("subscribed", "CG")]
+
+    run(main)
+
+
+def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
+    async def main(desk, copier):
+        await topics(desk)
+        broker, queue = copier.broker, everything.FROM
+        assert broker.require_group("New").name == "New"
+        assert (broker.broadcasts("CG"), broker.broadcasts("New")) == (False, False)
+        await desk.send("A", b"one")
+        desk.tables.offsets.reset("CG", queue, 0)
+        assert [broker.take_reset("CG", queue) for _ in range(2)] == [0, None]
+        broker.given_out("CG", "A", 3, 300)
+        assert (desk.tables.stats.got.total, desk.tables.stats.got.bytes) == (3, 300)
+        assert [each.queue_id for each in await broker.cluster_queues("A")] == [0]
+        with pytest.raises(RefusedWith, match="no installed plugin offers the allocation strategy AVG"):
+            broker.allocation("AVG")
 
     run(main)
 

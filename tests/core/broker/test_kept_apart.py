@@ -56,11 +56,12 @@ def test_the_trace_topic_is_made_at_the_start_where_that_is_set(broker):
     broker(main, traceTopicEnable=True, msgTraceTopicName="Traces")
 
 
-def test_without_that_the_first_trace_makes_its_topic(broker):
+@pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion"])
+def test_without_that_the_first_trace_makes_its_topic(broker, topic):
     async def main(desk):
-        assert desk.tables.topics.get("RMQ_SYS_TRACE_TOPIC") is None
-        assert (await desk.send("RMQ_SYS_TRACE_TOPIC", b"Pub\x01")).code == 0
-        assert (await desk.pull("RMQ_SYS_TRACE_TOPIC")).code == 0
+        assert desk.tables.topics.get(topic) is None
+        assert (await desk.send(topic, b"Pub\x01")).code == 0
+        assert (await desk.pull(topic)).code == 0
 
     broker(main)
 

@@ -46,6 +46,7 @@ def test_members_share_the_queues_and_pull_them(halved):
         assert ids(await assigned(desk, clientId="c2")) == [1, 3]
         assert ids(await assigned(desk, messageModel="BROADCASTING")) == [0, 1, 2, 3]
         assert ids(await assigned(desk, topic="Nowhere")) == []
+        assert body_of(await desk.ask(402)) == {"messageRequestModeMap": {}}
 
     halved(main)
 

@@ -62,7 +62,7 @@ def statement_of(
     client_id: str, address: str, heard: ConsumerHeartbeat, known: Mapping[str, str] | None = None
 ) -> Statement:
     """What a heartbeat says of one group; *known*: subscriptions to go on with where it has none."""
-    wants = dict(known or {})
+    wants = known or {}
     if heard.subscriptions is not None:
         wants = {each.topic: normal(each) for each in heard.subscriptions if not each.topic.startswith(RETRY_PREFIX)}
     return Statement(client_id, address, heard.consume_type, heard.message_model, wants)
@@ -138,7 +138,9 @@ def _way(member: Statement) -> str:
 
 
 def _difference(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """The first topic, by name, that two members want differently; a lite pull consumer may want nothing by name."""
+    """The first topic, by name, that two members want differently."""
+    if old == new:
+        return None
     for topic in sorted({*old, *new}):
         if old.get(topic) != new.get(topic):
             return topic, _quoted(old.get(topic)), _quoted(new.get(topic))

@@ -19,6 +19,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+from gantrymq_diagnosis.pop_modes import popped_topics
 from gantrymq_diagnosis.waiting_retries import waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
@@ -50,12 +51,13 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
     if only is not None:
         names_of_topics = {only}
     pops = any(each is not None and each.consume_type == POPS for each in says.values())
+    popped = popped_topics(broker, group)
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     topics, queues = list[TopicFacts](), list[QueueFacts]()
     reads: dict[str, set[str]] = {each.client_id: set() for each in online}
     for name in sorted(names_of_topics):
         config = broker.topic(name)
-        topic = _topic(broker, group, name, config, pops)
+        topic = _topic(broker, group, name, config, pops or name in popped)
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
@@ -85,8 +87,16 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
         read_queues=config.read_queues,
         expression=None if subscription is None else subscription.expression,
         allowed=broker.reading(group, Queue(name, 0)).allowed,
-        popped=pops or any(broker.topic(each) is not None for each in _pop_retry_topics(group, name)),
+        popped=pops or _popped_before(broker, group, config),
     )
+
+
+def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:
+    """Whether a pop of the group came back once, and nobody has pulled since the start."""
+    if not any(broker.topic(each) is not None for each in _pop_retry_topics(group, topic.name)):
+        return False
+    queues = (Queue(topic.name, queue_id) for queue_id in range(topic.read_queues))
+    return all(broker.reading(group, queue).last.next_offset < 0 for queue in queues)
 
 
 async def _queue(

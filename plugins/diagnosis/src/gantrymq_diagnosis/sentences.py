@@ -168,7 +168,7 @@ def _reset(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 
 
 def _popped(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
-    if not queue.topic.popped or queue.next_pull >= 0:
+    if not queue.topic.popped:
         return None
     if not queue.behind:
         return Diagnosis("up-to-date", "the group pops and is at the end: nothing new has come")

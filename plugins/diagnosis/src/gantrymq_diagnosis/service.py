@@ -58,18 +58,20 @@ class DiagnosisService:
         now_s = broker.world.clock.monotonic()
         joining = []
         for heard in heartbeat.consumers:
-            if not watch.changed(connection, heartbeat.client_id, heard, now_s):
+            group = heard.group
+            says = watch.statement(connection, heartbeat.client_id, connection.address, heard)
+            if watch.heard(connection, group, says, now_s):
                 continue
-            present = {each.connection for each in broker.consumers(heard.group) if not each.connection.closed}
-            says, found = watch.check(connection, heartbeat.client_id, connection.address, heard, present, now_s)
+            present = {each.connection for each in broker.consumers(group) if not each.connection.closed}
+            found = watch.check(connection, group, says, present, now_s)
             refuse = bool(found) and broker.settings.text(POLICY) == REFUSE
-            for conflict in watch.news(heard.group, found, now_s):
+            for conflict in watch.news(group, found, now_s):
                 log.warning("%s%s", conflict.sentence, "; it was not let in" if refuse else "")
             if refuse:
                 raise NoPermission(f"{found[0].sentence} (consumerConflictPolicy=refuse)")
-            joining.append((says, heard))
-        for says, heard in joining:
-            watch.join(connection, says, heard, now_s)
+            joining.append((group, says))
+        for group, says in joining:
+            watch.join(connection, group, says, now_s)
 
     def _conflicts(self) -> Shown:
         """How many conflicts stand in each group that has some."""

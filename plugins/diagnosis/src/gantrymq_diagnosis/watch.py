@@ -30,9 +30,8 @@ MAX_NEWS: Final = 10_000  # that are kept in mind
 
 @attrs.define
 class _Member:
-    heard: ConsumerHeartbeat
-    heard_s: float
     says: Statement
+    heard_s: float
 
 
 class Watch:
@@ -44,50 +43,50 @@ class Watch:
         self._disputed: dict[str, None] = {}
         self._found_s: dict[tuple[str, Kind, str], float] = {}
 
-    def changed(self, who: object, client_id: str, heard: ConsumerHeartbeat, now_s: float) -> bool:
-        """Whether *who* says something else of a group than before; where it does not, it is noted as heard."""
-        known = self._groups.get(heard.group, {}).get(who)
-        if known is None or known.says.client_id != client_id or not _same(known.heard, heard):
-            return True
-        known.heard_s = now_s
-        return False
-
-    def check(
-        self,
-        who: object,
-        client_id: str,
-        address: str,
-        heard: ConsumerHeartbeat,
-        present: Set[object],
-        now_s: float,
-    ) -> tuple[Statement, list[Conflict]]:
-        """What *who* says, and what it disagrees about with others of the group; nothing is noted of it.
+    def statement(self, who: object, client_id: str, address: str, heard: ConsumerHeartbeat) -> Statement:
+        """What a heartbeat says of a group; one without subscriptions goes on with those that are known.
 
         Args:
             who: its connection.
             client_id: as the heartbeat gives it.
             address: of the connection, for sentences.
             heard: what the heartbeat says of the group.
-            present: the connections that are members now; others that are known here are forgotten.
-            now_s: monotonic time.
         """
-        members = self._groups.get(heard.group, {})
+        known = self.says(heard.group, who)
+        return statement_of(client_id, address, heard, None if known is None else known.wants)
+
+    def heard(self, who: object, group: str, says: Statement, now_s: float) -> bool:
+        """Whether *who* said the same before; it is heard of then, at the monotonic time *now_s*."""
+        known = self._groups.get(group, {}).get(who)
+        if known is None or known.says != says:
+            return False
+        known.heard_s = now_s
+        return True
+
+    def check(self, who: object, group: str, says: Statement, present: Set[object], now_s: float) -> list[Conflict]:
+        """What *who* disagrees about with others of the group; nothing is noted of it.
+
+        *present*: the connections that are members now; others that are known here are forgotten.
+        """
+        members = self._groups.get(group, {})
         for gone in [each for each in members if each not in present and each != who]:
-            self._leave(gone, heard.group)
-        known = members.get(who)
-        says = statement_of(client_id, address, heard, None if known is None else known.says.wants)
+            self._leave(gone, group)
         found: dict[tuple[Kind, str], Conflict] = {}
         for each, member in members.items():
             if each != who:
-                for conflict in conflicts_between(heard.group, says, member.says):
+                for conflict in conflicts_between(group, says, member.says):
                     if conflict.kind is not Kind.CLIENT_ID or now_s - member.heard_s < HEARD_S:
                         found.setdefault((conflict.kind, conflict.topic), conflict)
-        return says, list(found.values())
+        return list(found.values())
 
-    def join(self, who: object, says: Statement, heard: ConsumerHeartbeat, now_s: float) -> None:
-        """Note what *who* says of a group."""
-        self._groups.setdefault(heard.group, {})[who] = _Member(heard, now_s, says)
-        self._of.setdefault(who, set()).add(heard.group)
+    def join(self, who: object, group: str, says: Statement, now_s: float) -> None:
+        """Note what *who* says of a group; members that want the same share one table of it."""
+        members = self._groups.setdefault(group, {})
+        first = next(iter(members.values()), None)
+        if first is not None and first.says.wants == says.wants:
+            says = attrs.evolve(says, wants=first.says.wants)
+        members[who] = _Member(says, now_s)
+        self._of.setdefault(who, set()).add(group)
 
     def news(self, group: str, found: Iterable[Conflict], now_s: float) -> list[Conflict]:
         """Those that nobody has been told of since the group was last without them for QUIET_S."""
@@ -135,10 +134,3 @@ class Watch:
         groups.discard(group)
         if not groups:
             self._of.pop(who, None)
-
-
-def _same(known: ConsumerHeartbeat, heard: ConsumerHeartbeat) -> bool:
-    """Version 2 heartbeats leave out subscriptions that did not change."""
-    if heard.subscriptions is None:
-        return known._replace(subscriptions=None) == heard
-    return known == heard

@@ -1,7 +1,8 @@
 """Acknowledgements, and changes of how long a message stays invisible.
 
-What arrives in one turn of the event loop is one append, and one record for each checkpoint: a record of several
-acknowledgements is what RocketMQ writes for a batch. An answer leaves when its record is stored.
+What arrives close together is one append, and one record for each checkpoint: a record of several acknowledgements is
+what RocketMQ writes for a batch. They are written when the last message of a pop is acknowledged, or after a
+millisecond. An answer leaves when its record is stored.
 
 What memory does not know as waiting needs no record: it came back already, or was acknowledged. A checkpoint that a
 Java broker wrote may still be on its way through a timer; its acknowledgement takes the same way.
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from gantrymq.errors import GantryError, MessageIllegal, RefusedWith, ServiceNotAvailable, TopicNotExist
 from gantrymq.interfaces import Broker, PutResult, PutStatus
 from gantrymq.model.queue import Queue
+from gantrymq.world import Timer
 from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
 from gantrymq_pop.handle import ORDERED, Handle
 from gantrymq_pop.order_info import OrderTable
@@ -29,6 +31,7 @@ __all__ = ["Acking", "Changed"]
 log = logging.getLogger(__name__)
 
 NO_MESSAGE = 208
+GATHER_S = 0.001
 
 Said = tuple[int, Checkpoint | Acknowledged]
 Answered = Callable[[GantryError | None], None]
@@ -55,6 +58,8 @@ class Acking:
         self._notify = notify
         self._offsets: dict[tuple[int, Key], list[int]] = {}  # of this turn
         self._answers: list[Answered] = []
+        self._soon = False
+        self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def acknowledge(self, key: Key, handle: Handle, offsets: Sequence[int], answered: Answered) -> None:
@@ -82,10 +87,14 @@ class Acking:
         if not new:
             answered(None)
             return
-        if not self._answers:
-            asyncio.get_running_loop().call_soon(self._flush)
         self._offsets.setdefault((handle.revive_queue, key), []).extend(new)
         self._answers.append(answered)
+        whole = pending is None or len(pending.settling) >= len(pending.left)
+        if whole and not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._flush)
+        elif self._timer is None:
+            self._timer = self._clock.call_later(GATHER_S, self._flush)
 
     async def change(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
         """Let one message come back *invisible_ms* from now, under a new handle.
@@ -148,6 +157,10 @@ class Acking:
                 self._notify(key.topic, key.group)
 
     def _flush(self) -> None:
+        self._soon = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if not self._answers:
             return
         offsets, self._offsets = self._offsets, {}

@@ -16,6 +16,7 @@ broker/.../processor/PopMessageProcessor.java (buildCkMsg), PopReviveService.jav
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import attrs
@@ -87,23 +88,15 @@ def checkpoint_message(
     """The record of a checkpoint."""
     key = checkpoint.key
     start = key.start_offset
-    members: dict[str, Any] = {
-        "bm": 0,
-        "bn": key.broker_name,
-        "c": key.group,
-        "d": [offset - start for offset in checkpoint.offsets],
-        "it": checkpoint.invisible_ms,
-        "n": len(checkpoint.offsets),
-        "pt": key.pop_time,
-        "q": key.queue_id,
-        "reviveTime": checkpoint.due_ms,
-        "ro": 0,
-        "rp": str(checkpoint.tries) if checkpoint.tries else None,
-        "so": start,
-        "t": key.topic,
-    }
+    differences = ",".join([str(offset - start) for offset in checkpoint.offsets])
+    tries = f'"rp":"{checkpoint.tries}",' if checkpoint.tries else ""
+    body = (
+        f'{{"bm":0,"bn":{_quoted(key.broker_name)},"c":{_quoted(key.group)},"d":[{differences}],'
+        f'"it":{checkpoint.invisible_ms},"n":{len(checkpoint.offsets)},"pt":{key.pop_time},"q":{key.queue_id},'
+        f'"reviveTime":{checkpoint.due_ms},"ro":0,{tries}"so":{start},"t":{_quoted(key.topic)}}}'
+    )
     unique = f"{key.topic}@{key.queue_id}@{start}@{key.group}@{key.pop_time}@{key.broker_name}@ck"
-    return _message(CHECKPOINT, members, unique, revive_topic, revive_queue, now_ms, host)
+    return _message(CHECKPOINT, body, unique, revive_topic, revive_queue, now_ms, host)
 
 
 def ack_message(
@@ -112,18 +105,13 @@ def ack_message(
     """The record of one or of several acknowledgements of one checkpoint."""
     several = len(offsets) > 1
     own = -1 if several else offsets[0]
-    members: dict[str, Any] = {
-        "ao": own,
-        "aol": list(offsets) if several else None,
-        "bn": key.broker_name,
-        "c": key.group,
-        "pt": key.pop_time,
-        "q": key.queue_id,
-        "so": key.start_offset,
-        "t": key.topic,
-    }
+    listed = f'"aol":[{",".join(map(str, offsets))}],' if several else ""
+    body = (
+        f'{{"ao":{own},{listed}"bn":{_quoted(key.broker_name)},"c":{_quoted(key.group)},"pt":{key.pop_time},'
+        f'"q":{key.queue_id},"so":{key.start_offset},"t":{_quoted(key.topic)}}}'
+    )
     unique = f"{key.topic}@{key.queue_id}@{own}@{key.group}@{key.pop_time}@{key.broker_name}@ack"
-    return _message(BATCH_ACK if several else ACK, members, unique, revive_topic, revive_queue, now_ms, host)
+    return _message(BATCH_ACK if several else ACK, body, unique, revive_topic, revive_queue, now_ms, host)
 
 
 def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
@@ -135,14 +123,18 @@ def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
     return message
 
 
-def _message(
-    tag: str, members: dict[str, Any], unique: str, topic: str, queue_id: int, now_ms: int, host: bytes
-) -> StoreMessage:
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    """A text as fastjson writes it."""
+    return dumps(text).decode()
+
+
+def _message(tag: str, body: str, unique: str, topic: str, queue_id: int, now_ms: int, host: bytes) -> StoreMessage:
     text = f"TIMER_DELIVER_MS\x01{now_ms}\x02TIMER_OUT_MS\x01{now_ms}\x02UNIQ_KEY\x01{unique}\x02TAGS\x01{tag}\x02"
     return StoreMessage(
         topic,
         queue_id,
-        dumps(members),
+        body.encode(),
         text.encode(),
         tags_code=_CODES[tag],
         born_timestamp=now_ms,

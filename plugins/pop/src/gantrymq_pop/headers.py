@@ -7,10 +7,20 @@ PollingInfoRequestHeader.java.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 
-__all__ = ["AckRequest", "ChangeRequest", "NotificationRequest", "PeekRequest", "PollingInfoRequest", "PopRequest"]
+__all__ = [
+    "AckRequest",
+    "ChangeRequest",
+    "NotificationRequest",
+    "PeekRequest",
+    "PollingInfoRequest",
+    "PopRequest",
+    "ack_of",
+]
 
 
 @header_of(RequestCode.POP_MESSAGE)
@@ -40,6 +50,19 @@ class AckRequest(RequestHeader):
     queue_id: Int32
     extra_info: str
     offset: Int64
+
+
+def ack_of(ext: Mapping[str, str] | None) -> tuple[str, str, int, str, int]:
+    """Group, topic, queue id, handle and offset of an acknowledgement, as `AckRequest` reads them; there are many."""
+    try:
+        fields = ext or {}
+        queue_id, offset = fields["queueId"], fields["offset"]
+        if queue_id.isdecimal() and offset.isdecimal() and len(queue_id) < 10 and len(offset) < 19:
+            return fields["consumerGroup"], fields["topic"], int(queue_id), fields["extraInfo"], int(offset)
+    except KeyError:
+        pass  # the sentence is that of the header
+    read = AckRequest.from_ext(ext)
+    return read.consumer_group, read.topic, read.queue_id, read.extra_info, read.offset
 
 
 @header_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)

@@ -28,19 +28,20 @@ from gantrymq.interfaces import Broker, Connection, MessageFilter
 from gantrymq.loose_json import loads
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.command import Command, encode_head, response_to
+from gantrymq.remoting.codes import FLAG_RESPONSE, SERIALIZE_JSON, RequestCode
+from gantrymq.remoting.command import Command, encode, encode_head, response_to
+from gantrymq.remoting.frame import PREFIX
 from gantrymq.remoting.serving import serves
 from gantrymq_pop.acking import NO_MESSAGE, Acking, checked_queue
 from gantrymq_pop.checkpoints import Key
 from gantrymq_pop.handle import Handle, read_handle
 from gantrymq_pop.headers import (
-    AckRequest,
     ChangeRequest,
     NotificationRequest,
     PeekRequest,
     PollingInfoRequest,
     PopRequest,
+    ack_of,
 )
 from gantrymq_pop.popping import MOST, Popped, Popping
 from gantrymq_pop.revive_log import ReviveLog
@@ -60,6 +61,7 @@ LATE_MS: Final = 500  # a pop that comes so long after its time is up is not loo
 NEARLY_MS: Final = 50  # whose time is up so soon is not held
 LONGEST_S: Final = 600.0
 SOON_S: Final = 0.05
+_DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
 LOOKS: Final = 50  # over messages that a filter leaves out, before others have their turn
 
 
@@ -141,11 +143,10 @@ class PopRequests:
     @serves(RequestCode.ACK_MESSAGE)
     def acknowledge(self, asked: Command, connection: Connection) -> None:
         """200051: one message need not come back."""
-        header = AckRequest.from_ext(asked.ext)
-        checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=True)
-        handle = self._handle(header.extra_info)
-        key = _key(header.topic, header.consumer_group, header.queue_id, handle)
-        self._acking.acknowledge(key, handle, (header.offset,), _answering(asked, connection))
+        group, topic, queue_id, text, offset = ack_of(asked.ext)
+        checked_queue(self._broker, topic, queue_id, offset, to_end=True)
+        handle = self._handle(text)
+        self._acking.acknowledge(_key(topic, group, queue_id, handle), handle, (offset,), _answering(asked, connection))
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
     def acknowledge_many(self, asked: Command, connection: Connection) -> None:
@@ -390,11 +391,19 @@ def _answering(asked: Command, connection: Connection) -> Callable[[GantryError 
         if connection.closed or asked.is_oneway:
             return
         if problem is None:
-            connection.reply(asked, response_to(asked))
+            connection.reply(asked, _done(asked))
         else:
             connection.reply(asked, response_to(asked, problem.response_code, str(problem)))
 
     return answered
+
+
+def _done(asked: Command) -> Command | bytes:
+    """The answer that says nothing but that it is done."""
+    if asked.serialize != SERIALIZE_JSON:
+        return response_to(asked)
+    header = _DONE % asked.opaque
+    return PREFIX.pack(4 + len(header), len(header)) + header
 
 
 def _ext(popped: Popped, header: PopRequest) -> dict[str, str]:

@@ -67,8 +67,9 @@ class ReviveLog:
     def _begin(self, queue_id: int) -> int:
         queue = Queue(self.topic, queue_id)
         done = self._broker.committed(REVIVE_GROUP, queue)
-        begin = self._broker.bounds(queue).min_offset
-        return begin if done is None else max(begin, done + 1)
+        bounds = self._broker.bounds(queue)
+        begin = bounds.min_offset if done is None else max(bounds.min_offset, done + 1)
+        return min(begin, bounds.max_offset)  # a power cut may take entries that were done with
 
     @property
     def waiting(self) -> int:
@@ -87,8 +88,8 @@ class ReviveLog:
     async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
         """Read what the log holds from where it was done with; *seen* is called with each checkpoint of a pop."""
         for revive_queue in range(self.queues):
-            while not self.knows_all(revive_queue) and self._room():
-                await self._read(revive_queue, seen)
+            while not self.knows_all(revive_queue) and self._room() and await self._read(revive_queue, seen):
+                pass
             await self._read_acknowledgements(revive_queue)
         self._stopped = False
         self._arm()
@@ -149,10 +150,11 @@ class ReviveLog:
             if not isinstance(found, GetResult) or not self._take(revive_queue, found):
                 return
 
-    async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
+    async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> bool:
+        """Read on; whether there was something."""
         queue = Queue(self.topic, revive_queue)
         found = await self._broker.get(queue, self._logs[revive_queue].next_offset, READ)
-        self._take(revive_queue, found, seen)
+        return self._take(revive_queue, found, seen)
 
     def _take(
         self, revive_queue: int, found: GetResult, seen: Callable[[Checkpoint], None] = lambda checkpoint: None
@@ -241,8 +243,8 @@ class ReviveLog:
             if self.knows_all(revive_queue):
                 self._behind_at.pop(revive_queue, None)
             elif self._behind_at.get(revive_queue) == queue.next_offset:
-                while not self.knows_all(revive_queue) and self._room():
-                    await self._read(revive_queue)
+                while not self.knows_all(revive_queue) and self._room() and await self._read(revive_queue):
+                    pass
             else:
                 self._behind_at[revive_queue] = queue.next_offset
 

@@ -19,10 +19,10 @@ def figures_of(levels: LevelDelivery, broker: Broker) -> list[Callable[[], Shown
     late, clock = levels.lateness, broker.world.clock
 
     def waiting() -> Shown:
-        values = {(str(level),): float(end - position) for level, position, end, _ in levels.progress.levels()}
-        return Shown(
-            "gantrymq_delayed_waiting", "Messages of a delay level that are not delivered.", ("level",), values
-        )
+        text = "Messages of a delay level that are not delivered."
+        known = levels.progress.levels()
+        values: dict[tuple[str, ...], float] = {(str(level),): end - position for level, position, end, _ in known}
+        return Shown("gantrymq_delayed_waiting", text, ("level",), values)
 
     def delivered() -> Shown:
         text = "Messages of delay levels that were delivered since the start."

@@ -7,7 +7,8 @@ Source: apache/rocketmq broker/.../util/HookUtils.java (handleScheduleMessage, c
 
 from __future__ import annotations
 
-from typing import Protocol
+import re
+from typing import Final, Protocol
 
 from gantrymq.errors import MessageIllegal, ServiceNotAvailable
 from gantrymq.interfaces import StoreMessage
@@ -16,6 +17,10 @@ from gantrymq.model import properties as props
 __all__ = ["DelayInterceptor", "Mover"]
 
 TIMES = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
+
+
+HIGHEST: Final = 2**31 - 1  # that Java reads
+_LEVEL = re.compile(r"[+-]?[0-9]{1,20}\Z")
 
 
 class Mover(Protocol):
@@ -60,7 +65,6 @@ def _level_of(own: dict[str, str]) -> int:
     text = own.get(props.DELAY)
     if text is None:
         return 0
-    try:
-        return int(text)
-    except ValueError:
-        raise MessageIllegal(f"DELAY={text} is not a delay level; give a whole number, 0 for none") from None
+    if _LEVEL.match(text) is None or not -HIGHEST <= int(text) <= HIGHEST:
+        raise MessageIllegal(f"DELAY={text:.40} is not a delay level; give a whole number, 0 for none")
+    return int(text)

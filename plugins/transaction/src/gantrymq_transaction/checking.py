@@ -44,6 +44,14 @@ SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
 CARRY_SHARE: Final = 4  # so many times the undecided ones
 
 
+class _Progress(NamedTuple):
+    """Both positions, and where the log ended when they were there."""
+
+    half_offset: int
+    op_offset: int
+    log_end: int
+
+
 class _Moved(NamedTuple):
     """A half message that is being stored elsewhere, or closed."""
 
@@ -63,6 +71,7 @@ class Checking:
         self._broker_name = broker_name
         self._next = 0  # where the last round ended for want of time
         self._turn = 0  # whose turn it is among several producers
+        self._moved: _Progress | None = None
         self._unsent: set[int] = set()  # renewed half messages whose check reached nobody
         self.oldest_born_ms: int | None = None  # of those that the last round left undecided
 
@@ -102,17 +111,22 @@ class Checking:
         self.keep_progress()
 
     def keep_progress(self) -> None:
-        """Move both positions, and tell the table of offsets."""
+        """Move both positions, and tell the table of offsets once the disk has what they stand for."""
         broker, ledger = self._broker, self._ledger
-        before = ledger.half_offset, ledger.op_offset
         ledger.advance(broker.bounds(HALF_QUEUE).max_offset)
-        for queue, offset, old in (
-            (HALF_QUEUE, ledger.half_offset, before[0]),
-            (OP_QUEUE, ledger.op_offset, before[1]),
-        ):
-            if offset != old or broker.committed(GROUP, queue) is None:
-                broker.commit(GROUP, queue, offset)
+        state = broker.store.state()
+        if self._moved is None or self._moved.log_end <= state.flushed_offset:
+            self._told(self._moved)
+            self._moved = _Progress(ledger.half_offset, ledger.op_offset, state.max_log_offset)
+        if self._moved.log_end <= state.flushed_offset:
+            self._told(self._moved)
         self._unsent = {offset for offset in self._unsent if offset >= ledger.half_offset}
+
+    def _told(self, progress: _Progress | None) -> None:
+        if progress is not None:
+            for queue, offset in ((HALF_QUEUE, progress.half_offset), (OP_QUEUE, progress.op_offset)):
+                if self._broker.committed(GROUP, queue) != offset:
+                    self._broker.commit(GROUP, queue, offset)
 
     # ----------------------------------------------------------------------------------------------------------------
 

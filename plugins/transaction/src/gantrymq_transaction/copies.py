@@ -20,7 +20,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.half_text import REAL_TOPIC
 
-__all__ = ["Copies", "Identity", "by_unique_id", "committed_message", "copies_of", "identity_of"]
+__all__ = ["Identity", "by_unique_id", "committed_message", "given_up", "half_messages", "identity_of"]
 
 _MOST: Final = 64  # records with one key that are looked at
 _EVER_MS: Final = 1 << 60
@@ -34,14 +34,6 @@ class Identity(NamedTuple):
     unique_id: str
 
 
-class Copies(NamedTuple):
-    """What the store has of one transaction."""
-
-    halves: list[RecordView]  # in the order of the queue
-    committed: RecordView | None
-    given_up: list[RecordView]
-
-
 def identity_of(own: Mapping[str, str]) -> Identity:
     """The identity of a half message with these properties."""
     return Identity(own.get(props.PRODUCER_GROUP, ""), own.get(REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""))
@@ -52,11 +44,14 @@ async def committed_message(broker: Broker, who: Identity) -> RecordView | None:
     return next(iter(await _with_key(broker, who, who.topic, committed=True)), None)
 
 
-async def copies_of(broker: Broker, who: Identity) -> Copies:
-    """Everything the store has of a transaction."""
-    halves = await _with_key(broker, who, HALF_TOPIC)
-    halves.sort(key=lambda record: record.queue_offset)
-    return Copies(halves, await committed_message(broker, who), await _with_key(broker, who, CHECK_MAX_TIME_TOPIC))
+async def half_messages(broker: Broker, who: Identity) -> list[RecordView]:
+    """The copies of a half message, in the order of their queue."""
+    return sorted(await _with_key(broker, who, HALF_TOPIC), key=lambda record: record.queue_offset)
+
+
+async def given_up(broker: Broker, who: Identity) -> list[RecordView]:
+    """What TRANS_CHECK_MAX_TIME_TOPIC has of a transaction."""
+    return await _with_key(broker, who, CHECK_MAX_TIME_TOPIC)
 
 
 async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:

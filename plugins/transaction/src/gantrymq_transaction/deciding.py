@@ -18,7 +18,7 @@ from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
-from gantrymq_transaction.copies import Identity, copies_of, identity_of
+from gantrymq_transaction.copies import Identity, committed_message, given_up, half_messages, identity_of
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import committed, real_queue
 from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, checks_of, judge_decision
@@ -116,14 +116,15 @@ class Deciding:
         """Decide a transaction of which there may be several half messages, or that may be decided already."""
         ledger = self._ledger
         while True:
-            found = await copies_of(self._broker, who)
-            offsets = sorted({half.queue_offset, *(copy.queue_offset for copy in found.halves)})
+            copies = await half_messages(self._broker, who)
+            known = await committed_message(self._broker, who)
+            offsets = sorted({half.queue_offset, *(copy.queue_offset for copy in copies)})
             taken = [offset for offset in offsets if ledger.is_taken(offset)]
             if not taken:
                 break
             await self._writer.decided(taken[0])
         undecided = [offset for offset in offsets if ledger.is_open(offset)]
-        if found.committed is not None:
+        if known is not None:
             if undecided:
                 await self._writer.submit(undecided, None)
             if decision is Decision.COMMIT:
@@ -132,8 +133,7 @@ class Deciding:
                 ILLEGAL_OPERATION,
                 f"the transaction of the half message at {half.log_offset} was committed; it cannot be rolled back",
             )
-        last = found.halves[-1].log_offset if found.halves else half.log_offset
-        if not undecided and not any(record.log_offset > last for record in found.given_up):
+        if not undecided and not await self._given_up(who, copies[-1] if copies else half):
             if decision is Decision.ROLLBACK:
                 return Outcome.ROLLED_BACK
             raise RefusedWith(
@@ -145,3 +145,7 @@ class Deciding:
             message = committed(half, half.properties, queue)
         await self._writer.submit(undecided or [half.queue_offset], message)
         return _OUTCOMES[decision]
+
+    async def _given_up(self, who: Identity, last: RecordView) -> bool:
+        """Whether the last copy of a half message was given up."""
+        return any(record.log_offset > last.log_offset for record in await given_up(self._broker, who))

@@ -24,7 +24,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq.remoting.serving import serves
-from gantrymq_transaction.copies import copies_of, identity_of
+from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.listing import Wanted, page, shown
 from gantrymq_transaction.messages import real_queue, resumed
 from gantrymq_transaction.reading import view
@@ -72,7 +72,7 @@ class Operators:
                 f"{header.msg_id} is no message of {CHECK_MAX_TIME_TOPIC}; gantrymq transactions list --given-up shows "
                 "those there are",
             )
-        if (await copies_of(broker, identity_of(record.properties))).committed is not None:
+        if await committed_message(broker, identity_of(record.properties)) is not None:
             raise RefusedWith(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
         (result,) = await broker.put_all([resumed(record)], seen=True)
         if result.status is not PutStatus.OK:

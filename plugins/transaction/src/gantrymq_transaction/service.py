@@ -12,8 +12,6 @@ import logging
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-import attrs
-
 from gantrymq.errors import ServiceNotAvailable
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
@@ -21,23 +19,17 @@ from gantrymq.model.sys_flag import TRANSACTION_MASK
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.checking import GROUP, Checking
 from gantrymq_transaction.deciding import Deciding
+from gantrymq_transaction.figures import show_figures
 from gantrymq_transaction.half_text import HalfTexts
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import named_by
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
+from gantrymq_transaction.undecided import Undecided
 from gantrymq_transaction.writer import Writer
 
 __all__ = ["RocketTransactions", "Undecided"]
 
 log = logging.getLogger(__name__)
-
-
-@attrs.frozen
-class Undecided:
-    """How many transactions nobody has decided, and since when."""
-
-    count: int
-    oldest_born_ms: int | None  # as of the last round; None where it left none
 
 
 class _Running(NamedTuple):
@@ -79,6 +71,7 @@ class RocketTransactions:
             Deciding(broker, ledger, writer, half.max_offset),
             Checking(broker, ledger, writer, name),
         )
+        show_figures(broker, self.undecided)
         waiting = ledger.undecided(half.max_offset)
         if waiting:
             log.info("%d transactions are undecided; their producers are asked about them", waiting)

@@ -1,6 +1,6 @@
 """What decides half messages goes to the log: a message, its op message, one append for all that wait.
 
-    submit ... submit     while one append is under way the next ones gather
+    submit ... submit     two milliseconds' worth; while one append is under way the next ones gather
       `- put_all          [message, message, op "12,13,14,"]: one write, and all or none of it (`StoreMessage.joined`)
            `- settled     the ledger hears of it, then those who wait
 
@@ -23,6 +23,7 @@ from gantrymq.errors import GantryError, RefusedWith, RequestError
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from gantrymq.world import Timer
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import op_message
 from gantrymq_transaction.settings import OP_BYTES
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 GROUP_BYTES: Final = 256 * 1024  # of one append, unless a single message is larger
 GROUP_MESSAGES: Final = 128
+GATHER_S: Final = 0.002
 WAITING_BYTES: Final = 64 * 1024 * 1024
 WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
 SYSTEM_BUSY: Final = 2
@@ -67,6 +69,7 @@ class Writer:
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
         self._loop = asyncio.get_running_loop()
         self._taken: dict[int, Stored] = {}
         self.doubts: list[Doubt] = []
@@ -96,7 +99,10 @@ class Writer:
         self._waiting.append(each)
         self._bytes += each.size
         if self._task is None:
-            self._task = self._loop.create_task(self._run())
+            if len(self._waiting) >= GROUP_MESSAGES:
+                self._begin()
+            elif self._timer is None:
+                self._timer = self._broker.world.clock.call_later(GATHER_S, self._begin)
         return done
 
     async def decided(self, offset: int) -> None:
@@ -114,10 +120,18 @@ class Writer:
 
     async def close(self) -> None:
         """Wait until everything submitted is stored or refused."""
+        self._begin()
         if self._task is not None:
             await asyncio.wait([self._task])
 
     # ----------------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
 
     async def _run(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from gantrymq.broker.counted_plugins import counted_listener
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 Listener = Callable[[Queue, int], Any]
 
+_topic_of = itemgetter(DispatchEntry._fields.index("topic"))
+
 
 class Arrivals:
     """Tells listeners of each queue that got messages, once a publication."""
@@ -30,6 +33,7 @@ class Arrivals:
         self._light = serves_light_queues(settings)
         self._of_all: dict[Listener, None] = {}
         self._of_queue: dict[Queue, dict[Listener, None]] = {}
+        self._topics: set[str] = set()  # of these queues
         pipeline.on_published(self._published)
 
     def tell(self, callback: Listener, queue: Queue | None = None) -> Callable[[], None]:
@@ -39,18 +43,23 @@ class Arrivals:
             self._of_all[listener] = None
             return lambda: self._of_all.pop(listener, None)
         self._of_queue.setdefault(queue, {})[listener] = None
+        self._topics = {each.topic for each in self._of_queue}
 
         def end() -> None:
             listeners = self._of_queue.get(queue, {})
             listeners.pop(listener, None)
             if not listeners:
                 self._of_queue.pop(queue, None)
+                self._topics = {each.topic for each in self._of_queue}
 
         return end
 
     def _published(self, entries: Sequence[DispatchEntry]) -> None:
-        if not self._of_all and not self._of_queue:
-            return
+        if not self._of_all:
+            if not self._of_queue:
+                return
+            if not self._light and self._topics.isdisjoint(map(_topic_of, entries)):
+                return  # 0.05 us a message, where most plugins listen to topics of their own
         newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + entry.messages for entry in entries}
         if self._light:
             newest |= {Queue(name, LIGHT_QUEUE_ID): at + 1 for entry in entries for name, at in entry.light_places}

@@ -13,7 +13,7 @@ common/.../message/MessageDecoder.java (string2messageProperties, messagePropert
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model import properties as props
@@ -32,8 +32,6 @@ _SPECIAL = (
     props.INNER_MULTI_DISPATCH,
 )
 _BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a broker's own: nobody may send them
-
-
 _HALF = {props.TRAN_MSG: "true"}
 
 
@@ -56,6 +54,9 @@ class Plan(NamedTuple):
     wait_stored: bool
 
 
+_UNKNOWN: Final[tuple[Plan | None, dict[str, str] | None]] = (None, None)
+
+
 class StoredProperties:
     """Rewrites property texts for one broker."""
 
@@ -63,8 +64,7 @@ class StoredProperties:
         """*added*: names and values every message gets, in the order in which Java puts them; *special*: more names."""
         self._added = added
         self._special = frozenset((*_SPECIAL, *special))
-        self._plans: dict[tuple[str, str], Plan] = {}
-        self._half_plans: dict[tuple[str, str], Plan] = {}  # of transactional messages, which ask for nothing else
+        self._plans: dict[tuple[str, str], tuple[Plan | None, dict[str, str] | None]] = {}  # and what is special
 
     def envelope(self, text: str) -> dict[str, str]:
         """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
@@ -77,7 +77,8 @@ class StoredProperties:
     def plan(self, text: str) -> Plan | None:
         """What is known of texts that differ from *text* in their id alone."""
         before, _, rest = text.partition(_MARK)
-        return self._plans.get((before, rest.partition("\x02")[2]))
+        plan, special = self._plans.get((before, rest.partition("\x02")[2]), _UNKNOWN)
+        return plan if special is None else None
 
     def rewrite(self, text: str, new_id: str | None = None) -> Stored:
         """The stored form of a single message's text.
@@ -88,10 +89,7 @@ class StoredProperties:
         head, mark, rest = text.partition(_MARK)
         if mark and (not head or head[-1] == "\x02"):
             unique_id, _, tail = rest.partition("\x02")
-            special = None
-            plan = self._plans.get((head, tail))
-            if plan is None:
-                plan, special = self._half_plans.get((head, tail)), _HALF
+            plan, special = self._plans.get((head, tail), _UNKNOWN)
             if plan is not None and unique_id:
                 return Stored(
                     plan.before + unique_id.encode("utf-8", "surrogatepass") + plan.after,
@@ -100,7 +98,8 @@ class StoredProperties:
                     plan.wait_stored,
                     special,
                 )
-            self._learn(head, tail)
+            if plan is None and (head, tail) not in self._plans:
+                self._learn(head, tail)
         own = self.envelope(text)
         if new_id is not None:
             own.setdefault(props.UNIQ_KEY, new_id)
@@ -113,16 +112,16 @@ class StoredProperties:
         )
 
     def _learn(self, head: str, tail: str) -> None:
-        """Keep what a text with these parts around its id becomes, unless it needs looking at each time."""
+        """Keep what a text with these parts around its id becomes, or that it needs looking at each time."""
         if _MARK in tail or _GAP in head or _GAP in tail:
             return
+        if len(self._plans) >= KEPT:
+            self._plans.clear()
+        self._plans[head, tail] = _UNKNOWN
         own = self.envelope(f"{head}{_MARK}{_GAP}\x02{tail}")
         special = _HALF if own.get(props.TRAN_MSG) == "true" else None
         if own.get(props.UNIQ_KEY) != _GAP or self._special.intersection(own).difference(special or ()):
             return
         before, _, after = ordered_text(own).partition(_GAP.encode())
-        plans = self._plans if special is None else self._half_plans
-        if len(plans) >= KEPT:
-            plans.clear()
         code = tags_code(own.get(props.TAGS))
-        plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false")
+        self._plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false"), special

@@ -1,4 +1,4 @@
-"""Queues handed out by the broker to members that pull: 400. A plugin that knows other modes serves it in this place.
+"""Queues handed out by the broker to members that pull: 400, 402. A plugin that knows other modes serves them instead.
 
 The queues of a topic are those of every broker in its route, so that clients of several brokers get one answer; the
 strategies are those that plugins register.
@@ -41,3 +41,8 @@ class AssignmentRequests:
             queues = strategy.allocate(group, client_id, queues, members)
         found = [{"messageQueue": queue_json(queue), "mode": "PULL"} for queue in queues]
         return with_json(asked, {"messageQueueAssignments": found})
+
+    @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+    def all_modes(self, asked: Command, connection: Connection) -> Command:
+        """402: no mode was set."""
+        return with_json(asked, {"messageRequestModeMap": {}})

@@ -38,18 +38,13 @@ NOT_BUILT: Mapping[int, str] = {
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
-IN_PLUGINS: Mapping[int, str] = {
-    RequestCode.END_TRANSACTION: "gantrymq-transaction",
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: "gantrymq-transaction",
+IN_PLUGINS: Mapping[int, str] = {  # to the distribution that serves a code
+    **dict.fromkeys((RequestCode.END_TRANSACTION, RequestCode.RESUME_CHECK_HALF_MESSAGE), "gantrymq-transaction"),
+    **dict.fromkeys((RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2), "gantrymq-request-reply"),
+    **dict.fromkeys((RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.BATCH_ACK_MESSAGE), "gantrymq-pop"),
+    **dict.fromkeys(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1), "gantrymq-pop"),
     RequestCode.RECALL_MESSAGE: "gantrymq-schedule",
-    RequestCode.SEND_REPLY_MESSAGE: "gantrymq-request-reply",
-    RequestCode.SEND_REPLY_MESSAGE_V2: "gantrymq-request-reply",
-    **dict.fromkeys(
-        (401, 402, RequestCode.BATCH_ACK_MESSAGE, *range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)),
-        "gantrymq-pop",
-    ),
 }
-"""The distribution that serves a request which core leaves to it."""
 
 
 class RequestRouter:

@@ -156,15 +156,11 @@ async def _apply(group: str, plan: Plan, by_members: Target | None, *, dry_run: 
                 )
             refuse_by_members(broker.name, group, by_members)
         ways.append(way)
-    for (broker, moves), way in zip(plan, ways, strict=True):
-        if dry_run or not way:
-            continue
-        if way == "broker":
-            await broker.set_here(group, moves)
-        elif way == "members" and by_members is not None:
-            await broker.tell_members(group, by_members)
-        else:
-            await broker.commit(group, moves)
+    if not dry_run:
+        try:
+            await _set(group, plan, ways, by_members)
+        except ClientError as problem:
+            raise ClientError(f"{problem}; some queues may be set already, run the command again") from problem
     queues = [move for _, moves in plan for move in moves]
     return {
         "dry_run": dry_run,
@@ -185,6 +181,16 @@ async def _apply(group: str, plan: Plan, by_members: Target | None, *, dry_run: 
             for move in queues
         ],
     }
+
+
+async def _set(group: str, plan: Plan, ways: list[str], by_members: Target | None) -> None:
+    for (broker, moves), way in zip(plan, ways, strict=True):
+        if way == "broker":
+            await broker.set_here(group, moves)
+        elif way == "members" and by_members is not None:
+            await broker.tell_members(group, by_members)
+        elif way == "commit":
+            await broker.commit(group, moves)
 
 
 # --- showing --------------------------------------------------------------------------------------------------------

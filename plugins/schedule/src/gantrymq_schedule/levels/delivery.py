@@ -119,9 +119,10 @@ class LevelDelivery:
         await self._guarded(self._resume())
         while not self._stopping:
             now_ms = self._clock.now_ms()
-            level = self.progress.ready(now_ms)
-            if level is not None:
-                await self._guarded(self._deliver(level, now_ms))
+            ready = self.progress.ready(now_ms)
+            if ready is not None:
+                await self._guarded(self._deliver(*ready))
+                await self._clock.sleep(0)
             else:
                 wait_ms = self.progress.wait_ms(now_ms)
                 await self._pause(None if wait_ms is None else max(wait_ms, TOGETHER_MS) / 1000)
@@ -156,10 +157,14 @@ class LevelDelivery:
                     log.info("delay level %d: %d messages were delivered before the stop", level, first - position)
                     self._move(level, first)
 
-    async def _deliver(self, level: int, now_ms: int) -> None:
-        """Deliver a slice of *level*."""
+    async def _deliver(self, level: int, until_ms: int) -> None:
+        """Deliver a slice of *level*, of what is due until *until_ms*."""
         queue, start, delay_ms = queue_of(level), self.progress.position(level), self.progress.delay_ms(level)
-        due = await read_due(self._broker, queue, start, now_ms, delay_ms, self._delays_ms)
+        due = await read_due(self._broker, queue, start, until_ms, delay_ms, self._delays_ms)
+        if not due.records and due.time_ms is None and due.position <= start:
+            self._move(level, due.position)
+            self.progress.ended(level, due.position)
+            return
         stored = self._stored.setdefault(level, set())
         waited: list[tuple[RecordView, int]] = []
         messages: list[StoreMessage] = []

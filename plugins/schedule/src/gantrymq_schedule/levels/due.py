@@ -80,11 +80,17 @@ async def read_from(
 
 
 async def read_due(
-    broker: Broker, queue: Queue, position: int, now_ms: int, delay_ms: int | None, delays_ms: Sequence[int]
+    broker: Broker,
+    queue: Queue,
+    position: int,
+    until_ms: int,
+    delay_ms: int | None,
+    delays_ms: Sequence[int],
 ) -> Due:
-    """What is due at *now_ms* from *position* on, a slice at most; others have their turn in between.
+    """What is due from *position* on, a slice at most; others have their turn in between.
 
     Args:
+        until_ms: what is due later than this is left; the present, or before.
         delay_ms: of the queue's level, None when it has none any more.
         delays_ms: of all levels, the first is level 1.
 
@@ -95,8 +101,9 @@ async def read_due(
     slices, size = TimeSlices(broker.world.clock, _READS_TOGETHER), 0
     while len(due) < MOST_MESSAGES and size < MOST_BYTES:
         result, records = await read_from(broker, queue, position, _ONE_READ, delays_ms)
+        now_ms = broker.world.clock.now_ms()  # after the reading: none of these was stored later
         for record, time_ms in records:
-            if due_at(time_ms, now_ms, delay_ms) > now_ms:
+            if due_at(time_ms, now_ms, delay_ms) > until_ms:
                 return Due(due, record.queue_offset, time_ms)
             due.append((record, time_ms))
             size += record.total_size

@@ -22,13 +22,19 @@ from typing import Final
 
 import attrs
 
-__all__ = ["LOOK_AGAIN_MS", "LevelProgress", "due_at"]
+__all__ = ["APART_MS", "LOOK_AGAIN_MS", "LevelProgress", "due_at"]
 
 LOOK_AGAIN_MS: Final = 1000
+APART_MS: Final = 50  # messages of several levels may change places that are due so close to each other
 
 
 def due_at(time_ms: int, now_ms: int, delay_ms: int | None) -> int:
-    """When a message that its queue entry gives *time_ms* is due; *delay_ms*: of its level, None for one without."""
+    """When a message that its queue entry gives *time_ms* is due.
+
+    Args:
+        now_ms: taken after the entry was read.
+        delay_ms: of its level; None for one that the settings lack.
+    """
     return now_ms if delay_ms is not None and time_ms > now_ms + delay_ms else time_ms
 
 
@@ -73,6 +79,11 @@ class LevelProgress:
         known.position, known.time_ms, known.order_ms = position, time_ms, before_ms
         known.end = max(known.end, position)
 
+    def ended(self, level: int, position: int) -> None:
+        """The queue of *level* ends at *position*, whatever was heard before: its topic was deleted."""
+        known = self._levels[level]
+        known.position = known.end = position
+
     def position(self, level: int) -> int:
         """Queue offset of the next message."""
         return self._levels[level].position
@@ -86,13 +97,22 @@ class LevelProgress:
         for level, known in self._levels.items():
             yield level, known.position, known.end, known.time_ms
 
-    def ready(self, now_ms: int) -> int | None:
-        """The level whose next message is due, or may be; of several the one that has waited longest."""
-        best, best_due = None, now_ms + 1
+    def ready(self, now_ms: int) -> tuple[int, int] | None:
+        """The level whose next message is due, or may be, and up to which time its messages may go.
+
+        Of several it is the one that has waited longest, and it goes no further than `APART_MS` ahead of the next.
+        """
+        first, first_due, second_due = None, now_ms + 1, now_ms
         for level, known in self._levels.items():
-            if known.position < known.end and (due := known.due_at(now_ms)) < best_due:
-                best, best_due = level, due
-        return best
+            if known.position >= known.end:
+                continue
+            due = known.due_at(now_ms)
+            if due < first_due:
+                second_due = now_ms if first is None else first_due
+                first, first_due = level, due
+            else:
+                second_due = min(second_due, due)
+        return None if first is None else (first, min(now_ms, second_due + APART_MS))
 
     def wait_ms(self, now_ms: int) -> int | None:
         """How long there is nothing to do; None: until something arrives."""

@@ -39,6 +39,8 @@ from gantrymq_store_files.timer_wheel import (
 __all__ = ["Chain", "NewEntry", "WheelFiles"]
 
 READ_BYTES = 64 * 1024
+_PAGE_BYTES = 4096
+_ZEROS = bytes(READ_BYTES)
 
 
 class NewEntry(NamedTuple):
@@ -309,7 +311,12 @@ class WheelFiles:
 
 def _busy_of(data: bytes, start: int) -> Iterator[Slot]:
     """Slots of *data* that hold something; the first is that of tick *start*."""
-    if data.count(0) != len(data):
-        for tick, slot in enumerate(slots_of(data[: len(data) // SLOT_BYTES * SLOT_BYTES]), start):
-            if slot.tick == tick > 0 and slot.last >= 0:
-                yield slot
+    if data == _ZEROS[: len(data)]:
+        return
+    for at in range(0, len(data) // SLOT_BYTES * SLOT_BYTES, _PAGE_BYTES):
+        page = data[at : at + _PAGE_BYTES]
+        if page != _ZEROS[: len(page)]:
+            page = page[: len(page) // SLOT_BYTES * SLOT_BYTES]
+            for tick, slot in enumerate(slots_of(page), start + at // SLOT_BYTES):
+                if slot.tick == tick > 0 and slot.last >= 0:
+                    yield slot

@@ -17,8 +17,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A producer and a push consumer of one topic: --count messages are sent and received. With --trace both write traces,
- * with --namespace NAME (and --v2, client 5) both live in a namespace. Prints "sent" and "received"; at the end both
- * leave in good order, which writes the traces that wait.
+ * with --namespace NAME (and --v2, client 5) both live in a namespace. Prints "sent" and "received". With --trace they
+ * stay until standard input is closed.
  */
 final class Exchange {
     private static final int WAIT_S = 60;
@@ -59,6 +59,11 @@ final class Exchange {
         }
         consumer.start();
         boolean good = open.await(WAIT_S, TimeUnit.SECONDS);
+        if (trace) { // a client 4.9 that leaves may lose the traces that wait
+            CountDownLatch closed = new CountDownLatch(1);
+            Input.whenClosed(closed::countDown);
+            closed.await();
+        }
         producer.shutdown();
         consumer.shutdown();
         Events.print("done", "failed", open.getCount());

@@ -1,0 +1,29 @@
+"""Which topics a group pops, as set with mqadmin setConsumeMode: read from RocketMQ's messageRequestMode.json.
+
+    {"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}
+
+Source: apache/rocketmq broker/.../loadbalance/MessageRequestModeManager.java.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gantrymq.errors import FormatError
+from gantrymq.interfaces import Broker
+from gantrymq.loose_json import loads
+
+__all__ = ["popped_topics"]
+
+FILE = "messageRequestMode.json"
+POP = "POP"
+
+
+def popped_topics(broker: Broker, group: str) -> frozenset[str]:
+    """The topics whose mode is POP for *group*; none where the file is missing or cannot be read."""
+    path = Path(broker.settings.text("storePathRootDir") or ".") / "config" / FILE
+    try:
+        modes = loads(broker.world.files.read(path))["messageRequestModeMap"]
+        return frozenset(str(topic) for topic, groups in modes.items() if groups.get(group, {}).get("mode") == POP)
+    except (OSError, FormatError, AttributeError, KeyError, TypeError):
+        return frozenset()

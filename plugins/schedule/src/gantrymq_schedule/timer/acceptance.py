@@ -1,0 +1,69 @@
+"""Which messages wait for a time of their own, and which are refused.
+
+Source: apache/rocketmq broker/.../util/HookUtils.java (transformTimerMessage),
+store/.../timer/TimerMessageStore.java (isReject).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.errors import MessageIllegal, RefusedWith
+from gantrymq.interfaces import Broker, StoreMessage
+from gantrymq_schedule.timer import settings as keys
+from gantrymq_schedule.timer.messages import DELETE_KEY, OUT_MS, TIMER_QUEUE, asked_ms, moved
+from gantrymq_schedule.timer.recall import answer_fields
+from gantrymq_schedule.timer.wheel_clock import accepted_ms
+
+__all__ = ["Acceptance"]
+
+_NO_LIMIT = 2**31 - 1
+
+
+class Acceptance:
+    """One broker's rules."""
+
+    def __init__(self, broker: Broker, crowd: Callable[[int], int]) -> None:
+        """*crowd*: how many messages wait in the slot of a tick."""
+        self._broker = broker
+        self._name = broker.figures().broker
+        self._precision_ms = keys.precision(broker.settings)
+        self._crowd = crowd
+
+    def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
+        """As `Timers.move`."""
+        if OUT_MS in own or message.topic == TIMER_QUEUE.topic:
+            return message
+        settings = self._broker.settings
+        if not settings.flag(keys.ENABLED):
+            raise RefusedWith(1, f"timed messages are turned off here ({keys.ENABLED}=false); send it without a delay")
+        now_ms = self._broker.world.clock.now_ms()
+        deliver_ms = asked_ms(own, now_ms)
+        longest_ms = settings.number(keys.LONGEST_S) * 1000
+        if deliver_ms <= now_ms:
+            if DELETE_KEY in own:
+                raise MessageIllegal(f"the message to take back was due {now_ms - deliver_ms} ms ago")
+            return message
+        if deliver_ms - now_ms > longest_ms:
+            raise MessageIllegal(
+                f"a delay of {deliver_ms - now_ms} ms is longer than the longest one here, {longest_ms} ms "
+                f"({keys.LONGEST_S})"
+            )
+        slot_ms = accepted_ms(deliver_ms, self._precision_ms)
+        self._refuse_crowded(slot_ms, settings.number(keys.MOST_IN_SLOT))
+        made = moved(message, own, slot_ms)
+        made.answer_fields = answer_fields(message.topic, self._name, slot_ms, own)
+        return made
+
+    def _refuse_crowded(self, slot_ms: int, most: int) -> None:
+        """Refuse some above *most* messages of a slot, and all above twice as many."""
+        if most == _NO_LIMIT:
+            return
+        count = self._crowd(slot_ms // self._precision_ms)
+        share = (count - most) / most
+        if count > most and (share >= 1 or self._broker.world.random.random() > 1 - share):
+            raise RefusedWith(
+                1,
+                f"{count} messages wait for the time {slot_ms} already, and {most} are taken "
+                f"({keys.MOST_IN_SLOT}); choose another time, or send it again",
+            )

@@ -1,0 +1,78 @@
+"""Saving how far timers are: log and slots first, and what was delivered, then the checkpoint that tells of it.
+
+Source: apache/rocketmq store/.../timer/TimerMessageStore.java (TimerFlushService, prepareTimerCheckPoint, start).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gantrymq.errors import StoreError
+from gantrymq_schedule.timer.state import TimerState
+from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
+
+__all__ = ["Saving"]
+
+log = logging.getLogger(__name__)
+
+CLEAN_S = 30.0
+
+
+class Saving:
+    """Saves one broker's."""
+
+    def __init__(self, state: TimerState, interval_s: float) -> None:
+        """*interval_s*: between two savings, while something changes."""
+        self._state = state
+        self._interval_s = interval_s
+        self._again = False  # a sync failed
+
+    async def run(self) -> None:
+        """Save now and then, and remove files of the timer log that nobody needs, until cancelled."""
+        state = self._state
+        world = state.broker.world
+        cleaned = world.clock.monotonic()
+        while True:
+            await state.changed.wait()
+            state.changed.clear()
+            await world.clock.sleep(self._interval_s)
+            try:
+                await self.save()
+                if world.clock.monotonic() - cleaned >= CLEAN_S:
+                    cleaned = world.clock.monotonic()
+                    await world.workers.run(state.files.clean, state.broker.store.state().min_log_offset)
+            except (OSError, StoreError) as error:
+                log.error("the progress of timed messages could not be saved, it is tried again: %s", error)
+                state.changed.set()
+
+    async def save(self) -> None:
+        """Save once.
+
+        Raises:
+            OSError: the disk; the checkpoint before stays.
+            StoreError: what was delivered could not be made durable.
+        """
+        state = self._state
+        before, clock = state.progress.checkpoint, state.clock
+        told = TimerCheckpoint(
+            clock.read_tick * clock.precision_ms,
+            state.log_end,
+            state.queue_offset,
+            state.queue_offset,
+            before.state_version,
+            state.broker.world.clock.now_ms(),
+            before.counter + 1,
+            state.delivered_from,
+        )
+        metrics = state.progress.metrics.encode()
+        await state.broker.store.flushed(state.delivery.end)
+        run = state.broker.world.workers.run
+        if self._again:
+            await run(state.files.write_again, before.flushed_position)
+        try:
+            await run(state.files.sync)
+        except OSError:
+            self._again = True
+            raise
+        self._again = False
+        await run(state.progress.save, told, metrics)

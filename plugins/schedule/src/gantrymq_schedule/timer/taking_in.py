@@ -1,0 +1,108 @@
+"""From the timer queue into wheel and log.
+
+Source: apache/rocketmq store/.../timer/TimerMessageStore.java (enqueue, putMessageToTimerWheel, doEnqueue).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from gantrymq.errors import StoreError
+from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.interfaces import GetLimit, GetResult, GetStatus
+from gantrymq.model.java import string_hash
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_schedule.timer.messages import NEVER_WAITED, TIMER_QUEUE, Waiting, returned, waiting_of
+from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE, TimerState
+from gantrymq_schedule.timer.wheel_files import NewEntry
+from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL
+
+__all__ = ["TakingIn"]
+
+log = logging.getLogger(__name__)
+
+TOGETHER = GetLimit(1000, 4 * 1024 * 1024)
+
+_Past = list[tuple[RecordView, Waiting]]
+
+
+class TakingIn:
+    """Reads the queue of one broker."""
+
+    def __init__(self, state: TimerState, in_wheel: set[int]) -> None:
+        """*in_wheel*: log offsets of messages that stand in the log already, though the queue is read again there."""
+        self._state = state
+        self._in_wheel = in_wheel
+
+    def behind(self) -> int:
+        """How many messages are not in the wheel."""
+        return self._state.broker.bounds(TIMER_QUEUE).max_offset - self._state.queue_offset
+
+    async def take_in(self, now_ms: int) -> None:
+        """Take in some. Messages whose slot is past go to their topics; none of them takes another back.
+
+        Raises:
+            StoreError: the queue cannot be read.
+            OSError: the timer log does not take them; the same messages are taken again by the next call.
+        """
+        state = self._state
+        broker = state.broker
+        bounds = broker.bounds(TIMER_QUEUE)
+        if state.queue_offset < bounds.min_offset:
+            log.warning("timed messages %d to %d left the log unread", state.queue_offset, bounds.min_offset)
+            state.queue_offset = bounds.min_offset
+        found = await broker.get(TIMER_QUEUE, state.queue_offset, TOGETHER)
+        if found.status is not GetStatus.FOUND:
+            if found.next_offset <= state.queue_offset:
+                raise StoreError(f"{TIMER_QUEUE} at {state.queue_offset}: {found.status.name}")
+            state.queue_offset = found.next_offset
+            return
+        entries, past, changes = await self._sorted(found, now_ms)
+        if entries:
+            await broker.world.workers.run(state.files.append, entries, state.clock.write_ms)
+            self._appended(entries)
+        if past:
+            state.begin()
+            made = [returned(each, told, NEVER_WAITED, now_ms) for each, told in past if told.deletes is None]
+            await state.delivery.put(made)
+        state.count(changes, now_ms)
+        state.queue_offset, state.log_end = found.next_offset, state.files.end
+        if not state.emptying:
+            state.ended()
+        if self._in_wheel and state.queue_offset >= bounds.max_offset:
+            self._in_wheel = set()
+        state.changed.set()
+
+    async def _sorted(self, found: GetResult, now_ms: int) -> tuple[list[NewEntry], _Past, Counter[str]]:
+        """New entries of the log, messages that do not wait, and by how much more of each topic wait."""
+        entries: list[NewEntry] = []
+        past: _Past = []
+        changes: Counter[str] = Counter()
+        slices = TimeSlices(self._state.broker.world.clock, WITHOUT_A_PAUSE)
+        for buffer in found.buffers:
+            for record in iter_records(buffer):
+                await slices.item_done()
+                if record.log_offset in self._in_wheel:
+                    continue
+                waiting = waiting_of(record)
+                if waiting is None:
+                    log.error("the message at %d of the commit log names no time; it is left out", record.log_offset)
+                    continue
+                place = self._state.clock.place(waiting.slot_ms, now_ms)
+                if place is None:
+                    past.append((record, waiting))
+                    continue
+                magic = DEFAULT | (ROLL if place.rolls else 0) | (DELETE if waiting.deletes is not None else 0)
+                topic_hash = string_hash(waiting.topic)
+                entries.append(NewEntry(place.tick, magic, record.log_offset, record.total_size, topic_hash))
+                changes[waiting.topic] += -1 if waiting.deletes is not None else 1
+        return entries, past, changes
+
+    def _appended(self, entries: Sequence[NewEntry]) -> None:
+        state = self._state
+        state.taken += len(entries)
+        state.last_tick = max(state.last_tick, max(entry.tick for entry in entries))
+        if state.next_busy is not None:
+            state.next_busy = min(state.next_busy, min(entry.tick for entry in entries))

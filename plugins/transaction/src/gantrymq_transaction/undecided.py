@@ -1,0 +1,15 @@
+"""What is said of undecided transactions in numbers."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["Undecided"]
+
+
+@attrs.frozen
+class Undecided:
+    """How many transactions nobody has decided, and since when."""
+
+    count: int
+    oldest_born_ms: int | None  # as of the last round; None where it left none

@@ -1,0 +1,154 @@
+"""Bounds of what waits, resets from outside, and what the plugin registers."""
+
+import asyncio
+
+import pytest
+
+from gantrymq.config import Settings
+from gantrymq.errors import ConfigError
+from gantrymq.interfaces import GetLimit
+from gantrymq.loose_json import dumps
+from gantrymq.model.queue import Queue
+from gantrymq_pop import plugin
+from gantrymq_pop.service import CODES
+from gantrymq_pop.settings import SCHEMA
+from gantrymq_pop.topics import REVIVE_GROUP
+
+
+class Registry(dict):
+    def add(self, key, value=None):
+        self[getattr(key, "name", getattr(key, "key", key))] = value
+
+
+def test_registers_one_service_and_its_handlers():
+    services, handlers, settings = Registry(), Registry(), Registry()
+    plugin.gantry_register_config(settings)
+    plugin.gantry_register_handlers(handlers)
+    plugin.gantry_register_services(services)
+    assert list(services) == ["pop"]
+    assert tuple(handlers) == CODES
+    assert settings.keys() == {each.key for each in SCHEMA}
+
+
+def test_the_store_of_pops_in_rocksdb_is_refused():
+    with pytest.raises(ConfigError, match="pop state in RocksDB is not built"):
+        Settings(SCHEMA).set("popConsumerKVServiceEnable", True, "broker.conf line 1")
+
+
+def test_more_pops_than_may_wait_are_told_so(popped):
+    async def main(client):
+        waiting = [asyncio.ensure_future(client.pop(poll=5000)) for _ in range(3)]
+        await client.clock.sleep(1)
+        assert (await client.pop(poll=5000)).code == 209
+        assert (await client.pop(poll=5000, group="other")).code == 210
+        await asyncio.gather(*waiting)
+
+    popped(main, settings={"popPollingSize": 3})
+
+
+def test_a_pop_that_comes_too_late_is_not_looked_at(popped):
+    async def main(client):
+        await client.send(b"1")
+        late = str(client.clock.now_ms() - 5000)
+        assert (await client.pop(poll=1000, bornTime=late)).code == 210
+        assert (await client.pop()).bodies == [b"1"]
+
+    popped(main)
+
+
+def test_what_memory_has_no_room_for_comes_back_from_the_log(popped):
+    """Two pops fit; the others wait in the log, and acknowledgements count wherever they lie."""
+
+    async def main(client):
+        await client.send(*(b"%d" % each for each in range(10)))
+        answers = [await client.pop(most=1, invisible=3000) for _ in range(10)]
+        for each in answers[::2]:
+            assert (await client.ack(each.messages[0])).code == 0
+        back = []
+        while len(back) < 5:
+            answer = await client.pop(poll=5000, invisible=60_000)
+            assert answer.code == 0
+            for each in answer.messages:
+                back.append(each.body)
+                assert (await client.ack(each)).code == 0
+        assert sorted(back) == [b"1", b"3", b"5", b"7", b"9"]
+        assert (await client.pop(poll=20_000)).code == 210
+
+    popped(main, settings={"popCkMaxBufferSize": 2})
+
+
+def test_a_reset_from_outside_is_where_the_next_pop_begins(popped):
+    async def main(client):
+        await client.send(b"1", b"2", b"3")
+        assert len((await client.pop()).messages) == 3
+        ext = {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "1"}
+        assert (await client.ask(15, ext)).code == 0
+        assert (await client.pop()).bodies == [b"2", b"3"]
+
+    popped(main)
+
+
+def test_a_revive_log_that_lost_its_end_is_written_on(popped):
+    """After a power cut its reader may stand behind its end; what is popped then comes back all the same."""
+
+    async def main(client):
+        broker = client.cluster.broker
+        for each in range(8):
+            queue = Queue("rmq_sys_REVIVE_LOG_DefaultCluster", each)
+            broker.commit(REVIVE_GROUP, queue, broker.bounds(queue).max_offset)
+        await client.cluster.restart()
+        await client.send(b"1")
+        assert (await client.pop(invisible=2000)).bodies == [b"1"]
+        assert (await client.pop(poll=5000)).bodies == [b"1"]
+
+    pytest.importorskip("gantrymq_storage_mmap")
+    popped(main, settings={"store": "mmap"})
+
+
+def test_a_reset_by_an_operator_is_where_the_next_pop_begins(popped):
+    async def main(client):
+        await client.send(b"1", b"2", b"3")
+        assert len((await client.pop()).messages) == 3
+        client.cluster.server.tables.offsets.reset("CG", Queue("T", 0), 2)
+        assert (await client.pop()).bodies == [b"3"]
+        assert (await client.pop()).code == 210
+
+    popped(main)
+
+
+def test_a_pop_of_a_group_that_is_switched_off_is_refused(popped):
+    async def main(client):
+        await client.pop()
+        group = {"groupName": "CG", "consumeEnable": False}
+        assert (await client.ask(200, None, dumps(group))).code == 0
+        assert (await client.pop()).code == 16
+
+    popped(main)
+
+
+def test_those_who_wait_are_answered_when_the_broker_stops(popped):
+    async def main(client):
+        waiting = asyncio.ensure_future(client.pop(poll=30_000))
+        await client.clock.sleep(1)
+        await client.cluster.server.stop()
+        answer = await waiting
+        assert answer.code in (210, 14)
+
+    popped(main)
+
+
+def test_acknowledgements_of_a_checkpoint_that_a_timer_brings_go_the_same_way(popped):
+    """As after a Java broker, which has the checkpoint in its timer still."""
+
+    async def main(client):
+        await client.send(b"1")
+        now = client.clock.now_ms()
+        ext = {"consumerGroup": "CG", "topic": "T", "queueId": "0", "offset": "0"}
+        handle = f"0 {now - 1000} 9000 3 0 broker-a 0 0"
+        assert (await client.ask(200051, {**ext, "extraInfo": handle})).code == 0
+        broker = client.cluster.broker
+        found = [await broker.get(Queue(name, each), 0, GetLimit()) for name in broker.topics() for each in range(8)]
+        records = b"".join(bytes(buffer) for each in found for buffer in each.buffers)
+        assert b"TIMER_DELIVER_MS\x01%d\x02" % (now + 8000) in records
+
+    popped(main)

@@ -1,0 +1,161 @@
+"""Wheel and log on a real disk: lists of slots, files that fill, and what a start makes of damage."""
+
+import errno
+
+import pytest
+
+from gantrymq.errors import StoreLayoutError
+from gantrymq.world.real import real_world
+from gantrymq_schedule.timer.recovery import recover
+from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
+from gantrymq_store_files.timer_log import DEFAULT, DELETE, ENTRY_BYTES, TimerEntry, encode_entry
+from gantrymq_store_files.timer_wheel import SLOTS
+
+NOW = 1_700_000_000
+FILE_BYTES = 3 * ENTRY_BYTES + 16
+FILES = real_world().files
+LOG_END = 10**6
+
+
+def opened(root, flushed=0, read_tick=NOW, log_end=LOG_END):
+    wheel = WheelFiles(FILES, root, FILE_BYTES, 1000)
+    return wheel, recover(wheel, FILES, flushed, read_tick, log_end)
+
+
+def new(tick, offset, magic=DEFAULT):
+    return NewEntry(NOW + tick, magic, offset, 100, 7)
+
+
+def offsets(wheel, tick):
+    return [entry.log_offset for entry in wheel.entries(wheel.chain(NOW + tick).positions)]
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    made, _ = opened(tmp_path)
+    yield made
+    made.close()
+
+
+def fill(wheel, count=8):
+    """Entries of two slots in turn, over several files."""
+    for number in range(count):
+        wheel.append([new(number % 2, number * 100)], NOW * 1000)
+
+
+def test_nothing_is_made_before_the_first_message(wheel, tmp_path):
+    assert wheel.slot(NOW) is None
+    assert wheel.next_busy(NOW, NOW + 100) == NOW + 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lists_go_over_files_in_the_order_of_the_messages(wheel):
+    fill(wheel)
+    wheel.append([new(5, 900), new(0, 1000), new(0, 1100, DEFAULT | DELETE)], NOW * 1000)
+    assert offsets(wheel, 0) == [0, 200, 400, 600, 1000]
+    assert offsets(wheel, 1) == [100, 300, 500, 700]
+    assert [entry.log_offset for entry in wheel.chain(NOW).markers] == [1100]
+    assert wheel.slot(NOW).count == 4
+    assert len(wheel.starts()) == 4
+    assert [slot.tick - NOW for slot in wheel.busy(NOW - 10, NOW + 10)] == [0, 1, 5]
+    assert wheel.next_busy(NOW + 2, NOW + 10) == NOW + 5
+
+
+def test_a_slot_of_two_weeks_before_is_empty(wheel):
+    wheel.append([new(0, 0)], NOW * 1000)
+    assert wheel.slot(NOW + SLOTS) is None
+    wheel.append([new(SLOTS, 100)], (NOW + SLOTS) * 1000)
+    assert wheel.slot(NOW) is None
+    assert offsets(wheel, SLOTS) == [100]
+
+
+def test_an_append_that_failed_half_way_may_be_made_again(wheel, monkeypatch):
+    fill(wheel, 2)
+
+    def full(slots):
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(wheel, "write_slots", full)
+        with pytest.raises(OSError, match="full"):
+            wheel.append([new(0, 200), new(1, 300)], NOW * 1000)
+    assert offsets(wheel, 0) == [0]
+    wheel.append([new(0, 200), new(1, 300)], NOW * 1000)
+    assert (offsets(wheel, 0), offsets(wheel, 1)) == ([0, 200], [100, 300])
+
+
+@pytest.mark.parametrize("flushed", [0, 2 * ENTRY_BYTES, FILE_BYTES + ENTRY_BYTES])
+def test_a_start_finds_everything_and_tells_what_is_behind_the_checkpoint(wheel, tmp_path, flushed):
+    fill(wheel)
+    again, found = opened(tmp_path, flushed)
+    behind = [number * 100 for number in range(8) if number // 3 * FILE_BYTES + number % 3 * ENTRY_BYTES >= flushed]
+    assert sorted(found.in_wheel) == behind
+    assert (found.waiting, found.last_tick, found.cut) == (8, NOW + 1, 0)
+    assert again.end == wheel.end
+    assert (offsets(again, 0), offsets(again, 1)) == ([0, 200, 400, 600], [100, 300, 500, 700])
+
+
+def test_a_wheel_that_is_gone_is_made_from_the_log(wheel, tmp_path):
+    fill(wheel)
+    wheel.wheel_path.unlink()
+    again, found = opened(tmp_path, wheel.end)
+    assert found.waiting == 8
+    assert (offsets(again, 0), offsets(again, 1)) == ([0, 200, 400, 600], [100, 300, 500, 700])
+
+
+@pytest.mark.parametrize("flushed", [0, 3 * FILE_BYTES])
+def test_entries_whose_messages_are_lost_go_and_their_slots_are_set_back(wheel, tmp_path, flushed):
+    fill(wheel)
+    again, found = opened(tmp_path, min(flushed, 2 * FILE_BYTES), log_end=700)
+    assert found.cut > 0
+    assert (offsets(again, 0), offsets(again, 1)) == ([0, 200, 400, 600], [100, 300, 500])
+    again.append([new(1, 700)], NOW * 1000)
+    assert offsets(again, 1) == [100, 300, 500, 700]
+
+
+def test_what_stands_behind_a_hole_is_not_taken_for_entries_later(wheel, tmp_path):
+    fill(wheel, 3)
+    path = next(wheel.folder.iterdir())
+    data = bytearray(path.read_bytes())
+    data[ENTRY_BYTES : 2 * ENTRY_BYTES] = bytes(ENTRY_BYTES)
+    path.write_bytes(data)
+    again, found = opened(tmp_path)
+    assert (again.end, found.waiting) == (ENTRY_BYTES, 1)
+    again.append([new(3, 500)], NOW * 1000)
+    once_more, found = opened(tmp_path)
+    assert (once_more.end, found.waiting) == (2 * ENTRY_BYTES, 2)
+    assert (offsets(once_more, 0), offsets(once_more, 1), offsets(once_more, 3)) == ([0], [], [500])
+
+
+def test_a_list_that_names_another_slot_s_entry_ends_there(wheel):
+    fill(wheel, 2)
+    wheel.write_log(0, encode_entry(TimerEntry(-1, 1, NOW * 1000, 9000, 0, 100, 7)))
+    chain = wheel.chain(NOW)
+    assert (list(chain.positions), chain.broken_at) == ([], 0)
+
+
+def test_files_whose_messages_have_left_the_commit_log_are_removed_but_the_newest(wheel):
+    fill(wheel)
+    assert wheel.clean(0) == 0
+    assert wheel.clean(201) == 1
+    assert wheel.clean(10**9) == 1
+    assert wheel.starts() == [2 * FILE_BYTES]
+    assert offsets(wheel, 0) == [600]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("timerwheel", 100), ("timerlog/" + "0" * 20, 65536), ("timerlog/" + "7" * 20, 0)]
+)
+def test_files_of_another_size_stop_the_start(tmp_path, name, size):
+    (tmp_path / "timerlog").mkdir()
+    (tmp_path / name).write_bytes(bytes(size))
+    with pytest.raises(StoreLayoutError, match=name[:10]):
+        opened(tmp_path)
+
+
+def test_after_a_failed_sync_everything_is_written_again(wheel, tmp_path):
+    fill(wheel)
+    wheel.write_again(0)
+    wheel.sync()
+    again, found = opened(tmp_path)
+    assert (found.waiting, offsets(again, 0)) == (8, [0, 200, 400, 600])
