@@ -124,13 +124,6 @@ def test_a_refused_message_comes_again_and_ends_as_a_dead_letter(
     assert {(e["reconsumeTimes"], e["properties"]["RETRY_TOPIC"]) for e in dead} == {(3, topic)}
 
 
-def test_a_message_refused_once_comes_again(go: GoDriver, topic: str, running: Running) -> None:
-    consumer = running(go.push(topic, f"{topic}-group", fail=1, next_level=1))
-    sent = go.produce(topic, 5)
-    wait_for_times(consumer, {e["body"]: 2 for e in sent})
-    assert sorted(e["reconsumeTimes"] for e in consumer.of("received")) == [0] * 5 + [1] * 5
-
-
 def test_transactions_are_committed_rolled_back_and_checked(
     go: GoDriver, java: Driver, topic: str, running: Running
 ) -> None:
