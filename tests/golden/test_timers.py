@@ -1,4 +1,4 @@
-"""What a Java broker made of timed messages: ours makes the same records, and its wheel goes on where Java left it."""
+"""What a Java broker made of timed messages: ours makes the same records, and its wheel goes on from Java's."""
 
 import gzip
 import shutil

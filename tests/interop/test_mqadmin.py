@@ -93,6 +93,7 @@ def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[st
         "diskMaxUsedSpaceRatio",
         "flushDiskType",
         "listenPort",
+        "mappedFileSizeTimerLog",
         "mappedFileSizeCommitLog",
         "mappedFileSizeConsumeQueue",
         "mappedFileSizeTimerLog",

@@ -1,4 +1,4 @@
-"""Messages with a time of their own: sent and taken back by official clients, through restarts, with either broker."""
+"""Messages with a time of their own: sent and taken back by the official client, through kills, by either broker."""
 
 import time
 from pathlib import Path
