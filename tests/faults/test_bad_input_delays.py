@@ -20,21 +20,21 @@ def one_broker(tmp_path_factory):
 
 
 @pytest.mark.parametrize("value", ["abc", "3s", "1_0", " 3", "2147483648", "9" * 30])
-def test_bi150_a_delay_level_that_is_no_number(broker, row, value):
+def test_bi158_a_delay_level_that_is_no_number(broker, row, value):
     with broker.peer() as peer:
         answer = peer.send("Delayed", b"x", f"DELAY\x01{value}\x02")
         row.check(answer.remark, answer.code, value=value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("DELAY", 3), ("DELAY", 99), ("TIMER_DELAY_SEC", 7)])
-def test_bi151_a_batch_with_a_delay(broker, row, name, value):
+def test_bi159_a_batch_with_a_delay(broker, row, name, value):
     with broker.peer() as peer:
         entry = b"\0\0\0\x17" + bytes(12) + b"\0\0\0\1x" + b"\0\0"
         answer = peer.send("Delayed", entry, f"{name}\x01{value}\x02", m="true")
         row.check(answer.remark, answer.code, name=name, value=value)
 
 
-def test_bi152_a_progress_that_cannot_be_read(program, row, tmp_path):
+def test_bi160_a_progress_that_cannot_be_read(program, row, tmp_path):
     folder = tmp_path / "store/config"
     folder.mkdir(parents=True)
     for name in ("delayOffset.json", "delayOffset.json.bak"):
@@ -45,13 +45,13 @@ def test_bi152_a_progress_that_cannot_be_read(program, row, tmp_path):
     row.check(sentence.strip(), code, path=folder / "delayOffset.json", problem=problem)
 
 
-def test_bi153_a_page_of_pending_messages_that_begins_nowhere(broker, row):
+def test_bi161_a_page_of_pending_messages_that_begins_nowhere(broker, row):
     with broker.peer() as peer:
         answer = peer.ask(PENDING, {"place": "3:x"})
         row.check(answer.remark, answer.code, place="3:x")
 
 
-def test_bi154_a_page_of_pending_messages_of_an_unknown_kind(broker, row):
+def test_bi162_a_page_of_pending_messages_of_an_unknown_kind(broker, row):
     with broker.peer() as peer:
         answer = peer.ask(PENDING, {"source": "stars"})
         kinds = answer.remark.rpartition("there is ")[2]
@@ -59,7 +59,7 @@ def test_bi154_a_page_of_pending_messages_of_an_unknown_kind(broker, row):
         row.check(answer.remark, answer.code, source="stars", kinds=kinds)
 
 
-def test_bi155_a_broker_that_cannot_tell_what_is_pending(gantrymq_broker_factory, row):
+def test_bi163_a_broker_that_cannot_tell_what_is_pending(gantrymq_broker_factory, row):
     pytest.importorskip("gantrymq_admin")
     from click.testing import CliRunner
 

@@ -50,20 +50,20 @@ def watching(one_with_it, logged):
 
 
 @pytest.mark.parametrize("fields", [{}, {"consumerGroup": ""}])
-def test_bi210_no_group_to_explain(watching, row, fields):
+def test_bi194_no_group_to_explain(watching, row, fields):
     with watching.peer() as peer:
         answer = peer.ask(EXPLAIN_GROUP, fields)
         row.check(answer.remark, answer.code)
 
 
-def test_bi211_a_group_that_is_not_there(watching, row):
+def test_bi195_a_group_that_is_not_there(watching, row):
     with watching.peer() as peer:
         answer = peer.ask(EXPLAIN_GROUP, {"consumerGroup": "Nobody"})
         row.check(answer.remark, answer.code, group="Nobody")
         assert peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "Nobody"}).code == 26
 
 
-def test_bi212_a_topic_that_is_not_there(watching, row):
+def test_bi196_a_topic_that_is_not_there(watching, row):
     with watching.peer() as peer:
         assert beat(peer, "c").code == 0
     with watching.peer() as peer:
@@ -71,7 +71,7 @@ def test_bi212_a_topic_that_is_not_there(watching, row):
         row.check(answer.remark, answer.code, topic="Nothing")
 
 
-def test_bi213_a_consumer_that_subscribes_differently(broker_with, row):
+def test_bi197_a_consumer_that_subscribes_differently(broker_with, row):
     with (running := broker_with(**REFUSE)).peer() as one, running.peer() as other:
         assert beat(one, "one").code == 0
         answer = beat(other, "other", "TagA")
@@ -89,7 +89,7 @@ def test_bi213_a_consumer_that_subscribes_differently(broker_with, row):
         assert b"other" not in member_ids(running)
 
 
-def test_bi214_a_second_connection_with_the_same_client_id(broker_with, row):
+def test_bi198_a_second_connection_with_the_same_client_id(broker_with, row):
     with (running := broker_with(**REFUSE)).peer() as one, running.peer() as other:
         assert beat(one, "same").code == 0
         answer = beat(other, "same")
@@ -98,18 +98,18 @@ def test_bi214_a_second_connection_with_the_same_client_id(broker_with, row):
         assert member_ids(running).count(b"same") == 1
 
 
-def test_bi215_a_policy_that_is_none(program, row):
+def test_bi199_a_policy_that_is_none(program, row):
     row.check(*program.refusal("--set", "consumerConflictPolicy=maybe"), value="maybe")
 
 
-def test_bi216_a_policy_that_is_none_while_the_broker_runs(watching, row):
+def test_bi200_a_policy_that_is_none_while_the_broker_runs(watching, row):
     with watching.peer() as peer:
         answer = peer.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"consumerConflictPolicy=maybe\n")
         row.check(answer.remark, answer.code, value="maybe")
         assert b"consumerConflictPolicy=warn" in bytes(peer.ask(RequestCode.GET_BROKER_CONFIG).payload)
 
 
-def test_bi217_a_broker_without_the_plugin(broker, row):
+def test_bi201_a_broker_without_the_plugin(broker, row):
     address = "{}:{}".format(*broker.address)
     done = CliRunner().invoke(main, ["group", "explain", "CG", "-b", address])
     row.check(done.stderr.removeprefix("gantrymq: "), f"exit {done.exit_code}", address=address)

@@ -57,14 +57,14 @@ def join(peer, kind="producerDataSet"):
     assert peer.ask(RequestCode.HEART_BEAT, {}, body).code == 0
 
 
-def test_bi190_a_reply_that_names_no_client(broker, row):
+def test_bi138_a_reply_that_names_no_client(broker, row):
     with broker.peer() as peer:
         answer = reply(peer, to="")
     row.check(answer.remark, answer.code)
     assert kept(broker) == 1
 
 
-def test_bi191_a_reply_to_a_client_that_is_gone(broker, row):
+def test_bi139_a_reply_to_a_client_that_is_gone(broker, row):
     with broker.peer() as peer:
         join(peer)
     with broker.peer() as peer:
@@ -73,7 +73,7 @@ def test_bi191_a_reply_to_a_client_that_is_gone(broker, row):
     assert kept(broker) == 1
 
 
-def test_bi192_a_reply_to_a_client_that_does_not_answer(broker, row, monkeypatch):
+def test_bi140_a_reply_to_a_client_that_does_not_answer(broker, row, monkeypatch):
     monkeypatch.setattr(replies, "ANSWER_S", SECONDS)
     with broker.peer() as silent, broker.peer() as peer:
         join(silent)
@@ -83,7 +83,7 @@ def test_bi192_a_reply_to_a_client_that_does_not_answer(broker, row, monkeypatch
     assert kept(broker) == 1
 
 
-def test_bi193_a_reply_for_a_topic_that_may_not_be_made(broker, row):
+def test_bi141_a_reply_for_a_topic_that_may_not_be_made(broker, row):
     broker.server.settings.set("autoCreateTopicEnable", False, "test")
     with broker.peer() as silent, broker.peer() as peer:
         join(silent)
@@ -92,21 +92,21 @@ def test_bi193_a_reply_for_a_topic_that_may_not_be_made(broker, row):
         assert peer.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Other_REPLY_TOPIC", "lo": "true"}).code == 17
 
 
-def test_bi194_a_reply_without_a_body(broker, row):
+def test_bi142_a_reply_without_a_body(broker, row):
     with broker.peer() as peer:
         answer = reply(peer, body=None)
     row.check(answer.remark, answer.code, topic=TOPIC)
     assert kept(broker) == 0
 
 
-def test_bi195_a_reply_that_is_too_long(broker, row):
+def test_bi143_a_reply_that_is_too_long(broker, row):
     with broker.peer() as peer:
         answer = reply(peer, body=b"x" * 4_194_305)
     row.check(answer.remark, answer.code, bytes=4_194_305, limit=4_194_304)
     assert kept(broker) == 0
 
 
-def test_bi196_more_replies_than_may_wait(broker, row, monkeypatch):
+def test_bi144_more_replies_than_may_wait(broker, row, monkeypatch):
     monkeypatch.setattr(replies, "MOST_WAITING", 1)
     with broker.peer() as asker, broker.peer() as peer, broker.peer() as other:
         join(asker)
@@ -121,13 +121,13 @@ def test_bi196_more_replies_than_may_wait(broker, row, monkeypatch):
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.CONSUME_MESSAGE_DIRECTLY])
-def test_bi197_a_question_for_a_consumer_that_is_not_there(broker, row, code):
+def test_bi145_a_question_for_a_consumer_that_is_not_there(broker, row, code):
     with broker.peer() as peer:
         answer = peer.ask(code, CG)
     row.check(answer.remark, answer.code, group="CG", client="c1")
 
 
-def test_bi198_running_info_of_a_consumer_that_does_not_answer(broker, row, monkeypatch):
+def test_bi146_running_info_of_a_consumer_that_does_not_answer(broker, row, monkeypatch):
     monkeypatch.setattr(members, "ANSWER_S", SECONDS)
     with broker.peer() as silent, broker.peer() as peer:
         join(silent, "consumerDataSet")
@@ -135,7 +135,7 @@ def test_bi198_running_info_of_a_consumer_that_does_not_answer(broker, row, monk
         row.check(answer.remark, answer.code, group="CG", client="c1", address=silent.name, seconds=SECONDS)
 
 
-def test_bi199_a_message_that_is_not_there_to_be_consumed(broker, row):
+def test_bi147_a_message_that_is_not_there_to_be_consumed(broker, row):
     with broker.peer() as member, broker.peer() as peer:
         join(member, "consumerDataSet")
         place = "7F00000100002A9F" + "0" * 13 + "3E8"
@@ -143,13 +143,13 @@ def test_bi199_a_message_that_is_not_there_to_be_consumed(broker, row):
         row.check(answer.remark, answer.code, id=place, offset=1000)
 
 
-def test_bi200_offsets_of_a_group_without_members(broker, row):
+def test_bi148_offsets_of_a_group_without_members(broker, row):
     with broker.peer() as peer:
         answer = peer.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, {"group": "CG", "topic": "T"})
     row.check(answer.remark, answer.code, group="CG")
 
 
-def test_bi201_a_reset_of_a_group_without_members_that_they_are_to_do(broker_with, row):
+def test_bi149_a_reset_of_a_group_without_members_that_they_are_to_do(broker_with, row):
     with broker_with(useServerSideResetOffset="false").peer() as peer:
         assert peer.create_topic("T").code == 0
         assert peer.send("T").code == 0
@@ -163,7 +163,7 @@ def test_bi201_a_reset_of_a_group_without_members_that_they_are_to_do(broker_wit
         assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, commit).ext["offset"] == "1"
 
 
-def test_bi202_a_reset_behind_the_end_of_a_queue(broker, row):
+def test_bi150_a_reset_behind_the_end_of_a_queue(broker, row):
     with broker.peer() as peer:
         assert peer.create_topic("T").code == 0
         join(peer, "consumerDataSet")
@@ -190,13 +190,13 @@ def last_line(seen):
     return seen.strip().splitlines()[-1]
 
 
-def test_bi203_a_reset_to_a_time_that_is_still_to_come(tmp_path, row):
+def test_bi151_a_reset_to_a_time_that_is_still_to_come(tmp_path, row):
     with commands(tmp_path) as (_, command):
         seen, code = command("reset", "CG", "-t", "T", "--to", "2999-01-01")
         row.check(last_line(seen), code, time="2999-01-01")
 
 
-def test_bi204_a_reset_to_an_offset_that_a_queue_does_not_have(tmp_path, row):
+def test_bi152_a_reset_to_an_offset_that_a_queue_does_not_have(tmp_path, row):
     with commands(tmp_path) as (running, command):
         running.put("T", b"one", queue_id=0)
         seen, code = command("reset", "CG", "-t", "T", "--to", "1")
@@ -204,18 +204,18 @@ def test_bi204_a_reset_to_an_offset_that_a_queue_does_not_have(tmp_path, row):
         row.check(seen, code, offset=1, queue=1, broker=name, min=0, max=0)
 
 
-def test_bi205_a_reset_of_a_group_that_is_not_there(tmp_path, row):
+def test_bi153_a_reset_of_a_group_that_is_not_there(tmp_path, row):
     with commands(tmp_path) as (running, command):
         row.check(*command("reset", "Nobody", "-t", "T", "--to", "latest"), group="Nobody")
         assert running.call(running.broker.group, "Nobody") is None
 
 
-def test_bi206_a_reset_of_a_queue_that_is_not_there(tmp_path, row):
+def test_bi154_a_reset_of_a_queue_that_is_not_there(tmp_path, row):
     with commands(tmp_path) as (_, command):
         row.check(*command("reset", "CG", "-t", "T", "--to", "latest", "-q", "9"), topic="T", queue=9)
 
 
-def test_bi207_a_reset_to_an_offset_where_members_keep_offsets(tmp_path, row):
+def test_bi155_a_reset_to_an_offset_where_members_keep_offsets(tmp_path, row):
     with commands(tmp_path, useServerSideResetOffset=False) as (running, command):
         host, _, port = running.broker_address.rpartition(":")
         member = Peer((host, int(port)))
@@ -226,13 +226,13 @@ def test_bi207_a_reset_to_an_offset_where_members_keep_offsets(tmp_path, row):
         member.socket.close()
 
 
-def test_bi208_a_group_cloned_to_itself(tmp_path, row):
+def test_bi156_a_group_cloned_to_itself(tmp_path, row):
     with commands(tmp_path) as (_, command):
         seen, code = command("clone", "CG", "CG")
         row.check(last_line(seen), code, group="CG")
 
 
-def test_bi209_a_clone_of_a_group_that_committed_nothing(tmp_path, row):
+def test_bi157_a_clone_of_a_group_that_committed_nothing(tmp_path, row):
     with commands(tmp_path) as (running, command):
         row.check(*command("clone", "CG", "Copy"), group="CG")
         assert running.call(running.broker.group, "Copy") is None

@@ -34,34 +34,34 @@ def log_offset(sent):
     return int(sent.ext["msgId"][16:], 16)
 
 
-def test_bi140_a_failed_message_that_lies_nowhere(broker, refuses):
+def test_bi174_a_failed_message_that_lies_nowhere(broker, refuses):
     with broker.peer() as peer:
         peer.send("T")
     state = broker.server.store.state()
     refuses(LONG_AGO, offset=LONG_AGO, first=state.min_log_offset, end=state.published_offset)
 
 
-def test_bi141_a_failed_message_of_a_group_that_cannot_be(refuses):
+def test_bi175_a_failed_message_of_a_group_that_cannot_be(refuses):
     refuses(None, {"group": "a/b"}, group="'a/b'")
 
 
 @pytest.mark.parametrize(("asked", "level"), [(0, 3), (2, 2), (2**31 - 1, 2**31 - 1)])
-def test_bi142_a_failed_message_where_nobody_keeps_delays(refuses, asked, level):
+def test_bi176_a_failed_message_where_nobody_keeps_delays(refuses, asked, level):
     refuses(None, {"delayLevel": asked}, level=level)
 
 
 @pytest.mark.parametrize("level", [2**31, "soon"])
-def test_bi143_a_delay_level_that_is_no_number(refuses, level):
+def test_bi177_a_delay_level_that_is_no_number(refuses, level):
     refuses(None, {"delayLevel": level}, level=level)
 
 
-def test_bi144_a_failed_message_whose_retry_topic_takes_none(broker, refuses):
+def test_bi178_a_failed_message_whose_retry_topic_takes_none(broker, refuses):
     with broker.peer() as peer:
         assert peer.create_topic("%RETRY%Closed", perm=4).code == 0
     refuses(None, {"group": "Closed"}, topic="%RETRY%Closed", perm=4)
 
 
-def test_bi145_a_message_of_a_batch_that_is_one_record(broker, refuses):
+def test_bi179_a_message_of_a_batch_that_is_one_record(broker, refuses):
     with broker.peer() as peer:
         assert peer.create_topic("Batches", attributes="+queue.type=BatchCQ").code == 0
         body = encode_batch([(0, each, b"") for each in (b"one", b"two")])
@@ -76,7 +76,7 @@ def test_bi145_a_message_of_a_batch_that_is_one_record(broker, refuses):
     refuses(offset, offset=offset)
 
 
-def test_bi146_a_topic_for_messages_of_mixed_kinds(broker, row):
+def test_bi180_a_topic_for_messages_of_mixed_kinds(broker, row):
     with broker.peer() as peer:
         answer = peer.create_topic("Mixed", attributes="+message.type=MIXED")
         row.check(answer.remark, answer.code, topic="Mixed")
@@ -99,13 +99,13 @@ def says(gantrymq_broker_factory, row):
     return check
 
 
-def test_bi147_the_dead_letters_of_a_group_that_nobody_knows(says):
+def test_bi181_the_dead_letters_of_a_group_that_nobody_knows(says):
     says("Nobody", "list", group="Nobody")
 
 
-def test_bi148_a_dead_letter_that_is_not_there(says):
+def test_bi182_a_dead_letter_that_is_not_there(says):
     says("CG", "show", "7", group="CG", offset=7)
 
 
-def test_bi149_dead_letters_that_may_not_be_read(says):
+def test_bi183_dead_letters_that_may_not_be_read(says):
     says("CG", "resend", "--all", topic=TopicConfig("%DLQ%CG", 1, 1, 2), topic_name="%DLQ%CG")

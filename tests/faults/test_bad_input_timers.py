@@ -43,47 +43,47 @@ def recalling(broker_with):
     return broker
 
 
-def test_bi160_a_delay_beyond_the_horizon(broker, row):
+def test_bi164_a_delay_beyond_the_horizon(broker, row):
     with broker.peer() as peer:
         answer = peer.send("Timed", b"x", f"TIMER_DELAY_MS\x01{DAYS_MS + 1}\x02")
         row.check(answer.remark, answer.code, delay=DAYS_MS + 1, longest=DAYS_MS)
 
 
 @pytest.mark.parametrize("value", ["soon", "1.5", "0x10", "٣", "9" * 30])
-def test_bi161_a_time_that_is_no_number(broker, row, value):
+def test_bi165_a_time_that_is_no_number(broker, row, value):
     for name in ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"):
         with broker.peer() as peer:
             answer = peer.send("Timed", b"x", f"{name}\x01{value}\x02")
             row.check(answer.remark, answer.code, name=name, value=value)
 
 
-def test_bi162_a_delay_where_timers_are_off(broker_with, row):
+def test_bi166_a_delay_where_timers_are_off(broker_with, row):
     with broker_with(plugins=PLUGINS, timerWheelEnable=False).peer() as peer:
         answer = peer.send("Timed", b"x", "TIMER_DELAY_SEC\x015\x02")
         row.check(answer.remark, answer.code)
         assert peer.send("Timed", b"x", "DELAY\x011\x02").code == 0
 
 
-def test_bi163_a_recall_where_recalls_are_off(broker, row):
+def test_bi167_a_recall_where_recalls_are_off(broker, row):
     with broker.peer() as peer:
         answer = recall(peer, "Timed", handle("Timed", "broker-a", IN_AN_HOUR_MS))
         row.check(answer.remark, answer.code)
 
 
 @pytest.mark.parametrize("text", ["", "x", "!!!!", "djEgVA==", base64.b64encode(b"v2 a b 1 c").decode(), "\x00"])
-def test_bi164_a_handle_that_is_none(recalling, row, text):
+def test_bi168_a_handle_that_is_none(recalling, row, text):
     with recalling.peer() as peer:
         answer = recall(peer, "Timed", text)
         row.check(answer.remark, answer.code)
 
 
-def test_bi165_a_handle_of_another_topic(recalling, row):
+def test_bi169_a_handle_of_another_topic(recalling, row):
     with recalling.peer() as peer:
         answer = recall(peer, "Timed", handle("Other", "broker-a", IN_AN_HOUR_MS))
         row.check(answer.remark, answer.code, other="Other", topic="Timed")
 
 
-def test_bi166_a_handle_of_another_broker(recalling, row):
+def test_bi170_a_handle_of_another_broker(recalling, row):
     with recalling.peer() as peer:
         name = base64.urlsafe_b64decode(
             peer.send("Timed", b"x", "TIMER_DELAY_SEC\x0160\x02").ext["recallHandle"]
@@ -92,7 +92,7 @@ def test_bi166_a_handle_of_another_broker(recalling, row):
         row.check(answer.remark, answer.code, other="elsewhere", broker=name.decode())
 
 
-def test_bi167_a_handle_whose_time_is_past(recalling, row):
+def test_bi171_a_handle_whose_time_is_past(recalling, row):
     with recalling.peer() as peer:
         sent = peer.send("Timed", b"x", "TIMER_DELAY_SEC\x0160\x02").ext["recallHandle"]
         for _ in range(2):
@@ -105,7 +105,7 @@ def test_bi167_a_handle_whose_time_is_past(recalling, row):
             row.check(answer.remark, answer.code, left=left, most=DAYS_MS - 1)
 
 
-def test_bi168_a_timed_message_without_room_for_more_properties(broker, row):
+def test_bi172_a_timed_message_without_room_for_more_properties(broker, row):
     with broker.peer() as peer:
         answer = peer.send("Timed", b"x", "TIMER_DELAY_SEC\x0160\x02K\x01" + "x" * 32600 + "\x02")
         length = int(answer.remark.partition("have ")[2].partition(" ")[0])
@@ -113,7 +113,7 @@ def test_bi168_a_timed_message_without_room_for_more_properties(broker, row):
         row.check(answer.remark, answer.code, length=length, most=MOST_PROPERTIES_BYTES)
 
 
-def test_bi169_a_timer_log_of_another_file_size(tmp_path, row, program):
+def test_bi173_a_timer_log_of_another_file_size(tmp_path, row, program):
     folder = tmp_path / "store" / "timerlog"
     folder.mkdir(parents=True)
     path = folder / ("0" * 20)

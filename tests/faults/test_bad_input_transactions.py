@@ -37,7 +37,7 @@ def half(peer, more="", born_ms=None):
     }
 
 
-def test_bi170_a_decision_on_an_unknown_transaction(broker, row):
+def test_bi202_a_decision_on_an_unknown_transaction(broker, row):
     with broker.peer() as peer:
         fields = half(peer)
         for offset in ("1", "-1", str(1 << 60)):
@@ -49,14 +49,14 @@ def test_bi170_a_decision_on_an_unknown_transaction(broker, row):
         row.check(answer.remark, answer.code, offset=offset)
 
 
-def test_bi171_a_decision_of_another_group(broker, row):
+def test_bi203_a_decision_of_another_group(broker, row):
     with broker.peer() as peer:
         fields = half(peer)
         answer = peer.ask(END, {**fields, "producerGroup": "Others"})
         row.check(answer.remark, answer.code, offset=fields["commitLogOffset"], owner="PG", group="Others")
 
 
-def test_bi172_a_decision_with_another_queue_offset(broker, row):
+def test_bi204_a_decision_with_another_queue_offset(broker, row):
     with broker.peer() as peer:
         fields = half(peer)
         own = fields["tranStateTableOffset"]
@@ -64,7 +64,7 @@ def test_bi172_a_decision_with_another_queue_offset(broker, row):
         row.check(answer.remark, answer.code, offset=fields["commitLogOffset"], queue_offset=own, named=77)
 
 
-def test_bi173_a_rollback_after_the_commit(broker_with, row):
+def test_bi205_a_rollback_after_the_commit(broker_with, row):
     with broker_with(plugins=PLUGINS).peer() as peer:
         fields = half(peer)
         assert peer.ask(END, fields).code == 0
@@ -73,7 +73,7 @@ def test_bi173_a_rollback_after_the_commit(broker_with, row):
         assert peer.pull("T").payload.count(b"half") == 1
 
 
-def test_bi174_a_decision_of_unknown_value(broker, row, logged, monkeypatch):
+def test_bi206_a_decision_of_unknown_value(broker, row, logged, monkeypatch):
     monkeypatch.setattr(logging.getLogger("gantrymq_transaction"), "handlers", [logged])
     with broker.peer() as peer:
         fields = half(peer)
@@ -82,13 +82,13 @@ def test_bi174_a_decision_of_unknown_value(broker, row, logged, monkeypatch):
         row.check(seen, "starts", group="PG", value=9, offset=fields["commitLogOffset"])
 
 
-def test_bi175_a_half_message_without_a_group(broker, row):
+def test_bi207_a_half_message_without_a_group(broker, row):
     with broker.peer() as peer:
         answer = peer.send("T", b"half", "TRAN_MSG\1true\2", f=4)
         row.check(answer.remark, answer.code, topic="T")
 
 
-def test_bi176_a_decision_after_the_message_s_own_time(broker, row):
+def test_bi208_a_decision_after_the_message_s_own_time(broker, row):
     with broker.peer() as peer:
         fields = half(peer, "CHECK_IMMUNITY_TIME_IN_SECONDS\0017\2", born_ms=1)
         answer = peer.ask(END, fields)
@@ -97,21 +97,21 @@ def test_bi176_a_decision_after_the_message_s_own_time(broker, row):
         row.check(answer.remark, answer.code, offset=fields["commitLogOffset"], age=age, seconds=7)
 
 
-def test_bi177_a_check_resumed_of_what_was_not_given_up(broker, row):
+def test_bi209_a_check_resumed_of_what_was_not_given_up(broker, row):
     with broker.peer() as peer:
         name = peer.send("T").ext["msgId"]
         answer = peer.ask(323, {"msgId": name})
         row.check(answer.remark, answer.code, id=name)
 
 
-def test_bi178_a_service_that_nobody_offers(tmp_path, row):
+def test_bi210_a_service_that_nobody_offers(tmp_path, row):
     with pytest.raises(PluginError) as refused:
         start_broker(tmp_path / "store", plugins=PLUGINS, transaction="mine")
     row.check(str(refused.value), "exit 1", name="mine")
 
 
 @pytest.mark.parametrize("count", [0, 1001])
-def test_bi179_a_page_that_is_too_long(broker, row, count):
+def test_bi211_a_page_that_is_too_long(broker, row, count):
     with broker.peer() as peer:
         answer = peer.ask(65011, body=b'{"count":%d}' % count)
         row.check(answer.remark, answer.code, start=0, count=count)

@@ -1,4 +1,4 @@
-"""After a kill nothing that was delivered comes again: a store is copied under a broker, and another opens it."""
+"""After a kill nothing that was delivered comes again: a store is copied under its broker, and another opens it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("gantrymq_storage_mmap")
 
 
 def levels_of(running):

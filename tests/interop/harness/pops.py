@@ -37,8 +37,10 @@ class Pops(Process):
         """Set how the group reads the topic."""
         self._ask("mode", self.broker, topic, group, mode)
 
-    def pop(self, topic: str, group: str, *, invisible_ms: int = 60_000, poll_ms: int = 0, most: int = 32) -> list[Any]:
-        """The messages of one pop."""
+    def pop(
+        self, topic: str, group: str, *, invisible_ms: int = 60_000, poll_ms: int = 2_000, most: int = 32
+    ) -> list[Any]:
+        """The messages of one pop; one that takes half a second longer than *poll_ms* to arrive finds nothing."""
         found = self._ask("pop", self.broker, topic, group, str(most), str(invisible_ms), str(poll_ms))
         return list(found["messages"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,9 @@ class BrokerFacade:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
-    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
+    def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Awaitable[Sequence[PutResult]]:
         """Store several messages as one append."""
-        return await self._parts.sends.put(messages, seen=seen)
+        return self._parts.sends.put(messages, seen=seen)
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Pull as a client does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -91,8 +91,8 @@ class Broker(Protocol):
             StoreError: a gate failed or took too long.
         """
 
-    async def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
-        """Store several messages as one append; a result for each, in order.
+    def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Awaitable[Sequence[PutResult]]:
+        """Store several messages as one append, that of this turn; a result for each, in order.
 
         One that the store refuses leaves the others alone: look at each result's status.
 

@@ -25,7 +25,7 @@ def gantry_register_services(registry: ServiceRegistry) -> None:
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve pops, and in core's place assignments, which may say POP."""
+    """Serve pops, and assignments, which may say POP."""
     service = _of_this_load[0] = PopService()
     for code in CODES:
         registry.add(code, service.serve)

@@ -89,6 +89,8 @@ class RocketTransactions:
         message.properties = self._texts.of(message.properties, message.topic, message.queue_id)
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag &= ~TRANSACTION_MASK
+        if self._running is not None:
+            self._running.writer.store_now()
         return message
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:

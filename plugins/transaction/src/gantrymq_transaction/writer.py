@@ -1,6 +1,6 @@
 """What decides half messages goes to the log: a message, its op message, one append for all that wait.
 
-    submit ... submit     two milliseconds' worth; while one append is under way the next ones gather
+    submit ... submit     until the next half message comes, whose append takes them along, or for two milliseconds
       `- put_all          [message, message, op "12,13,14,"]: one write, and all or none of it (`StoreMessage.joined`)
            `- settled     the ledger hears of it, then those who wait
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import GantryError, RefusedWith, RequestError
@@ -67,8 +67,8 @@ class Writer:
         self._broker = broker
         self._ledger = ledger
         self._waiting: deque[_Waiting] = deque()
-        self._bytes = 0
-        self._task: asyncio.Task[None] | None = None
+        self._count = self._bytes = 0  # of what is not stored yet
+        self._storing: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
         self._loop = asyncio.get_running_loop()
         self._taken: dict[int, Stored] = {}
@@ -85,10 +85,10 @@ class Writer:
         Raises:
             RefusedWith: too many wait already (2).
         """
-        if len(self._waiting) >= WAITING or self._bytes > WAITING_BYTES:
+        if self._count >= WAITING or self._bytes > WAITING_BYTES:
             raise RefusedWith(
                 SYSTEM_BUSY,
-                f"{len(self._waiting)} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
+                f"{self._count} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
                 "the producer is asked about this one later",
             )
         done: Stored = self._loop.create_future()
@@ -98,11 +98,11 @@ class Writer:
             self._taken[offset] = done
         self._waiting.append(each)
         self._bytes += each.size
-        if self._task is None:
-            if len(self._waiting) >= GROUP_MESSAGES:
-                self._begin()
-            elif self._timer is None:
-                self._timer = self._broker.world.clock.call_later(GATHER_S, self._begin)
+        self._count += 1
+        if len(self._waiting) >= GROUP_MESSAGES:
+            self.store_now()
+        elif self._timer is None:
+            self._timer = self._broker.world.clock.call_later(GATHER_S, self.store_now)
         return done
 
     async def decided(self, offset: int) -> None:
@@ -120,25 +120,22 @@ class Writer:
 
     async def close(self) -> None:
         """Wait until everything submitted is stored or refused."""
-        self._begin()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        self.store_now()
+        if self._storing:
+            await asyncio.wait(list(self._storing))
 
-    # ----------------------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
+    def store_now(self) -> None:
+        """Store what waits in the append of this turn, such as that of a half message that has just come."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._task is None:
-            self._task = self._loop.create_task(self._run())
+        while self._waiting:
+            group = self._next_group()
+            task = self._loop.create_task(self._store(group, self._append(group)))
+            self._storing.add(task)
+            task.add_done_callback(self._storing.discard)
 
-    async def _run(self) -> None:
-        try:
-            while self._waiting:
-                await self._store(self._next_group())
-        finally:
-            self._task = None
+    # ----------------------------------------------------------------------------------------------------------------
 
     def _next_group(self) -> list[_Waiting]:
         """As many as fit one append and one op message."""
@@ -157,19 +154,34 @@ class Writer:
                 kind = each.kind
             size += each.size
             op_bytes += named
-            self._bytes -= each.size
             group.append(self._waiting.popleft())
         return group
 
-    async def _store(self, group: list[_Waiting]) -> None:
+    def _append(self, group: list[_Waiting]) -> Awaitable[Sequence[PutResult]] | None:
+        """Begin one append; None where the messages have to be stored one by one."""
+        if not all(map(self._plain, group)):
+            return None
+        batch = [each.message for each in group if each.message is not None]
+        batch.append(self._op(group))
+        for message in batch[1:]:
+            message.joined = True
         try:
-            if not all(map(self._plain, group)) or not await self._together(group):
+            return self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
+        except RequestError:  # an interceptor refuses one of them, and none is stored
+            return None
+
+    async def _store(self, group: list[_Waiting], appended: Awaitable[Sequence[PutResult]] | None) -> None:
+        try:
+            if appended is None or not await self._together(group, await appended):
                 await self._apart(group)
         except GantryError as error:
             self._failed(group, error)
         except Exception as error:
             log.exception("what decides half messages could not be stored")
             self._failed(group, error)
+        finally:
+            self._count -= len(group)
+            self._bytes -= sum(each.size for each in group)
 
     def _plain(self, each: _Waiting) -> bool:
         """Whether the store cannot refuse the message of *each* and take its op message."""
@@ -184,16 +196,9 @@ class Writer:
             and len(message.body) <= self._broker.settings.number("maxMessageSize")
         )
 
-    async def _together(self, group: list[_Waiting]) -> bool:
-        """One append; False when the store took none of it."""
-        batch = [each.message for each in group if each.message is not None]
-        batch.append(self._op(group))
-        for message in batch[1:]:
-            message.joined = True
-        try:
-            *stored, op = await self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
-        except RequestError:  # an interceptor refuses one of them, and none is stored
-            return False
+    async def _together(self, group: list[_Waiting], results: Sequence[PutResult]) -> bool:
+        """What one append came to; False when the store took none of it."""
+        *stored, op = results
         if op.status is not PutStatus.OK:
             if all(result.status is not PutStatus.OK for result in stored):
                 return False

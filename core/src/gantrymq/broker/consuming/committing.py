@@ -42,7 +42,7 @@ class Committing:
     def begin(self, group: str, queue: Queue, *, zero_if_new: bool) -> int:
         """Where a group reads on: what it committed, or 0 for a new group on a queue that still has its first message.
 
-        5.3.3 looks whether that message is in memory, as each is on Java 17; so an empty queue has no offset to tell.
+        5.3.3 looks whether that message is in memory (on Java 17 each is), so an empty queue has no offset to tell.
 
         Raises:
             QueryNotFound: there is no offset; never 0 without *zero_if_new*.

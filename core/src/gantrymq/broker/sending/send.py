@@ -75,7 +75,7 @@ class Sends:
         self.submit(request, outcome_into(future))
         return await future
 
-    async def put(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Sequence[PutResult]:
+    def put(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> asyncio.Future[Sequence[PutResult]]:
         """Store what a plugin made, as one append, through gates and, unless they were *seen*, interceptors.
 
         Raises:
@@ -87,7 +87,7 @@ class Sends:
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         self.store(made, into(future))
-        return await future
+        return future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
         """Store checked *messages*, once their topics are on disk: before that none is acknowledged.

@@ -6,7 +6,6 @@ from typing import Final
 
 from gantrymq.broker.counted_plugins import CountedGuard, counted_handler
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.assignment import AssignmentRequests
 from gantrymq.broker.wire.clients import ClientRequests
 from gantrymq.broker.wire.config import ConfigRequests
 from gantrymq.broker.wire.counters import CounterRequests
@@ -44,7 +43,6 @@ FAMILIES: Final = (
     CounterRequests,
     QueueEntryRequests,
     QueryRequests,
-    AssignmentRequests,
     MaintenanceRequests,
 )
 

@@ -41,8 +41,16 @@ NOT_BUILT: Mapping[int, str] = {
 IN_PLUGINS: Mapping[int, str] = {  # to the distribution that serves a code
     **dict.fromkeys((RequestCode.END_TRANSACTION, RequestCode.RESUME_CHECK_HALF_MESSAGE), "gantrymq-transaction"),
     **dict.fromkeys((RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2), "gantrymq-request-reply"),
-    **dict.fromkeys((RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.BATCH_ACK_MESSAGE), "gantrymq-pop"),
     **dict.fromkeys(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1), "gantrymq-pop"),
+    **dict.fromkeys(
+        (
+            RequestCode.BATCH_ACK_MESSAGE,
+            RequestCode.QUERY_ASSIGNMENT,
+            RequestCode.SET_MESSAGE_REQUEST_MODE,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+        ),
+        "gantrymq-pop",
+    ),
     RequestCode.RECALL_MESSAGE: "gantrymq-schedule",
 }
 

@@ -93,12 +93,9 @@ class Emptying:
             end = state.last_tick + 1
             found = await run(state.files.next_busy, clock.read_tick, end)
             state.next_busy = found if found < end else NOTHING
-        before = clock.read_tick
         tick = clock.next_due(state.next_busy)
-        if clock.read_tick != before:
-            state.changed.set()
         if tick is None:
-            return None
+            return None  # that empty slots are past is not worth a save
         chain = await run(state.files.chain, tick)
         if chain.broken_at is not None:
             log.error("slot %d of the timer wheel names no entry of its own at %d", tick, chain.broken_at)

@@ -1,65 +1,10 @@
-"""Queues handed out by the broker: 400; queue entries: 321; forbidden topics and subscriptions: 353, 345."""
+"""Queue entries: 321; forbidden topics and subscriptions: 353, 345."""
 
 from __future__ import annotations
 
-import attrs
-import pytest
-from broker_desk import body_of, run_broker
+from broker_desk import body_of
 
 from gantrymq.loose_json import dumps
-
-
-class Halves:
-    """Gives the first member the even queues."""
-
-    name = "AVG"
-
-    def allocate(self, group, client_id, queues, client_ids):
-        return [queue for queue in queues if queue.queue_id % len(client_ids) == client_ids.index(client_id)]
-
-
-@pytest.fixture
-def halved(plugins):
-    def run(main, **values):
-        return run_broker(attrs.evolve(plugins, allocations={"AVG": lambda settings: Halves()}), main, **values)
-
-    return run
-
-
-async def assigned(peer, **fields):
-    body = {"topic": "T", "consumerGroup": "CG", "clientId": "c1", "messageModel": "CLUSTERING", "strategyName": "AVG"}
-    return await peer.ask(400, None, dumps({**body, **fields}))
-
-
-def ids(answer):
-    return [each["messageQueue"]["queueId"] for each in body_of(answer)["messageQueueAssignments"]]
-
-
-def test_members_share_the_queues_and_pull_them(halved):
-    async def main(desk):
-        await desk.send("T")
-        await desk.heartbeat("CG")
-        await desk.peer().heartbeat("CG", client_id="c2")
-        answer = await assigned(desk)
-        assert ids(answer) == [0, 2]
-        assert {each["mode"] for each in body_of(answer)["messageQueueAssignments"]} == {"PULL"}
-        assert ids(await assigned(desk, clientId="c2")) == [1, 3]
-        assert ids(await assigned(desk, messageModel="BROADCASTING")) == [0, 1, 2, 3]
-        assert ids(await assigned(desk, topic="Nowhere")) == []
-        assert body_of(await desk.ask(402)) == {"messageRequestModeMap": {}}
-
-    halved(main)
-
-
-def test_nobody_online_or_a_strategy_nobody_offers_is_refused(halved):
-    async def main(desk):
-        await desk.send("T")
-        assert (await assigned(desk)).code == 1
-        await desk.heartbeat("CG")
-        answer = await assigned(desk, strategyName="MACHINE_ROOM")
-        assert (answer.code, "there is AVG" in answer.remark) == (1, True)
-
-    halved(main)
 
 
 def test_queue_entries_with_the_subscription(broker):
