@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
@@ -25,6 +26,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 final class Clients {
     private static final int SUSPEND_MS = 100;
     private static final int OFTEN_MS = 1_000;
+    private static final int IDLE_MS = 5_000;
+    private static final int POLL_MS = 20;
     private final String namesrv;
     private final Map<String, DefaultMQProducer> producers = new HashMap<>();
     private final Map<String, DefaultMQPushConsumer> consumers = new HashMap<>();
@@ -86,16 +89,34 @@ final class Clients {
     }
 
     /** Let the client {@code name} leave, or all of them where it is the empty text: consumers first, which may answer. */
-    void stop(String name) {
+    void stop(String name) throws InterruptedException {
         for (String each : new ArrayList<>(consumers.keySet())) {
             if (name.isEmpty() || each.equals(name)) {
-                consumers.remove(each).shutdown();
+                DefaultMQPushConsumer consumer = consumers.remove(each);
+                awaitIdle(consumer);
+                consumer.shutdown();
             }
         }
         for (String each : new ArrayList<>(producers.keySet())) {
             if (name.isEmpty() || each.equals(name)) {
                 producers.remove(each).shutdown();
             }
+        }
+    }
+
+    /** What is in the broker's log may not be answered yet; a consumer that leaves before that would not count it. */
+    private static void awaitIdle(DefaultMQPushConsumer consumer) throws InterruptedException {
+        long end = System.currentTimeMillis() + IDLE_MS;
+        while (System.currentTimeMillis() < end) {
+            boolean idle = true;
+            for (ProcessQueue queue :
+                consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().values()) {
+                idle &= queue.getMsgCount().get() == 0;
+            }
+            if (idle) {
+                return;
+            }
+            Thread.sleep(POLL_MS);
         }
     }
 
