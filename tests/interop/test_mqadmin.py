@@ -96,7 +96,6 @@ def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[st
         "mappedFileSizeTimerLog",
         "mappedFileSizeCommitLog",
         "mappedFileSizeConsumeQueue",
-        "mappedFileSizeTimerLog",
         "maxHashSlotNum",
         "maxIndexNum",
         "maxMessageSize",

@@ -1,7 +1,11 @@
 """The service keeps what every transaction service promises."""
 
+import pytest
+
 from gantrymq_testing import TransactionContract
 from gantrymq_transaction.service import RocketTransactions
+
+pytest.importorskip("gantrymq_storage_memory")
 
 
 class TestRocketTransactions(TransactionContract):
