@@ -89,7 +89,7 @@ def test_another_member_answers_after_a_death_and_a_kill(
     settings = {"listenPort": str(free_port(also_below=2))}
     broker = GantryServer.broker(tmp_path / "broker", namesrv.namesrv, settings={**settings, **LATER})
     create_topic(namesrv.namesrv, topic)
-    words = ("ask-commit", "ask-rollback", "ask-commit", "commit")
+    words = ("commit", "ask-commit", "ask-rollback", "ask-commit")
     member(namesrv.namesrv, JAVA, topic, "dead", *words).kill()
     wait_until(lambda: len(undecided(tmp_path, namesrv.namesrv)) == 3, "three undecided", DEADLINE_S)
     broker.kill()
@@ -98,11 +98,11 @@ def test_another_member_answers_after_a_death_and_a_kill(
     other = member(namesrv.namesrv, "4.9.8", topic, "other")
     wait_until_decided(tmp_path, namesrv.namesrv)
     assert {event["body"] for event in other.of("asked")} == {
-        "ask-commit:dead-0",
-        "ask-rollback:dead-1",
-        "ask-commit:dead-2",
+        "ask-commit:dead-1",
+        "ask-rollback:dead-2",
+        "ask-commit:dead-3",
     }
-    seen = ["ask-commit:dead-0", "ask-commit:dead-2", "commit:dead-3"]
+    seen = ["ask-commit:dead-1", "ask-commit:dead-3", "commit:dead-0"]
     assert bodies(namesrv.namesrv, JAVA, tmp_path / "reader", topic) == seen
 
 
