@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("gantrymq_storage_memory")
 
 from gantrymq.broker.settings import SCHEMA
+from gantrymq.cli.open_group import TO_INSTALL
 from gantrymq.errors import PluginError
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
@@ -154,3 +155,8 @@ def test_what_operators_cannot_ask(code, ext, body, words):
         await bench.close()
 
     simulate_cluster(work)
+
+
+def test_the_command_line_says_where_its_commands_come_from():
+    ours = {words for words, name in TO_INSTALL.items() if name == "gantrymq-transaction"}
+    assert ours == set(load_plugins("transaction", reserved=SCHEMA).commands)

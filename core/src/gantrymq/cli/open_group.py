@@ -26,6 +26,7 @@ TO_INSTALL = {
     "broker clean": ADMIN,
     "broker config": ADMIN,
     "store": "gantrymq-store-tools",
+    "transactions": "gantrymq-transaction",
 }
 """Commands of plugins that a user may miss: the words to the distribution that brings the command."""
 
