@@ -4,7 +4,6 @@
     316  queues without a topic      forgotten by the store
     329  expired log files           deleted in the background, whatever the hour
     45   delay offsets               the empty table of a broker without delay levels
-    60, 61  timers                   refused, as a Java broker with timerWheelEnable=false does
     907, 908  replication            what a Java master without slaves answers
     2003 cold reads                  what a Java broker with coldDataFlowControlEnable=false answers: none is held back
 
@@ -20,7 +19,6 @@ from collections.abc import Awaitable, Sequence
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, with_json
-from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Cleaning, Connection
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
@@ -89,11 +87,6 @@ class MaintenanceRequests:
     def delay_offsets(self, asked: Command, connection: Connection) -> Command:
         """45: no delay level has delivered anything."""
         return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})
-
-    @serves(RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS)
-    def no_timers(self, asked: Command, connection: Connection) -> Command:
-        """60, 61: there is no timer store."""
-        raise RefusedWith(1, f"{request_name(asked.code)}: timer messages are not built in this version")
 
     @serves(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
     def cold_reads(self, asked: Command, connection: Connection) -> Command:

@@ -51,7 +51,10 @@ IN_PLUGINS: Mapping[int, str] = {  # to the distribution that serves a code
         ),
         "gantrymq-pop",
     ),
-    RequestCode.RECALL_MESSAGE: "gantrymq-schedule",
+    **dict.fromkeys(
+        (RequestCode.RECALL_MESSAGE, RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS),
+        "gantrymq-schedule",
+    ),
 }
 
 
