@@ -15,6 +15,9 @@ from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import request
 from gantrymq_testing.cluster import Cluster
 
 
@@ -65,6 +68,21 @@ def test_every_level_at_its_time(gantrymq_simulation):
             assert 0 <= each.store_timestamp - began_ms - int(each.body) * 1000 <= 100
 
     gantrymq_simulation(main)
+
+
+def test_queue_entries_are_told_with_the_broker_s_own_levels(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await cluster.send(**delayed(b"m", 2))
+        client = RemotingClient(cluster.world)
+        ext = {"topic": SCHEDULE_TOPIC, "queueId": "1", "index": "0", "count": "1"}
+        answer = await client.call(cluster.broker_address, request(RequestCode.QUERY_CONSUME_QUEUE, ext))
+        await client.close()
+        (entry,) = loads(answer.body)["queueData"]
+        (waiting,) = await cluster.pull(SCHEDULE_TOPIC)
+        assert entry["tagsCode"] == waiting.store_timestamp + 7000
+
+    gantrymq_simulation(main, settings={"store": "mmap", "messageDelayLevel": "1s 7s"})
 
 
 def test_levels_above_the_highest_count_as_it_and_0_and_less_as_none(gantrymq_simulation):

@@ -20,7 +20,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 from gantrymq.remoting.serving import serves
 
-_LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+_LEVELS = "messageDelayLevel"  # the setting of a store whose queues have tags codes of their own
 MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound
 
 
@@ -31,6 +31,8 @@ class QueueEntryRequests:
         self._store = parts.store
         self._topics = parts.topics
         self._clients = parts.clients
+        levels = parts.settings.text(_LEVELS) if _LEVELS in parts.settings.schema else DEFAULT_DELAY_LEVELS
+        self._levels_ms = parse_delay_levels(levels)
 
     @serves(RequestCode.QUERY_CONSUME_QUEUE)
     async def entries(self, asked: Command, connection: Connection) -> Command:
@@ -51,7 +53,7 @@ class QueueEntryRequests:
                 "eval": False,
                 "physicOffset": record.log_offset,
                 "physicSize": record.total_size,
-                "tagsCode": tags_code_of(record.topic, record.properties, record.store_timestamp, _LEVELS_MS),
+                "tagsCode": tags_code_of(record.topic, record.properties, record.store_timestamp, self._levels_ms),
             }
             async for record in self._records(queue, header.index, min(header.count, MAX_ENTRIES))
         ]
