@@ -1,5 +1,6 @@
 """``group reset`` and ``group clone`` on a broker: members online or not, kept by the broker or by its members."""
 
+import asyncio
 import json
 
 import pytest
@@ -14,6 +15,7 @@ from gantrymq_admin.group_offsets import BrokerOffsets
 
 pytest.importorskip("gantrymq_storage_memory")
 
+DEADLINE_S = 30.0
 MEMBERS_KEEP = {"useServerSideResetOffset": False}
 
 
@@ -21,11 +23,12 @@ class Member:
     """A member of a group, on the broker's loop, that keeps what it is asked."""
 
     def __init__(self, running, group, topic):
-        self.running, self.asked = running, []
+        self.running, self.asked, self._news = running, [], asyncio.Event()
         running.run(self._join(group, topic))
 
     def requests(self, connection, commands):
         self.asked += commands
+        self._news.set()
 
     async def _join(self, group, topic):
         subscription = {"topic": topic, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
@@ -34,6 +37,17 @@ class Member:
         connection = await self._client.connect(self.running.broker_address)
         body = json.dumps({"clientID": "c1", "consumerDataSet": [consumer]}).encode()
         assert (await connection.call(request(34, None, body), 5)).code == 0
+
+    def told(self, code):
+        """Wait for a request of *code*, for which the broker waits for no answer."""
+        self.running.run(self._until(code))
+        return [each for each in self.asked if each.code == code]
+
+    async def _until(self, code):
+        async with asyncio.timeout(DEADLINE_S):
+            while code not in [each.code for each in self.asked]:
+                self._news.clear()
+                await self._news.wait()
 
     def leave(self):
         self.running.run(self._client.close())
@@ -108,7 +122,7 @@ def test_members_of_a_broker_that_leaves_it_to_them_are_told(setting):
     member = Member(running, "CG", "T")
     found = command("reset", "CG", "-t", "T", "--to", "earliest")
     assert (found["by"], found["read_again"]) == (["members"], 8)
-    (told,) = [each for each in member.asked if each.code == 220]
+    (told,) = member.told(220)
     assert (told.ext["timestamp"], told.ext["isForce"]) == ("0", "true")
     assert "members of CG set their offsets, and they understand times alone" in command(
         "reset", "CG", "-t", "T", "--to", "3", code=1
