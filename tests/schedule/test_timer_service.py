@@ -5,13 +5,27 @@ import json
 import pytest
 
 from gantrymq.client import SendFailed
-from gantrymq.interfaces import SendRequest
+from gantrymq.formats.record import iter_records
+from gantrymq.interfaces import GetLimit, SendRequest
+from gantrymq.model.queue import Queue
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 from gantrymq_schedule.timer.recall import decode_handle
 from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint
 
 RECALL = 370
+JAVA_ORDER = [
+    "TIMER_DEL_UNIQKEY",
+    "REAL_TOPIC",
+    "BORN_TIMESTAMP",
+    "TRACE_CONTEXT",
+    "TIMER_DELIVER_MS",
+    "UNIQ_KEY",
+    "PGROUP",
+    "TAGS",
+    "TIMER_OUT_MS",
+    "REAL_QID",
+]
 
 
 def due(ms):
@@ -68,6 +82,20 @@ def test_a_recalled_message_does_not_come(gantrymq_simulation):
     _, found, counts = gantrymq_simulation(work, settings={"recallMessageEnable": "true"})
     assert found == [b"kept"]
     assert counts["A"]["count"] == 0
+
+
+def test_a_recall_is_stored_as_java_stores_it(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        sent = await cluster.send("A", b"recalled", properties={"TIMER_DELAY_SEC": "3"})
+        await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle, producerGroup="g")
+        found = await cluster.broker.get(Queue("rmq_sys_wheel_timer", 0), 1, GetLimit(1))
+        (record,) = iter_records(found.buffers[0])
+        return bytes(record.properties_bytes)
+
+    text = gantrymq_simulation(work, settings={"recallMessageEnable": "true"})
+    assert [piece.partition(b"\x01")[0].decode() for piece in text.split(b"\x02")[:-1]] == JAVA_ORDER
+    assert b"\x02TRACE_CONTEXT\x01\x02" in text
 
 
 def test_a_send_is_answered_with_the_handle(gantrymq_simulation):

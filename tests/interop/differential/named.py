@@ -32,19 +32,9 @@ DIFFERENT: tuple[Named, ...] = (
         ),
     ),
     Named(
-        "timer",
-        "the properties of a recall stand in another order",
-        (f"- {TIMER}/0/3 | 0 |*TAGS=_RECALL_TAG_*", f"+ {TIMER}/0/3 | 0 |*TAGS=_RECALL_TAG_*"),
-    ),
-    Named(
         "pop",
         "what is popped and acknowledged is in the revive log at once, not by way of the timer when it is due",
         (f"- {TIMER}/0/*REAL_TOPIC={REVIVE}*", f"- {REVIVE}/0/*TIMER_DEQUEUE_MS=*", f"+ {REVIVE}/*"),
-    ),
-    Named(
-        "pop",
-        "the properties of what is popped again stand in another order",
-        ("- %RETRY%pop-group_Pop/0/0 | pop |*1ST_POP_TIME=*", "+ %RETRY%pop-group_Pop/0/0 | pop |*1ST_POP_TIME=*"),
     ),
 )
 

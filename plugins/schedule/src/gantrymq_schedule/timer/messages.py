@@ -1,7 +1,9 @@
 """What a message looks like while it waits for its time, and when it comes back. Plain values, nothing is stored here.
 
 A message that waits lies in ``rmq_sys_wheel_timer``, queue 0, with REAL_TOPIC, REAL_QID and TIMER_OUT_MS, the time of
-its slot. It comes back with all of its properties, those three too, and TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS.
+its slot. It comes back with all of its properties, those three too, and TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS. What a
+recall stores is made by the broker itself: Java keeps its properties in a map of 16 buckets, with an empty
+TRACE_CONTEXT, so they stand in another order than those that came with a request.
 
 Source: apache/rocketmq broker/.../util/HookUtils.java (transformTimerMessage),
 store/.../timer/TimerMessageStore.java (convert, convertMessage).
@@ -22,10 +24,12 @@ from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
 
 __all__ = [
+    "BORN_TIMESTAMP",
     "DELETE_KEY",
     "MOST_PROPERTIES_BYTES",
     "NEVER_WAITED",
     "OUT_MS",
+    "RECALL_TAG",
     "TIMER_QUEUE",
     "Waiting",
     "asked_ms",
@@ -40,6 +44,18 @@ __all__ = [
 TIMER_QUEUE = Queue(names.TIMER_TOPIC, 0)
 OUT_MS = "TIMER_OUT_MS"
 DELETE_KEY = "TIMER_DEL_UNIQKEY"
+BORN_TIMESTAMP, TRACE_CONTEXT = "BORN_TIMESTAMP", "TRACE_CONTEXT"
+RECALL_TAG = "_RECALL_TAG_"
+_RECALL_BUCKETS = 16
+_RECALL_NAMES = (
+    props.TAGS,
+    DELETE_KEY,
+    props.UNIQ_KEY,
+    props.TIMER_DELIVER_MS,
+    BORN_TIMESTAMP,
+    TRACE_CONTEXT,
+    props.PRODUCER_GROUP,
+)  # in the order in which Java puts them
 REAL_TOPIC, REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
 _ENQUEUE_MS, _DEQUEUE_MS, _ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
 NEVER_WAITED = 0x7FFF_FFFF_FFFF_FFFF  # in TIMER_ENQUEUE_MS
@@ -73,7 +89,7 @@ def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMess
         MessageIllegal: its properties leave no room for what is added until it is delivered.
     """
     own = {**own, OUT_MS: str(slot_ms), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
-    text = ordered_text(own)
+    text = _recall_text(own) if own.get(props.TAGS) == RECALL_TAG and DELETE_KEY in own else ordered_text(own)
     if len(text) > MOST_PROPERTIES_BYTES:
         raise MessageIllegal(
             f"the properties of a timed message have {len(text)} bytes with what the broker adds; "
@@ -93,9 +109,16 @@ def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMess
         reconsume_times=message.reconsume_times,
         prepared_offset=message.prepared_offset,
         wait_stored=message.wait_stored,
+        joined=message.joined,
     )
     made.answer_fields = {}
     return made
+
+
+def _recall_text(own: Mapping[str, str]) -> bytes:
+    own = {**own, TRACE_CONTEXT: own.get(TRACE_CONTEXT, "")}
+    ordered = {name: own[name] for name in _RECALL_NAMES if name in own}
+    return ordered_text({**ordered, **own}, _RECALL_BUCKETS)
 
 
 class Waiting(NamedTuple):

@@ -24,11 +24,10 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq_schedule.timer import settings as keys
-from gantrymq_schedule.timer.messages import DELETE_KEY, delete_key
+from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 
 __all__ = ["Handle", "Recall", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
 
-TAG = "_RECALL_TAG_"
 ILLEGAL_OPERATION = 604
 _VERSION = "v1"
 
@@ -148,11 +147,11 @@ class Recall:
 
 def _marker(broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int) -> StoreMessage:
     own = {
-        props.TAGS: TAG,
+        props.TAGS: RECALL_TAG,
         DELETE_KEY: delete_key(handle.topic, handle.unique_id),
         props.UNIQ_KEY: handle.unique_id,
         props.TIMER_DELIVER_MS: handle.time,
-        "BORN_TIMESTAMP": str(now_ms),
+        BORN_TIMESTAMP: str(now_ms),
         **({props.PRODUCER_GROUP: group} if group else {}),
     }
     return StoreMessage(
@@ -160,7 +159,7 @@ def _marker(broker: Broker, handle: Handle, group: str | None, connection: Conne
         0,
         b"0",
         props.encode(own),
-        tags_code=tags_code(TAG),
+        tags_code=tags_code(RECALL_TAG),
         born_timestamp=now_ms,
         born_host=connection.peer_packed_host,
         store_host=broker.store_host,
