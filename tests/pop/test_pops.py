@@ -4,6 +4,10 @@ import asyncio
 
 import pytest
 
+from gantrymq.formats.record import encode_record, read_record
+from gantrymq.model.property_order import ordered_text
+from gantrymq_pop.retried import retried
+
 
 def test_messages_are_given_out_once_and_come_back_when_their_time_is_over(popped):
     async def main(client):
@@ -28,6 +32,26 @@ def test_messages_are_given_out_once_and_come_back_when_their_time_is_over(poppe
         assert (await client.pop(poll=30_000)).code == 210
 
     popped(main)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "own", "java"),
+    [
+        (True, 3, "KEYS UNIQ_KEY CLUSTER 1ST_POP_TIME TAGS"),
+        (True, 6, "TRACE_ON MSG_REGION KEYS UNIQ_KEY CLUSTER 1ST_POP_TIME WAIT TAGS"),
+        (False, 2, "UNIQ_KEY 1ST_POP_TIME KEYS"),
+        (False, 5, "UNIQ_KEY CLUSTER TRACE_ON 1ST_POP_TIME MSG_REGION KEYS"),
+        (False, 6, "TRACE_ON MSG_REGION KEYS UNIQ_KEY CLUSTER 1ST_POP_TIME WAIT"),
+    ],
+)
+def test_properties_of_what_comes_back_stand_as_in_java_s_maps(tagged, own, java):
+    given = dict.fromkeys(("KEYS", "UNIQ_KEY", "CLUSTER", "MSG_REGION", "TRACE_ON", "WAIT")[:own], "v")
+    text = ordered_text({**given, **({"TAGS": "A"} if tagged else {})})
+    data = encode_record(
+        topic="T", queue_id=0, body=b"x", properties=text, queue_offset=0, log_offset=0, store_timestamp=1
+    )
+    copied = retried(read_record(data), "%RETRY%CG_T", 7, b"\x7f\0\0\1\0\0\0\0").properties
+    assert [piece.partition(b"\x01")[0].decode() for piece in copied.split(b"\x02")[:-1]] == java.split()
 
 
 def test_a_pop_waits_for_a_message(popped):

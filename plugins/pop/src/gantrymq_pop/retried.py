@@ -1,5 +1,8 @@
 """Messages that come back: a copy in the group's pop retry topic, given out once more.
 
+Java copies the properties into another map, which decides their order: one that has the tag already and grows from 16
+buckets, or an empty one, made for as many as there are.
+
 Source: apache/rocketmq broker/.../processor/PopReviveService.java (reviveRetry, addRetryTopicIfNotExist).
 """
 
@@ -10,26 +13,30 @@ from typing import Final
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, StoreMessage
-from gantrymq.model import properties as property_text
 from gantrymq.model.properties import TAGS
+from gantrymq.model.property_order import java_map_order, ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
 __all__ = ["make_retry_topic", "retried"]
 
 FIRST_POP_TIME: Final = "1ST_POP_TIME"
+_TAGGED_BUCKETS: Final = 16
 
 
 def retried(record: RecordView, topic: str, pop_time: int, store_host: bytes) -> StoreMessage:
     """The copy of *record* for the retry topic *topic*."""
     found = dict(record.properties)
+    first = [TAGS] if TAGS in found else []
+    buckets = _TAGGED_BUCKETS if first else _buckets_for(len(found))
+    found = {name: found[name] for name in (*first, *java_map_order(found))}
     if record.reconsume_times == 0 or FIRST_POP_TIME not in found:
         found[FIRST_POP_TIME] = str(pop_time)
     return StoreMessage(
         topic,
         0,
         bytes(record.body),
-        property_text.encode(found),
+        ordered_text(found, buckets),
         tags_code=tags_code(found.get(TAGS)),
         flag=record.flag,
         sys_flag=record.sys_flag,
@@ -38,6 +45,12 @@ def retried(record: RecordView, topic: str, pop_time: int, store_host: bytes) ->
         store_host=store_host,
         reconsume_times=record.reconsume_times + 1,
     )
+
+
+def _buckets_for(count: int) -> int:
+    """Of an empty HashMap that is given *count* entries at once (putMapEntries)."""
+    wanted = int(count / 0.75 + 1) if count else _TAGGED_BUCKETS
+    return 1 << (wanted - 1).bit_length()
 
 
 def make_retry_topic(broker: Broker, topic: str, group: str) -> None:
