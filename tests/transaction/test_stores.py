@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("gantrymq_storage_mmap")
 
+from store_cuts import cut
+
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
@@ -97,21 +99,3 @@ def test_a_log_that_ends_inside_the_commit_yields_one_message(tmp_path, kept):
         return len(producer.asked)
 
     assert (run(tmp_path, again) > 0) == (kept == "half")
-
-
-def cut(store, end):
-    """What a power cut leaves: the log up to *end*, and nothing that was made of it."""
-    (path,) = (store / "commitlog").iterdir()
-    with path.open("r+b") as log:
-        log.seek(end)
-        log.write(bytes(path.stat().st_size - end))
-    for folder in ("consumequeue", "index"):
-        shutil.rmtree(store / folder, ignore_errors=True)
-    for name in (
-        "checkpoint",
-        "config/checkpoint.json",
-        "config/consumerOffset.json",
-        "config/consumerOffset.json.bak",
-    ):
-        (store / name).unlink(missing_ok=True)
-    (store / "abort").write_bytes(b"")

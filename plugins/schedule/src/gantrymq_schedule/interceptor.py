@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from gantrymq.errors import MessageIllegal, ServiceNotAvailable
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
+from gantrymq.model.names import SCHEDULE_TOPIC
 
 __all__ = ["DelayInterceptor", "Mover"]
 
@@ -48,6 +49,8 @@ class DelayInterceptor:
             MessageIllegal: what it asks for cannot be read or kept.
             ServiceNotAvailable: the service does not run.
         """
+        if message.topic == SCHEDULE_TOPIC:
+            return message  # moved already, and put once more because what was stored with it was refused
         own = props.decode(message.properties)
         level = _level_of(own)
         mover = self.levels if level > 0 else self.timers

@@ -3,8 +3,9 @@
 A half message is stored again when its producer is asked about it, and when a client sends it a second time because the
 answer to the first was lost. All copies have one UNIQ_KEY, so the index by key finds them; and the committed message
 with it. That is how one message comes of a transaction, whatever copy a decision names, and although a crash, or a Java
-broker, left a committed message without the op message that belongs to it. Where the store has no index
-(``messageIndexEnable=false``) nothing is found, and such a message can come twice, as it can at a Java broker.
+broker, left a committed message without the op message that belongs to it. One that asks for a delay is
+looked for where it waits, too. Where the store has no index (``messageIndexEnable=false``) nothing is found, and such
+a message can come twice, as it can at a Java broker.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Final, NamedTuple
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import Broker
 from gantrymq.model import properties as props
-from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.half_text import REAL_TOPIC
+from gantrymq_transaction.messages import asks_for_delay
 
 __all__ = ["Identity", "by_unique_id", "committed_message", "given_up", "half_messages", "identity_of"]
 
 _MOST: Final = 64  # records with one key that are looked at
+_WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 _EVER_MS: Final = 1 << 60
 
 
@@ -32,16 +35,21 @@ class Identity(NamedTuple):
     group: str
     topic: str  # the real one
     unique_id: str
+    delayed: bool
 
 
 def identity_of(own: Mapping[str, str]) -> Identity:
     """The identity of a half message with these properties."""
-    return Identity(own.get(props.PRODUCER_GROUP, ""), own.get(REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""))
+    delayed = asks_for_delay(own)
+    return Identity(own.get(props.PRODUCER_GROUP, ""), own.get(REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""), delayed)
 
 
 async def committed_message(broker: Broker, who: Identity) -> RecordView | None:
-    """The message that consumers see of a transaction; None while there is none."""
-    return next(iter(await _with_key(broker, who, who.topic, committed=True)), None)
+    """The message that consumers see of a transaction, or will see when its delay is over; None while there is none."""
+    for topic in (who.topic, *(_WAITING if who.delayed else ())):
+        if found := await _with_key(broker, who, topic, committed=True):
+            return found[0]
+    return None
 
 
 async def half_messages(broker: Broker, who: Identity) -> list[RecordView]:

@@ -8,6 +8,8 @@
 | given up | TRANS_CHECK_MAX_TIME_TOPIC | the half message |
 | op | RMQ_SYS_TRANS_OP_HALF_TOPIC | tag ``d``; the queue offsets of half messages, each with a comma behind it |
 
+A committed message that asks for a delay has no TRAN_MSG, and is set aside once more until its delay is over.
+
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageBridge.java,
 DefaultTransactionalMessageCheckListener.java, TransactionalMessageServiceImpl.java (getOpMessage);
 broker/.../processor/EndTransactionProcessor.java (endMessageTransaction);
@@ -34,6 +36,7 @@ from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
 from gantrymq_transaction.rules import CHECK_TIMES
 
 __all__ = [
+    "asks_for_delay",
     "check_request",
     "committed",
     "given_up",
@@ -46,6 +49,7 @@ __all__ = [
 
 REMOVE_TAG: Final = "d"
 _OP_PROPERTIES: Final = props.encode({props.WAIT: "true", props.TAGS: REMOVE_TAG})
+_DELAYS: Final = frozenset({props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS})
 _OP_TAGS_CODE: Final = tags_code(REMOVE_TAG)
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}\Z")
 
@@ -56,13 +60,21 @@ def real_queue(own: Mapping[str, str]) -> tuple[str, int] | None:
     return (topic, int(queue_id)) if topic and queue_id.isascii() and queue_id.isdecimal() else None
 
 
+def asks_for_delay(own: Mapping[str, str]) -> bool:
+    """Whether the message with the properties *own* waits once more when it is committed, by level or by time."""
+    return not _DELAYS.isdisjoint(own)
+
+
 def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) -> StoreMessage:
-    """The message for consumers."""
+    """The message for consumers; interceptors see it, and may set it aside until its delay is over."""
+    text = bytes(half.properties_bytes)
+    if asks_for_delay(own):
+        text = ordered_text({name: value for name, value in own.items() if name != props.TRAN_MSG})
     return StoreMessage(
         queue[0],
         queue[1],
         half.body,
-        bytes(half.properties_bytes),
+        text,
         tags_code=tags_code(own.get(props.TAGS)),
         flag=half.flag,
         sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
