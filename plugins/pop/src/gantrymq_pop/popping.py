@@ -100,7 +100,7 @@ class Popping:
         chance = self._random.randrange(100)
         revive_queue = ORDERED
         if not request.order:
-            revive_queue = self._turn % self._revive.queues
+            revive_queue = self._turn % self._revive.written_queues
             self._turn += 1
         pop_time = self._clock.now_ms()
         parts: list[Part] = []

@@ -19,6 +19,7 @@ from gantrymq.errors import GantryError
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.world import Timer
 from gantrymq_pop.checkpoints import (
     Acknowledged,
@@ -54,8 +55,8 @@ class ReviveLog:
         self._broker_name = broker_name
         self._given_back = given_back
         self.topic = revive_topic(broker.settings.text("brokerClusterName"))
-        config = broker.topic(self.topic)
-        self.queues = config.read_queues if config is not None else 8
+        self.written_queues = broker.settings.number("reviveQueueNum")
+        self.queues = self._served_queues()
         self._logs = [ReviveQueue(self._begin(each)) for each in range(self.queues)]
         self._committed: list[int | None] = [None] * self.queues
         self._behind_at: dict[int, int] = {}  # queue to the entry it stood at in the last tick, where it was behind
@@ -63,6 +64,15 @@ class ReviveLog:
         self._ticking: asyncio.Task[None] | None = None
         self._stopped = True  # until the log is read: what is acknowledged in it is not revived
         self._endings = [broker.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)]
+
+    def _served_queues(self) -> int:
+        """Those that are written to, and those that were when the setting, or another broker's, was higher."""
+        config = self._broker.topic(self.topic)
+        there = [queue.queue_id + 1 for queue in self._broker.store.queues() if queue.topic == self.topic]
+        count = max(self.written_queues, *there, 0 if config is None else config.read_queues)
+        if config is None or config.read_queues < count:
+            self._broker.create_topic(TopicConfig(self.topic, count, count))
+        return count
 
     def _begin(self, queue_id: int) -> int:
         queue = Queue(self.topic, queue_id)

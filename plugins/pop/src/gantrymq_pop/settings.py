@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq.config import Setting, Value
+from gantrymq_pop.handle import ORDERED
 from gantrymq_pop.request_modes import POP, PULL
 
 __all__ = ["SCHEMA"]
@@ -72,6 +73,15 @@ SCHEMA: Final = (
         "Of so many pops memory knows when they are due; of further ones the revive log alone, until there is room.",
         at_least=1,
         runtime=True,
+    ),
+    Setting(
+        "reviveQueueNum",
+        "number",
+        8,
+        "Queues of the revive log that pops are written to; with fewer than before, the others are read as long as "
+        "they are there.",
+        at_least=1,
+        at_most=ORDERED - 1,
     ),
     Setting(
         "defaultMessageRequestMode", "text", PULL, "How groups read for which nothing was set.", choices=(PULL, POP)

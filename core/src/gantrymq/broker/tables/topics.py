@@ -187,6 +187,7 @@ class TopicTable:
 
 def system_topics(settings: Settings, cluster: str, broker: str) -> list[TopicConfig]:
     """Topics that exist from the start, as a Java broker creates them."""
+    revive = settings.number("reviveQueueNum") if "reviveQueueNum" in settings.schema else 8
     open_if = PERM_READ | PERM_WRITE | PERM_INHERIT
     found = [
         TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
@@ -196,7 +197,7 @@ def system_topics(settings: Settings, cluster: str, broker: str) -> list[TopicCo
         TopicConfig(names.OFFSET_MOVED_TOPIC, 1, 1),
         TopicConfig(names.SCHEDULE_TOPIC, 18, 18),
         TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
-        TopicConfig(f"rmq_sys_REVIVE_LOG_{cluster}", 8, 8),
+        TopicConfig(f"rmq_sys_REVIVE_LOG_{cluster}", revive, revive),
         TopicConfig(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
         TopicConfig(names.HALF_TOPIC, 1, 1),
         TopicConfig(names.OP_TOPIC, 1, 1),
