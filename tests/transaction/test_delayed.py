@@ -11,12 +11,13 @@ from store_cuts import cut
 
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit
-from gantrymq.model.names import OP_TOPIC, SCHEDULE_TOPIC
+from gantrymq.model.names import OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
 from gantrymq_testing import simulate_cluster
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, ROLLBACK, TOPIC, Half, TransactionBench
+from gantrymq_transaction.admin import TransactionAdmin
 
 DELAY_MS = 10_000
 SETTINGS = {
@@ -124,6 +125,20 @@ def test_one_that_is_refused_leaves_those_committed_with_it_as_they_are():
         assert await bench.bodies() == [b"0", b"2"]
 
     run(work, transactionTimeOut=600_000)
+
+
+def test_the_command_shows_where_it_waits_and_where_it_came():
+    async def work(bench):
+        producer = await bench.producer()
+        half = await bench.half(producer, b"one", {"TIMER_DELAY_SEC": "10"})
+        await producer.end(half, COMMIT)
+        async with TransactionAdmin(bench.cluster.namesrv, world=bench.cluster.world) as admin:
+            for topic in (TIMER_TOPIC, TOPIC):
+                shown = await admin.transaction(bench.cluster.broker_address, half.unique_id)
+                assert [each["topic"] for each in shown["committed"]] == [topic]
+                await bench.clock.sleep(15)
+
+    run(work)
 
 
 def test_what_waits_is_stored_as_java_stores_it():

@@ -22,10 +22,10 @@ from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.half_text import REAL_TOPIC
 from gantrymq_transaction.messages import asks_for_delay
 
-__all__ = ["Identity", "by_unique_id", "committed_message", "given_up", "half_messages", "identity_of"]
+__all__ = ["WAITING", "Identity", "by_unique_id", "committed_message", "given_up", "half_messages", "identity_of"]
 
+WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # where delayed messages wait
 _MOST: Final = 64  # records with one key that are looked at
-_WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
 _EVER_MS: Final = 1 << 60
 
 
@@ -46,7 +46,7 @@ def identity_of(own: Mapping[str, str]) -> Identity:
 
 async def committed_message(broker: Broker, who: Identity) -> RecordView | None:
     """The message that consumers see of a transaction, or will see when its delay is over; None while there is none."""
-    for topic in (who.topic, *(_WAITING if who.delayed else ())):
+    for topic in (who.topic, *(WAITING if who.delayed else ())):
         if found := await _with_key(broker, who, topic, committed=True):
             return found[0]
     return None

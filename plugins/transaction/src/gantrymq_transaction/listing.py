@@ -15,8 +15,9 @@ from gantrymq.model.ids import offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_transaction.copies import by_unique_id
+from gantrymq_transaction.copies import WAITING, by_unique_id
 from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
+from gantrymq_transaction.messages import asks_for_delay
 from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
 from gantrymq_transaction.rules import SYSTEM_ERROR, checks_of
 from gantrymq_transaction.service import RocketTransactions
@@ -89,13 +90,13 @@ async def page(service: RocketTransactions, wanted: Wanted) -> dict[str, Any]:
 async def shown(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
     """Everything there is of the transactions with a unique id."""
     broker, ledger = service.broker, service.ledger
-    halves = [
-        {**_described(half, broker.store_host), "undecided": ledger.is_open(half.queue_offset)}
-        for half in await by_unique_id(broker, unique_id, HALF_TOPIC)
-    ]
+    found = await by_unique_id(broker, unique_id, HALF_TOPIC)
+    halves = [{**_described(half, broker.store_host), "undecided": ledger.is_open(half.queue_offset)} for half in found]
     topics = sorted({str(half["topic"]) for half in halves})
     given_up = await by_unique_id(broker, unique_id, CHECK_MAX_TIME_TOPIC)
     committed = [each for topic in topics for each in await by_unique_id(broker, unique_id, topic, committed=True)]
+    if not committed and any(asks_for_delay(half.properties) for half in found):
+        committed = [each for topic in WAITING for each in await by_unique_id(broker, unique_id, topic, committed=True)]
     return {
         "half_messages": halves,
         "committed": [_placed(record, broker.store_host) for record in committed],
