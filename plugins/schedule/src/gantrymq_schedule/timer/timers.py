@@ -96,6 +96,8 @@ class Timers:
         self.broker, self._running = broker, True
         self._emptying = Emptying(self._state, self.lateness)
         self._saving = Saving(self._state, broker.settings.number(keys.FLUSH_MS) / 1000)
+        if self._state.progress.checkpoint.delivered_from < 0:
+            await self._save()  # or a kill before the first saving would leave nobody to say where deliveries began
         self._wake = asyncio.Event()
         self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
         loop = asyncio.get_running_loop()
@@ -115,11 +117,14 @@ class Timers:
         await asyncio.gather(self._emptying.stored(), return_exceptions=True)
         saving.cancel()
         await asyncio.wait([saving])
+        await self._save()
+        self._state.files.close()
+
+    async def _save(self) -> None:
         try:
             await self._saving.save()
         except (OSError, StoreError) as error:
             log.error("the progress of timed messages could not be saved: %s", error)
-        self._state.files.close()
 
     # --- turns ------------------------------------------------------------------------------------------------------
 
