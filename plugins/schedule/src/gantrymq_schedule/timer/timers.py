@@ -98,7 +98,6 @@ class Timers:
         self._saving = Saving(self._state, broker.settings.number(keys.FLUSH_MS) / 1000)
         if self._state.progress.checkpoint.delivered_from < 0:
             await self._save()  # or a kill before the first saving would leave nobody to say where deliveries began
-        self._wake = asyncio.Event()
         self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._saving.run())]
@@ -110,7 +109,7 @@ class Timers:
             return
         self._running = False
         self._stop_hearing()
-        self._wake.set()
+        self._state.wake.set()
         self._state.delivery.stopping = True
         turning, saving = self._tasks
         await asyncio.wait([turning])
@@ -129,7 +128,7 @@ class Timers:
     # --- turns ------------------------------------------------------------------------------------------------------
 
     def _arrived(self, queue: Queue, end: int) -> None:
-        self._wake.set()
+        self._state.wake.set()
 
     async def _run(self) -> None:
         clock = self._state.broker.world.clock
@@ -146,7 +145,7 @@ class Timers:
 
     async def _turn(self) -> bool:
         """Take in what came, then deliver a batch; whether there was something to do."""
-        self._wake.clear()
+        self._state.wake.clear()
         now_ms = self._state.broker.world.clock.now_ms()
         end = self._state.broker.bounds(TIMER_QUEUE).max_offset
         took = self._state.queue_offset < end
@@ -163,9 +162,9 @@ class Timers:
         busy = self._state.next_busy
         if busy is not None and busy < NOTHING:
             left_s = ((busy + 1) * self.precision_ms - world.clock.now_ms()) / 1000
-            timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._wake.set)
+            timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._state.wake.set)
         try:
-            await self._wake.wait()
+            await self._state.wake.wait()
         finally:
             if timer is not None:
                 timer.cancel()
