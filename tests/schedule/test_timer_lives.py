@@ -4,9 +4,10 @@ import random
 from collections import Counter
 
 import pytest
-from timer_rig import Rig
+from timer_rig import ROOT, Rig
 
 from gantrymq_storage_faults.machine import Machine
+from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint, encode_timer_checkpoint
 from gantrymq_testing.simulated import simulate
 
 HOUR_MS = 3600 * 1000
@@ -73,3 +74,26 @@ def test_each_message_is_delivered_once_whatever_happens(seed):
     for unique_id, at in rig.delivered():
         promise = rig.promises.get(unique_id)
         assert promise is None or at >= (promise.deliver_ms - 1) // 1000 * 1000
+
+
+@pytest.mark.parametrize("java", [False, True], ids=["new", "java"])
+def test_what_was_delivered_before_the_first_saving_does_not_come_again_after_a_kill(java):
+    """A store without a checkpoint, and one whose checkpoint a Java broker wrote: it does not say where to look."""
+
+    async def work(rig):
+        if java:
+            await rig.send(1500)
+            await rig.timers.stop()
+            path = ROOT / "config/timercheck"
+            saved = decode_timer_checkpoint(rig.machine.inner.read(path))
+            rig.machine.inner.replace(path, encode_timer_checkpoint(saved._replace(delivered_from=-1)))
+            await rig.start()
+        await rig.send(500)
+        while not rig.delivered():
+            await rig.clock.sleep(0.05)
+        await rig.restart("kill")
+        await rig.clock.sleep(10)
+
+    rig = run(1, work, timerFlushIntervalMs=60_000)
+    assert {unique_id for unique_id, _ in rig.delivered()} == set(rig.promises)
+    assert len(rig.delivered()) == len(rig.promises)

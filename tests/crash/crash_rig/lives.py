@@ -82,8 +82,12 @@ class Life:
         start: Start,
         plan: Plan | None = None,
         settings: dict[str, Any] | None = None,
+        loaded: Plugins | None = None,
     ) -> None:
-        """Nothing runs before `run`; over files, and not a machine, all that a process before it wrote is durable."""
+        """Nothing runs before `run`; over files, and not a machine, all that a process before it wrote is durable.
+
+        *loaded*: its plugins, the store alone by default.
+        """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
         self.log_file_bytes: int = start.sizes["mappedFileSizeCommitLog"]
@@ -94,6 +98,7 @@ class Life:
         )
         self._loop = loop
         self._watcher = Watcher()
+        self._loaded = loaded or plugins()
         self._settings = {**start.sizes, **QUICK, **(settings or {})}
         self.world = self._process.world
         self.report: RecoveryReport | None = None
@@ -139,7 +144,7 @@ class Life:
         self._process.ahead_ms = ahead_ms
 
     async def _main(self, work: Callable[[Life], Awaitable[object]]) -> None:
-        loaded = attrs.evolve(plugins(), services=(self._watcher,))
+        loaded = attrs.evolve(self._loaded, services=(*self._loaded.services, self._watcher))
         settings = Settings([*SCHEMA, *loaded.schema])
         values = {"bindAddress": HOST, "listenPort": 0, "brokerName": "broker-a", "storePathRootDir": str(ROOT)}
         for key, value in {**values, **self._settings}.items():

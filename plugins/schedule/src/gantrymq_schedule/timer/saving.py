@@ -35,7 +35,8 @@ class Saving:
         while True:
             await state.changed.wait()
             state.changed.clear()
-            await world.clock.sleep(self._interval_s)
+            if not state.clock.held:
+                await world.clock.sleep(self._interval_s)
             try:
                 await self.save()
                 if world.clock.monotonic() - cleaned >= CLEAN_S:
@@ -43,6 +44,7 @@ class Saving:
                     await world.workers.run(state.files.clean, state.broker.store.state().min_log_offset)
             except (OSError, StoreError) as error:
                 log.error("the progress of timed messages could not be saved, it is tried again: %s", error)
+                await world.clock.sleep(self._interval_s)
                 state.changed.set()
 
     async def save(self) -> None:
@@ -54,8 +56,9 @@ class Saving:
         """
         state = self._state
         before, clock = state.progress.checkpoint, state.clock
+        read_tick = clock.read_tick
         told = TimerCheckpoint(
-            clock.read_tick * clock.precision_ms,
+            read_tick * clock.precision_ms,
             state.log_end,
             state.queue_offset,
             state.queue_offset,
@@ -76,3 +79,5 @@ class Saving:
             raise
         self._again = False
         await run(state.progress.save, told, metrics)
+        clock.saved_tick = read_tick
+        state.wake.set()

@@ -39,6 +39,7 @@ class TimerState:
     taken: int = 0  # messages, since the start
     emptying: bool = False  # a slot is under way
     changed: asyncio.Event = attrs.field(factory=asyncio.Event)  # something is to be saved
+    wake: asyncio.Event = attrs.field(factory=asyncio.Event)  # there may be something to do
     _began: int | None = None  # commit log offset where the deliveries under way began
 
     def count(self, changes: Mapping[str, int], now_ms: int) -> None:

@@ -96,7 +96,8 @@ class Timers:
         self.broker, self._running = broker, True
         self._emptying = Emptying(self._state, self.lateness)
         self._saving = Saving(self._state, broker.settings.number(keys.FLUSH_MS) / 1000)
-        self._wake = asyncio.Event()
+        if self._state.progress.checkpoint.delivered_from < 0:
+            await self._save()  # or a kill before the first saving would leave nobody to say where deliveries began
         self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._saving.run())]
@@ -108,23 +109,26 @@ class Timers:
             return
         self._running = False
         self._stop_hearing()
-        self._wake.set()
+        self._state.wake.set()
         self._state.delivery.stopping = True
         turning, saving = self._tasks
         await asyncio.wait([turning])
         await asyncio.gather(self._emptying.stored(), return_exceptions=True)
         saving.cancel()
         await asyncio.wait([saving])
+        await self._save()
+        self._state.files.close()
+
+    async def _save(self) -> None:
         try:
             await self._saving.save()
         except (OSError, StoreError) as error:
             log.error("the progress of timed messages could not be saved: %s", error)
-        self._state.files.close()
 
     # --- turns ------------------------------------------------------------------------------------------------------
 
     def _arrived(self, queue: Queue, end: int) -> None:
-        self._wake.set()
+        self._state.wake.set()
 
     async def _run(self) -> None:
         clock = self._state.broker.world.clock
@@ -141,7 +145,7 @@ class Timers:
 
     async def _turn(self) -> bool:
         """Take in what came, then deliver a batch; whether there was something to do."""
-        self._wake.clear()
+        self._state.wake.clear()
         now_ms = self._state.broker.world.clock.now_ms()
         end = self._state.broker.bounds(TIMER_QUEUE).max_offset
         took = self._state.queue_offset < end
@@ -158,9 +162,9 @@ class Timers:
         busy = self._state.next_busy
         if busy is not None and busy < NOTHING:
             left_s = ((busy + 1) * self.precision_ms - world.clock.now_ms()) / 1000
-            timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._wake.set)
+            timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._state.wake.set)
         try:
-            await self._wake.wait()
+            await self._state.wake.wait()
         finally:
             if timer is not None:
                 timer.cancel()

@@ -7,9 +7,9 @@ A tick is a time divided by the precision. Slot t is due when tick t + 1 begins.
 - A message waits in the slot of its due time, never in one before `write_tick`.
 - What waits for a window or longer goes into a slot within the window and from there round again (`rolls`): so two
   weeks of slots are enough, and a slot never holds two times.
-- `write_tick` follows the wall clock, but neither back nor further than a week ahead of `read_tick`: the wheel is read
-  up first. So whoever lets `take_in` finish before `advance` has every message, and every recall, in its slot before
-  that slot is due.
+- `write_tick` follows the wall clock, but neither back nor further than a week ahead of the `read_tick` that was saved:
+  the wheel is read up first. So whoever lets `take_in` finish before `advance` has every message, and every recall, in
+  its slot before that slot is due, and after a crash no slot that is read again holds another time by now.
 - A clock that was set back makes messages late by as much, not early: they wait in the slot of `write_tick`. One that
   is back by more than the longest delay was wrong before: messages do not wait for it.
 
@@ -54,6 +54,8 @@ class WheelClock:
         self.window = window if 2 <= window <= MOST_WINDOW else MOST_WINDOW
         self.read_tick = read_tick
         self.write_tick = read_tick
+        self.saved_tick = read_tick  # the `read_tick` that a start after a crash begins at
+        self._held = False  # `write_tick` waits for a saving
         self._longest_ms = longest_ms
 
     @property
@@ -63,8 +65,14 @@ class WheelClock:
 
     def advance(self, now_ms: int) -> None:
         """Let the slots before *now_ms* be due; everything that came before is in its slot."""
-        now = min(now_ms // self.precision_ms, self.read_tick + REACH)
-        self.write_tick = max(self.write_tick, now)
+        now, most = now_ms // self.precision_ms, self.saved_tick + REACH
+        self._held = now > most
+        self.write_tick = max(self.write_tick, min(now, most))
+
+    @property
+    def held(self) -> bool:
+        """Whether everything up to `write_tick` is out, and a saving lets it go on."""
+        return self._held and self.read_tick >= self.write_tick
 
     def place(self, due_ms: int, now_ms: int) -> Place | None:
         """Where a message whose slot time is *due_ms* waits; None: it does not, its slot is past."""

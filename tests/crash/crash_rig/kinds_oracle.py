@@ -1,0 +1,211 @@
+"""Holds a broker that has started again, and has had time, against what clients were answered about every kind.
+
+    lost        acknowledged, and not where it belongs: not delivered, not committed, never popped, not on its next try
+    twice       there more often than it was asked for
+    early       delivered before its time, visible before its producer said commit, popped before its time
+    recalled    taken back, and delivered
+    rolled back rolled back, and visible
+    unasked     undecided, and its producer was not asked again
+    asked       decided, and its producer was asked again
+    acknowledged  popped again although its acknowledgement was answered
+    back        a committed offset lies before one that was committed long enough ago, or behind any that was asked for
+    golden      of what a Java broker left something is missing, or there more often than when nothing goes wrong
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from crash_rig.kinds_ledger import CONSUMERS, DEAD, MOST_TRIES, RETRY, TOPICS, KindsLedger, Losses, Odd
+from crash_rig.lives import Life
+from gantrymq.formats.record import RecordView, iter_records, read_record
+from gantrymq.interfaces import GetLimit
+from gantrymq.model.queue import Queue
+
+INNER = ("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_", "rmq_sys_", "OFFSET_MOVED_EVENT")
+
+Golden = Counter[tuple[str, str, int, bytes]]  # topic, unique id, tries, body
+
+
+@attrs.define
+class Findings:
+    """What one run shows."""
+
+    sent: int = 0
+    acknowledged: int = 0
+    lost_in_window: int = 0  # acknowledged in asynchronous mode so late that it may be lost
+    ends: Counter[str] = attrs.field(factory=Counter)  # what was asked of how many
+    problems: list[str] = attrs.field(factory=list)
+
+    def wrong(self, kind: str, sentence: object) -> None:
+        """One problem more."""
+        self.problems.append(f"{kind}: {sentence}")
+
+
+async def records_of(life: Life) -> dict[str, list[RecordView]]:
+    """Every record that consumers see, by topic."""
+    found: dict[str, list[RecordView]] = {}
+    for queue in sorted(life.broker.store.queues()):
+        if queue.topic.startswith(INNER):
+            continue
+        records = found.setdefault(queue.topic, [])
+        at, end = life.broker.bounds(queue)
+        while at < end:
+            result = await life.broker.get(queue, at, GetLimit())
+            records += [read_record(bytes(r.raw)) for raw in result.buffers for r in iter_records(raw)]
+            assert result.next_offset > at, f"{queue} at {at}: {result.status}"
+            at = result.next_offset
+    return found
+
+
+def golden_of(records: dict[str, list[RecordView]]) -> Golden:
+    """What is there of others than the workload."""
+    ours = {*TOPICS.values(), RETRY, DEAD}
+    return Counter(
+        (topic, record.properties.get("UNIQ_KEY", ""), record.reconsume_times, bytes(record.body))
+        for topic, each in records.items()
+        for record in each
+        if topic not in ours and not topic.startswith("%RETRY%KPOP")
+    )
+
+
+def judge(
+    ledger: KindsLedger, records: dict[str, list[RecordView]], losses: Losses, last: int, *, kind_disk: bool
+) -> Findings:
+    """Ask everything.
+
+    Args:
+        ledger: of all processes.
+        records: `records_of` the last one.
+        losses: what may be lost.
+        last: the number of the last process.
+        kind_disk: no call failed, and what could be lost was not: then tries form whole chains, and what was
+            popped comes at its time.
+    """
+    findings = Findings(len(ledger.sent), sum(sent.sent_at is not None for sent in ledger.sent.values()))
+    for problem in ledger.problems:
+        if kind_disk or not problem.startswith("early"):
+            findings.problems.append(problem)
+    found: dict[bytes, list[RecordView]] = {}
+    for kind, topic in TOPICS.items():
+        for record in records.get(topic, []):
+            body = bytes(record.body)
+            if body not in ledger.sent or ledger.sent[body].kind != kind:
+                findings.wrong("foreign", f"{body[:20]!r} in {topic}")
+            found.setdefault(body, []).append(record)
+    for sent in ledger.sent.values():
+        copies = found.get(sent.body, [])
+        sure = losses.sure(sent.sent_at)
+        findings.lost_in_window += sent.sent_at is not None and not sure and not copies
+        if len(copies) > 1:
+            findings.wrong("twice", f"{sent} at {[(r.log_offset, r.store_timestamp) for r in copies]}")
+        if any(record.store_timestamp < sent.due_ms or record.queue_id != sent.queue_id for record in copies):
+            findings.wrong("early", f"{sent} at {[(r.store_timestamp, r.queue_id) for r in copies]}")
+        _JUDGES[sent.kind](sent, copies, sure, ledger, losses, last, findings)
+    _judge_tries(ledger, records, losses, findings, whole=kind_disk)
+    return findings
+
+
+def _judge_level(
+    sent: Odd, copies: list[RecordView], sure: bool, ledger: KindsLedger, losses: Losses, last: int, findings: Findings
+) -> None:
+    findings.ends[sent.kind] += sure
+    if sure and not copies:
+        findings.wrong("lost", sent)
+
+
+def _judge_timer(
+    sent: Odd, copies: list[RecordView], sure: bool, ledger: KindsLedger, losses: Losses, last: int, findings: Findings
+) -> None:
+    if losses.sure(sent.recalled_at) and copies:
+        findings.wrong("recalled", sent)
+    findings.ends["recalled" if losses.sure(sent.recalled_at) else sent.kind] += sure
+    if sure and not copies and not sent.recall_asked:
+        findings.wrong("lost", sent)
+
+
+def _judge_transaction(
+    sent: Odd, copies: list[RecordView], sure: bool, ledger: KindsLedger, losses: Losses, last: int, findings: Findings
+) -> None:
+    asked = last in ledger.asked[sent.body]
+    decided = losses.sure(sent.decided_at)
+    findings.ends["undecided" if asked else "committed" if sent.commits else "rolled back"] += sure
+    if copies and not sent.commits:
+        findings.wrong("rolled back", f"{sent} is visible")
+    if any(record.store_timestamp < sent.told_ms or not sent.told_ms for record in copies):
+        findings.wrong("early", sent)
+    if sent.commits and sure and not copies:
+        findings.wrong("lost", sent)
+    if sure and not sent.told_ms:
+        findings.wrong("unasked", sent)
+    if asked and decided:
+        findings.wrong("asked", f"{sent} in {ledger.asked[sent.body]}, the last is {last}")
+
+
+def _judge_popped(
+    sent: Odd, copies: list[RecordView], sure: bool, ledger: KindsLedger, losses: Losses, last: int, findings: Findings
+) -> None:
+    findings.ends["popped again" if sent.pops > 1 else "popped once"] += sure
+    if sure and not copies:
+        findings.wrong("lost", sent)
+    if sure and not sent.asked_ack:
+        findings.wrong("lost", f"{sent} was not acknowledged, and did not come again")
+
+
+def _judge_failed(
+    sent: Odd, copies: list[RecordView], sure: bool, ledger: KindsLedger, losses: Losses, last: int, findings: Findings
+) -> None:
+    if sure and not copies:
+        findings.wrong("lost", sent)
+
+
+def _judge_tries(
+    ledger: KindsLedger, records: dict[str, list[RecordView]], losses: Losses, findings: Findings, *, whole: bool
+) -> None:
+    tries = Counter((bytes(record.body), record.reconsume_times) for t in (RETRY, DEAD) for record in records.get(t, ()))
+    dead = {bytes(record.body) for record in records.get(DEAD, ())}
+    for (body, times), back in ledger.back.items():
+        count = tries.pop((body, times + 1), 0)
+        findings.ends["tries"] += losses.sure(back.at)
+        if losses.sure(back.at) and not count:
+            findings.wrong("lost", f"try {times + 1} of {body[:20]!r}")
+        if count > back.attempts:
+            findings.wrong("twice", f"try {times + 1} of {body[:20]!r}, {count} of {back.attempts}")
+    for body, times in tries:
+        if body in ledger.sent:
+            findings.wrong("foreign", f"try {times} of {body[:20]!r}")
+    for sent in ledger.of("failed") if whole else ():
+        if losses.sure(sent.sent_at) and sent.body not in (dead if sent.failures > MOST_TRIES else ledger.consumed):
+            findings.wrong("lost", f"{sent} was neither consumed nor given up")
+
+
+def judge_commits(
+    life: Life, ledger: KindsLedger, ends: list[float], interval_s: float, findings: Findings, *, may_lose: bool
+) -> None:
+    """Look at a broker that has just started: committed offsets after processes that ended at *ends*.
+
+    A commit older than *interval_s* at the end of its process was saved.
+    """
+    wanted: dict[Queue, int] = {}
+    for at, queue, offset in ledger.commits:
+        end = min(each for each in ends if each >= at)
+        if at < end - interval_s:
+            wanted[queue] = max(wanted.get(queue, 0), offset)
+    for queue, highest in ledger.highest.items():
+        committed = life.broker.committed(CONSUMERS, queue) or 0
+        least = wanted.get(queue, 0)
+        if may_lose:
+            least = min(least, life.broker.bounds(queue).max_offset)
+        if not least <= committed <= highest:
+            findings.wrong("back", f"{queue}: {committed}, saved was {least}, and asked for {highest}")
+
+
+_JUDGES = {
+    "level": _judge_level,
+    "timer": _judge_timer,
+    "transaction": _judge_transaction,
+    "popped": _judge_popped,
+    "failed": _judge_failed,
+}
