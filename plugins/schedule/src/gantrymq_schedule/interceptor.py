@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from gantrymq.errors import MessageIllegal, ServiceNotAvailable
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
+from gantrymq_schedule.levels.table import LevelTable
 
 __all__ = ["DelayInterceptor", "Mover"]
 
@@ -38,7 +39,7 @@ class DelayInterceptor:
 
     def __init__(self) -> None:
         self.properties = frozenset({props.DELAY, *TIMES})
-        self.levels: Mover | None = None
+        self.levels: LevelTable | None = None
         self.timers: Mover | None = None
 
     def __call__(self, message: StoreMessage) -> StoreMessage:
@@ -48,9 +49,11 @@ class DelayInterceptor:
             MessageIllegal: what it asks for cannot be read or kept.
             ServiceNotAvailable: the service does not run.
         """
+        if self.levels is not None and self.levels.move_alike(message):
+            return message
         own = props.decode(message.properties)
         level = _level_of(own)
-        mover = self.levels if level > 0 else self.timers
+        mover: Mover | None = self.levels if level > 0 else self.timers
         if level > 0:
             for name in TIMES:
                 own.pop(name, None)
