@@ -61,7 +61,7 @@ def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) 
     return StoreMessage(
         queue[0],
         queue[1],
-        half.body,
+        bytes(half.body),  # as compiled functions take it
         bytes(half.properties_bytes),
         tags_code=tags_code(own.get(props.TAGS)),
         flag=half.flag,
