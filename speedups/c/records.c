@@ -91,6 +91,7 @@ is_bytes(PyObject *object, Py_ssize_t most)
     return object != NULL && PyBytes_CheckExact(object) && size_of(object) <= most;
 }
 
+/* Whether a message belongs into one file with the one before it, or may do so. */
 static int
 is_joined(const RecordEncoder *self, PyObject *message)
 {
@@ -115,7 +116,7 @@ static int
 read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body, PyObject *known, Plain *plain)
 {
     const Py_ssize_t *at = self->message_at;
-    if (is_joined(self, message) || get_slot(message, at[PLACING]) != Py_None) {
+    if (!Py_IS_TYPE(message, self->message) || get_slot(message, at[PLACING]) != Py_None) {
         return 0;
     }
     PyObject *body = get_slot(message, at[BODY]), *properties = get_slot(message, at[PROPERTIES]);
@@ -329,21 +330,33 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
         return NULL;
     }
     Py_ssize_t end = size_of(messages), count = 0, total = 0, done = 0;
+    Py_ssize_t alone = 0, alone_total = 0; /* before the last message that is not joined: what may be written by itself */
     Plain *plain = PyMem_New(Plain, end > start ? end - start : 1);
     if (plain == NULL) {
         PyErr_NoMemory();
         goto finish;
     }
     for (Py_ssize_t index = start; index < end; index++) {
-        if ((index + 1 < end && is_joined(self, PyTuple_GetItem(messages, index + 1))) ||
-            !read_message(self, PyTuple_GetItem(messages, index), most_body, known, &plain[count])) {
+        PyObject *message = PyTuple_GetItem(messages, index);
+        int joined = is_joined(self, message);
+        if (joined && index == start) {
             break;
         }
-        if (out.log_offset + total + plain[count].size > limit) {
-            let_go(&plain[count]);
+        if (!joined) {
+            alone = count;
+            alone_total = total;
+        }
+        int read = read_message(self, message, most_body, known, &plain[count]);
+        if (read) {
+            total += plain[count++].size;
+        }
+        if (!read || out.log_offset + total > limit) {
+            while (count > alone) {
+                let_go(&plain[--count]);
+            }
+            total = alone_total;
             break;
         }
-        total += plain[count++].size;
     }
     if (PyErr_Occurred() || (records = PyBytes_FromStringAndSize(NULL, total)) == NULL) {
         goto finish;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 import struct
@@ -329,10 +330,13 @@ def stored(folder, batches):
     return *found, files, queues
 
 
+@pytest.mark.parametrize("joined", [0, 0.7])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_records_are_written_alike(seed, tmp_path, monkeypatch):
+def test_records_are_written_alike(seed, joined, tmp_path, monkeypatch):
     rng = random.Random(seed)
     batches = [[message(rng) for _ in range(rng.randrange(1, 12))] for _ in range(30)]
+    for each in itertools.chain.from_iterable(batches):
+        each.joined = each.joined or rng.random() < joined
     found = stored(tmp_path / "compiled", batches)
     monkeypatch.setattr(appender, "encode_records", None)
     expected = stored(tmp_path / "python", batches)
@@ -340,6 +344,26 @@ def test_records_are_written_alike(seed, tmp_path, monkeypatch):
         assert own == other
     assert len(found[3]) > 1
     assert {type(each) for each in found[1]} == {DispatchEntry}
+
+
+def test_records_that_are_joined_are_written_in_one_file_or_left_to_python():
+    encode = speedups.compiled.RecordEncoder(
+        *(StoreMessage, SimpleQueue, DispatchEntry, appender.PutResult, None, lambda body: 0, 1000, 0)
+    )
+    size = 90 + len(b"body") + len(b"\x01T")
+    messages = [StoreMessage("T", 0, b"body", b"", store_host=STORE_HOST) for _ in range(6)]
+    for number in (1, 4, 5):
+        messages[number].joined = True
+
+    def written(limit, start=0):
+        results = []
+        data = encode(messages, start, {("T", 0): SimpleQueue()}, 0, limit, 5, 100, [], [], [], results)
+        return len(data) // size, len(results)
+
+    assert [written(limit * size) for limit in range(7)] == [(number, number) for number in (0, 0, 2, 3, 3, 3, 6)]
+    assert [written(9 * size, start) for start in range(6)] == [(number, number) for number in (6, 0, 4, 3, 0, 0)]
+    messages[5].properties = "text"
+    assert written(9 * size) == (3, 3)
 
 
 def test_a_record_that_cannot_be_made_leaves_its_queues_as_they_were():

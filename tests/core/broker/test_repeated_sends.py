@@ -11,6 +11,9 @@ from broker_desk import records
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.wire import sends_alike
 from gantrymq.broker.wire.sends_alike import SendsAlike
+from gantrymq.errors import MessageIllegal
+from gantrymq.interfaces import MovedMessage
+from gantrymq.model import properties as props
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import Send
 
@@ -105,17 +108,104 @@ def test_a_message_without_a_body_is_refused_whatever_passed_before(broker):
     broker(main)
 
 
-def test_messages_that_ask_for_more_are_checked_each_time(broker, checks):
+def test_messages_that_are_refused_or_ask_for_a_time_are_checked_each_time(broker, checks):
     async def main(desk):
-        for number in range(6):
-            own = f"DELAY\x010\x02UNIQ_KEY\x01ID{number:030}\x02"
-            assert (await desk.send("T", b"b", properties=own)).code == 0
-        for number in range(6):
-            own = f"DELAY\x013\x02UNIQ_KEY\x01ID{number:030}\x02"
-            assert (await desk.send("T", b"b", properties=own)).code == 13
+        for asked in ("DELAY\x013", "TIMER_DELIVER_MS\x013"):
+            for number in range(6):
+                own = f"{asked}\x02UNIQ_KEY\x01ID{number:030}\x02"
+                assert (await desk.send("T", b"b", properties=own)).code == 13
         assert len(checks) == 12
 
     broker(main)
+
+
+class Delays:
+    """Moves what has a delay to the queue of its level in topic Waiting."""
+
+    order, properties = 1, frozenset({"DELAY"})
+
+    def __init__(self):
+        self.odd = None  # in place of a body's message
+
+    def __call__(self, message):
+        if self.odd is not None and message.body == b"odd":
+            return self.odd(message)
+        message.properties += b"REAL_QID\x01%d\x02" % message.queue_id
+        message.topic, message.queue_id = "Waiting", int(props.decode(message.properties)["DELAY"]) - 1
+        return message
+
+
+DELAYED = "DELAY\x013\x02" + PROPERTIES
+
+
+def send_delayed(desk, number, body=None, queue_id=0):
+    own = DELAYED.format(f"ID{number:030}")
+    return desk.send("T", body or b"body %d" % number, properties=own, queue_id=queue_id)
+
+
+def delayed(broker, plugins, main):
+    delays = Delays()
+
+    async def run(desk):
+        await desk.send("Waiting", b"-")
+        for number in range(900, 904):
+            assert (await send_delayed(desk, number)).code == 0
+        await main(desk, delays)
+
+    broker(run, plugins=attrs.evolve(plugins, interceptors=(delays,)))
+
+
+async def waiting(desk):
+    return records(await desk.pull("Waiting", queueId="2"))[4:]
+
+
+def test_what_is_delayed_alike_is_moved_message_by_message_and_stored_together(broker, plugins, taken, checks):
+    async def main(desk, delays):
+        before = len(checks)
+        taken.clear()
+        answers = await asyncio.gather(*(send_delayed(desk, number, queue_id=number % 3) for number in range(9)))
+        assert (sum(taken), max(taken) > 1, len(checks)) == (9, True, before)  # in a few reads
+        for number, (answer, record) in enumerate(zip(answers, await waiting(desk), strict=True)):
+            assert (answer.code, answer.ext["queueId"]) == (0, str(number % 3))
+            assert (answer.ext["queueOffset"], bytes(record.body)) == (str(record.queue_offset), b"body %d" % number)
+            assert answer.ext["msgId"].endswith(f"{record.log_offset:016X}")
+            assert answer.ext["transactionId"] == record.properties["UNIQ_KEY"] == f"ID{number:030}"
+            assert (record.properties["DELAY"], record.properties["REAL_QID"]) == ("3", str(number % 3))
+        assert records(await desk.pull("T")) == []
+
+    delayed(broker, plugins, main)
+
+
+def refuses(message):
+    raise MessageIllegal("this one may not wait")
+
+
+def fails(message):
+    raise KeyError("a bug")
+
+
+def says_more(message):
+    moved = MovedMessage("Waiting", 2, message.body, message.properties, store_host=message.store_host)
+    moved.answer_fields = {"recallHandle": "R"}
+    return moved
+
+
+@pytest.mark.parametrize(
+    ("odd", "code", "seen"), [(refuses, 13, "may not wait"), (fails, 1, "a bug"), (says_more, 0, "recallHandle")]
+)
+def test_a_delayed_one_that_is_a_case_of_its_own_parts_those_around_it(broker, plugins, taken, odd, code, seen):
+    async def main(desk, delays):
+        delays.odd = odd
+        taken.clear()
+        sends = [send_delayed(desk, number, b"odd" if number == 2 else None) for number in range(5)]
+        answers = await asyncio.gather(*sends)
+        assert (sum(taken), 0 in taken) == (4, True)
+        assert [answer.code for answer in answers] == [0, 0, code, 0, 0]
+        assert seen in f"{answers[2].remark} {answers[2].ext}"
+        stored = [b"odd" if number == 2 else b"body %d" % number for number in range(5) if number != 2 or code == 0]
+        assert [bytes(record.body) for record in await waiting(desk)] == stored
+
+    delayed(broker, plugins, main)
 
 
 async def learn(desk, topic="T", first=900):
@@ -265,7 +355,7 @@ def test_what_comes_once_is_not_remembered(broker, checks):
 @pytest.mark.parametrize("bound", ["MOST_REMEMBERED", "MOST_REMEMBERED_BYTES", "MOST_MET"])
 def test_what_is_remembered_is_bounded(monkeypatch, bound):
     monkeypatch.setattr(sends_alike, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
-    alike = SendsAlike(None, None, (), b"")
+    alike = SendsAlike(None, None, None, b"")
     for number in range(400):
         kind = number // 2 % 10  # each twice running
         alike.remember(Send(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)

@@ -9,6 +9,7 @@ import pytest
 from broker_desk import pull_ext, records, run_broker
 from memory_transactions import MemoryTransactions
 
+from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.loose_json import dumps
 from gantrymq.model import properties as props
 
@@ -77,6 +78,26 @@ def test_commit_and_its_mark_are_one_append(run, plugins):
         first, second = desk.server.store.scan(ends, desk.server.store.state().max_log_offset)
         assert (first.topic, second.topic) == ("T", "RMQ_SYS_TRANS_OP_HALF_TOPIC")
         assert first.log_offset + first.size == second.log_offset
+
+    run(main)
+
+
+def test_half_messages_that_are_alike_are_prepared_each_without_checking_all_again(run, monkeypatch):
+    checks = []
+    prepare = Preparing.prepare
+    monkeypatch.setattr(Preparing, "prepare", lambda self, asked: checks.append(asked) or prepare(self, asked))
+
+    async def main(desk, service):
+        fields = [await half(desk) for _ in range(4)]
+        assert len(checks) == 3
+        fields += await asyncio.gather(*(half(desk) for _ in range(8)))
+        assert (len(checks), service.open) == (3, set(range(12)))
+        assert [each["tranStateTableOffset"] for each in fields] == [str(number) for number in range(12)]
+        assert [(await end(desk, each, 8)).code for each in fields] == [0] * 12
+        assert {each.sys_flag & 0xC for each in records(await desk.pull("T"))} == {8}
+        desk.server.settings.set("rejectTransactionMessage", True, "test")
+        answer = await desk.send("T", b"body", properties=HALF, sys_flag=4)
+        assert (answer.code, "rejectTransactionMessage" in answer.remark) == (16, True)
 
     run(main)
 

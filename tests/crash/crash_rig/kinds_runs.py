@@ -23,7 +23,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
 from gantrymq_storage_faults import Machine, Plan
-from gantrymq_testing.simulated import SimulatedFiles, simulate
+from gantrymq_testing.simulated import simulate
 
 PLUGINS = "filter_tag,storage_mmap,schedule,transaction,pop"
 OPERATIONS = 70

@@ -14,6 +14,7 @@ from gantrymq.errors import MessageIllegal, ServiceNotAvailable
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq_schedule.levels.table import LevelTable
 
 __all__ = ["DelayInterceptor", "Mover"]
 
@@ -39,7 +40,7 @@ class DelayInterceptor:
 
     def __init__(self) -> None:
         self.properties = frozenset({props.DELAY, *TIMES})
-        self.levels: Mover | None = None
+        self.levels: LevelTable | None = None
         self.timers: Mover | None = None
 
     def __call__(self, message: StoreMessage) -> StoreMessage:
@@ -51,9 +52,11 @@ class DelayInterceptor:
         """
         if message.topic == SCHEDULE_TOPIC:
             return message  # moved already, and put once more because what was stored with it was refused
+        if self.levels is not None and self.levels.move_alike(message):
+            return message
         own = props.decode(message.properties)
         level = _level_of(own)
-        mover = self.levels if level > 0 else self.timers
+        mover: Mover | None = self.levels if level > 0 else self.timers
         if level > 0:
             for name in TIMES:
                 own.pop(name, None)

@@ -73,7 +73,7 @@ def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) 
     return StoreMessage(
         queue[0],
         queue[1],
-        half.body,
+        bytes(half.body),  # as compiled functions take it
         text,
         tags_code=tags_code(own.get(props.TAGS)),
         flag=half.flag,

@@ -90,7 +90,7 @@ class RocketTransactions:
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag &= ~TRANSACTION_MASK
         if self._running is not None:
-            self._running.writer.store_now()
+            self._running.writer.ride()
         return message
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:

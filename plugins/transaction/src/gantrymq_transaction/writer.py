@@ -1,6 +1,7 @@
 """What decides half messages goes to the log: a message, its op message, one append for all that wait.
 
-    submit ... submit     until the next half message comes, whose append takes them along, or for two milliseconds
+    submit ... submit     until the next half message comes, whose append takes them along, or for two milliseconds;
+                          of many that come in one turn of the loop the first does
       `- put_all          [message, message, op "12,13,14,"]: one write, and all or none of it (`StoreMessage.joined`)
            `- settled     the ledger hears of it, then those who wait
 
@@ -70,6 +71,7 @@ class Writer:
         self._count = self._bytes = 0  # of what is not stored yet
         self._storing: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
+        self._rode = False  # in this turn of the loop
         self._loop = asyncio.get_running_loop()
         self._taken: dict[int, Stored] = {}
         self.doubts: list[Doubt] = []
@@ -124,8 +126,18 @@ class Writer:
         if self._storing:
             await asyncio.wait(list(self._storing))
 
+    def ride(self) -> None:
+        """A half message has come: once a turn, what waits goes into the same append. Later ones wait for the next."""
+        if self._waiting and not self._rode:
+            self._rode = True
+            self._loop.call_soon(self._turn_over)
+            self.store_now()
+
+    def _turn_over(self) -> None:
+        self._rode = False
+
     def store_now(self) -> None:
-        """Store what waits in the append of this turn, such as that of a half message that has just come."""
+        """Store what waits in the append of this turn."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

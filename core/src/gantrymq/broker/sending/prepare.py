@@ -62,6 +62,7 @@ class Passed(NamedTuple):
     flag: int
     reconsume_times: int
     plan: Plan
+    special: dict[str, str] | None  # properties that ask for more than being queued
     revision: int  # of the settings
 
 
@@ -83,6 +84,7 @@ class Preparing:
         self._topics = tables.topics
         self._groups, self._locks = tables.groups, tables.locks
         self._interception = interception
+        self.sees_all = bool(interception.of_all)  # plugins look at every message, not those of some properties alone
         self._unserved = tuple(name for name in DELAYS if name not in interception.names)
         self._transactions = transactions
         self._unique_ids = UniqueIds(
@@ -169,17 +171,19 @@ class Preparing:
             reconsume_times=request.reconsume_times,
             wait_stored=stored.wait_stored,
         )
-        special = stored.special
-        if special is not None and _is_half(request, special):
-            message = self._half(message)
-        else:
-            message = self._interception.seen(message, special)
-            if (special is not None or topic.attributes) and message.topic == topic.name:
-                refuse_delays(special or {}, self._unserved)
-                self._placer.place(message, topic, special or {})
-            if type(message) is MovedMessage:
-                return Prepared((message,), queue_id, stored.unique_id, None, message.answer_fields)
-        return Prepared((message,), queue_id, stored.unique_id)
+        message = self.completed(message, topic, stored.special)
+        fields = message.answer_fields if type(message) is MovedMessage else None
+        return Prepared((message,), queue_id, stored.unique_id, None, fields)
+
+    def completed(self, message: StoreMessage, topic: TopicConfig, special: dict[str, str] | None) -> StoreMessage:
+        """What is stored for *message*, whose properties have *special* ones: plugins see it. Raises RequestError."""
+        if special is not None and _is_half(message, special):
+            return self._half(message)
+        message = self._interception.seen(message, special)
+        if (special is not None or topic.attributes) and message.topic == topic.name:
+            refuse_delays(special or {}, self._unserved)
+            self._placer.place(message, topic, special or {})
+        return message
 
     def topic_of(self, request: SendRequest) -> TopicConfig:
         """The topic of a send, made where a send makes it. Raises RequestError: as `prepare`, for its first checks."""
@@ -190,12 +194,12 @@ class Preparing:
     def passed(self, request: SendRequest) -> Passed | None:
         """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
         topic = self._topics.get(request.topic)
-        plan = self._properties.plan(request.properties)
+        plan, special = self._properties.plan(request.properties)
         if (
             topic is None
             or plan is None
             or request.batch
-            or request.sys_flag & sys_flag.TRANSACTION_MASK
+            or (special is None and request.sys_flag & sys_flag.TRANSACTION_MASK)
             or topic.name.startswith(names.RETRY_PREFIX)
             or topic.has_batch_queues
             or self._accept_from_ms
@@ -203,7 +207,7 @@ class Preparing:
             return None
         flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
         queues = max(topic.write_queues, topic.read_queues)
-        return Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, self._revision)
+        return Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, special, self._revision)
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -264,10 +268,10 @@ def _group_of(request: SendRequest) -> str:
     return request.topic[len(names.RETRY_PREFIX) :]
 
 
-def _is_half(request: SendRequest, own: dict[str, str]) -> bool:
+def _is_half(message: StoreMessage, own: dict[str, str]) -> bool:
     """Clients before 4.6.1 leave the mark of a half message on one that they send for its next try."""
     level = own.get(props.DELAY, "0")
-    retried = request.reconsume_times > 0 and level != "0" and not level.startswith("-")
+    retried = message.reconsume_times > 0 and level != "0" and not level.startswith("-")
     return own.get(props.TRAN_MSG) == "true" and not retried
 
 

@@ -32,7 +32,7 @@ _SPECIAL = (
     props.INNER_MULTI_DISPATCH,
 )
 _BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a broker's own: nobody may send them
-_HALF = {props.TRAN_MSG: "true"}
+_KEPT_WITH = {props.TRAN_MSG, props.DELAY}  # special, and many messages of a producer have the same
 
 
 class Stored(NamedTuple):
@@ -42,7 +42,7 @@ class Stored(NamedTuple):
     unique_id: str
     tags_code: int
     wait_stored: bool
-    special: dict[str, str] | None  # all properties, when one asks for more than being queued; TRAN_MSG may stand alone
+    special: dict[str, str] | None  # properties, those at least that ask for more than being queued; None: none does
 
 
 class Plan(NamedTuple):
@@ -74,11 +74,10 @@ class StoredProperties:
             own.pop(name, None)
         return own
 
-    def plan(self, text: str) -> Plan | None:
-        """What is known of texts that differ from *text* in their id alone."""
+    def plan(self, text: str) -> tuple[Plan | None, dict[str, str] | None]:
+        """What is known of texts that differ from *text* in their id alone, and what of it is special."""
         before, _, rest = text.partition(_MARK)
-        plan, special = self._plans.get((before, rest.partition("\x02")[2]), _UNKNOWN)
-        return plan if special is None else None
+        return self._plans.get((before, rest.partition("\x02")[2]), _UNKNOWN)
 
     def rewrite(self, text: str, new_id: str | None = None) -> Stored:
         """The stored form of a single message's text.
@@ -119,8 +118,8 @@ class StoredProperties:
             self._plans.clear()
         self._plans[head, tail] = _UNKNOWN
         own = self.envelope(f"{head}{_MARK}{_GAP}\x02{tail}")
-        special = _HALF if own.get(props.TRAN_MSG) == "true" else None
-        if own.get(props.UNIQ_KEY) != _GAP or self._special.intersection(own).difference(special or ()):
+        special = {name: own[name] for name in self._special.intersection(own)} or None
+        if own.get(props.UNIQ_KEY) != _GAP or not _KEPT_WITH.issuperset(special or ()):
             return
         before, _, after = ordered_text(own).partition(_GAP.encode())
         code = tags_code(own.get(props.TAGS))

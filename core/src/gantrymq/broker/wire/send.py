@@ -33,7 +33,7 @@ class SendRequests:
         self._stats = parts.stats
         self._is_saved = parts.state.is_saved
         self._preparing = parts.preparing
-        self._alike = SendsAlike(parts.settings, parts.topics, parts.interception, parts.identity.packed_host)
+        self._alike = SendsAlike(parts.settings, parts.topics, parts.preparing, parts.identity.packed_host)
         self._packed_host = parts.identity.packed_host
         self._offset_id = OffsetIds(parts.identity.packed_host).of
         self._answered: dict[Connection, list[bytes]] = {}  # frames that are not handed to their connections yet

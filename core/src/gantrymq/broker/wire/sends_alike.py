@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from gantrymq import speedups
-from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.prepare import Passed
+from gantrymq.broker.sending.prepare import Passed, Preparing
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
-from gantrymq.interfaces import StoreMessage
+from gantrymq.interfaces import MovedMessage, StoreMessage
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import Send
 
@@ -81,10 +80,10 @@ make_messages = _make_messages if speedups.compiled is None else speedups.compil
 class SendsAlike:
     """What is remembered of the sends that passed."""
 
-    def __init__(self, settings: Settings, topics: TopicTable, interception: Interception, store_host: bytes) -> None:
+    def __init__(self, settings: Settings, topics: TopicTable, preparing: Preparing, store_host: bytes) -> None:
         self._settings = settings
         self._topics = topics
-        self._interception = interception
+        self._preparing = preparing
         self._store_host = store_host
         self._passed: dict[bytes, Passed] = {}  # by what is alike
         self._bytes = 0  # of their headers
@@ -109,7 +108,7 @@ class SendsAlike:
         """The messages of ``asked[start]`` and those behind it, up to the first whose checks are to be made.
 
         All are acknowledged alike (WAIT), so that they may be stored as one; where an interceptor sees every message,
-        they come one by one. What carries a property that an interceptor names is always checked.
+        they come one by one. One that a plugin refuses, or that is to be told more, ends it.
 
         Args:
             asked: requests of one connection.
@@ -117,19 +116,16 @@ class SendsAlike:
             born_host: packed address of the connection's peer.
         """
         known, topics, revision = self._passed, self._topics, self._settings.revision
-        store_host = self._store_host
         messages: list[StoreMessage] = []
-        if self._interception.of_all:
+        if self._preparing.sees_all:
             asked = asked[: start + 1]
         at = start
         while at < len(asked):
             send = asked[at]
-            if type(send) is not Send:
-                break
-            passed = known.get(send.alike)
+            passed = known.get(send.alike) if type(send) is Send else None
             if passed is None:
                 break
-            topic, queues, flags, flag, reconsume_times, plan, passed_revision = passed
+            topic, queues, flags, flag, reconsume_times, plan, special, passed_revision = passed
             if passed_revision != revision or topics.get(topic.name) is not topic:
                 break
             before, after, tags_code, wait_stored = plan
@@ -146,14 +142,27 @@ class SendsAlike:
                 flag,
                 flags,
                 born_host,
-                store_host,
+                self._store_host,
                 reconsume_times,
                 wait_stored,
                 messages,
             )
             if len(messages) == at - start:
                 break
+            if (special or self._preparing.sees_all) and not self._complete(messages, at - start, passed):
+                break
             at = start + len(messages)
-        if self._interception.of_all:
-            return [self._interception.seen(message, None) for message in messages]
         return messages
+
+    def _complete(self, messages: list[StoreMessage], first: int, passed: Passed) -> bool:
+        """Let plugins see those from *first* on; False where the rest is cut off, as one is a case of its own."""
+        for index in range(first, len(messages)):
+            try:
+                messages[index] = self._preparing.completed(messages[index], passed.topic, passed.special)
+                if type(messages[index]) is not MovedMessage:
+                    continue
+            except Exception:  # raised again, and answered, where it is looked at by itself
+                pass
+            del messages[index:]
+            return False
+        return True

@@ -18,6 +18,7 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
+from gantrymq_schedule.levels.waiting_texts import WaitingTexts
 from gantrymq_schedule.names import REAL_QUEUE_ID, REAL_TOPIC
 from gantrymq_schedule.settings import LEVELS
 
@@ -46,6 +47,15 @@ class LevelTable:
     def __init__(self, delays_ms: Sequence[int]) -> None:
         """*delays_ms*: durations by level, the first is level 1; at least one."""
         self._placings = [Placing(due_in_ms=delay_ms) for delay_ms in delays_ms]
+        self._texts = WaitingTexts()
+
+    def move_alike(self, message: StoreMessage) -> bool:
+        """Send *message* to its queue if one like it went there before; False leaves it as it is. Costs 1 us."""
+        found = self._texts.of(message.properties, message.topic, message.queue_id)
+        if found is None:
+            return False
+        self._place(message, *found)
+        return True
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
         """Send *message*, whose properties *own* ask for a level above 0, to its queue."""
@@ -55,7 +65,12 @@ class LevelTable:
             own[props.DELAY] = str(level)
         own[REAL_TOPIC] = message.topic
         own[REAL_QUEUE_ID] = str(message.queue_id)
-        message.properties = ordered_text(own)
-        message.topic, message.queue_id = queue_of(level)
-        message.placing = self._placings[level - 1]
+        text = ordered_text(own)
+        self._texts.learn(message.properties, message.topic, message.queue_id, text, level)
+        self._place(message, text, level)
         return message
+
+    def _place(self, message: StoreMessage, text: bytes, level: int) -> None:
+        message.properties = text
+        message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+        message.placing = self._placings[level - 1]

@@ -13,12 +13,14 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * Sends without pause from --threads threads and prints the rate and the latencies after a warm-up. With --transactional
- * each message is sent in a transaction that is committed at once, and counts when the commit is on its way.
+ * each message is sent in a transaction that is committed at once, and counts when the commit is on its way; with
+ * --delay-level each message asks for that level.
  */
 final class Load {
     private final Options options;
     private final String topic;
     private final byte[] body;
+    private final int delayLevel;
     private volatile boolean measuring;
     private volatile boolean running = true;
 
@@ -26,6 +28,7 @@ final class Load {
         this.options = options;
         this.topic = options.need("topic");
         this.body = new byte[options.number("size", 1024)];
+        this.delayLevel = options.number("delay-level", 0);
         Arrays.fill(body, (byte) 'x');
     }
 
@@ -132,6 +135,9 @@ final class Load {
         private String send() {
             try {
                 Message message = new Message(topic, body);
+                if (delayLevel > 0) {
+                    message.setDelayTimeLevel(delayLevel);
+                }
                 SendResult result = producer instanceof TransactionMQProducer
                     ? producer.sendMessageInTransaction(message, null) : producer.send(message);
                 return result.getSendStatus() == SendStatus.SEND_OK ? null : result.getSendStatus().name();
