@@ -28,6 +28,7 @@ VARYING = {
     "indexLastUpdateTimestamp",
     "lastTimestamp",
     "lastUpdateTimestamp",
+    "popTime",
     "remoteIP",
     "timestamp",
     "topicPutTps",
@@ -60,6 +61,7 @@ RECORDS = {
     RequestCode.LITE_PULL_MESSAGE,
     RequestCode.QUERY_MESSAGE,
     RequestCode.VIEW_MESSAGE_BY_ID,
+    RequestCode.POP_MESSAGE,
 }
 
 

@@ -88,6 +88,9 @@ class Runs(Protocol):
     def broker(self) -> Broker | None:
         """Where the service runs now, None while it does not."""
 
+    def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
+        """What to store in place of *message*. Raises RequestError."""
+
 
 class Recall:
     """Serves one broker's request 370."""
@@ -132,29 +135,34 @@ class Recall:
                 ILLEGAL_OPERATION,
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be taken back",
             )
-        await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
+        own = marker_properties(handle, header.producer_group, now_ms)
+        await self._store(broker, _marker(broker, handle, own, connection, now_ms), own)
         region = broker.settings.text("regionId")
         return response_to(asked, 0, None, {"msgId": handle.unique_id, "MSG_REGION": region})
 
-    @staticmethod
-    async def _store(broker: Broker, marker: StoreMessage) -> None:
+    async def _store(self, broker: Broker, marker: StoreMessage, own: dict[str, str]) -> None:
         try:
-            (result,) = await broker.put_all([marker])
+            (result,) = await broker.put_all([self._timers.move(marker, own)], seen=True)
         except (RequestError, StoreError) as error:
             raise RefusedWith(1, f"recall failed: {error}") from error
         if result.status is not PutStatus.OK:
             raise RefusedWith(1, f"recall failed: {result.problem or result.status.name}")
 
 
-def _marker(broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int) -> StoreMessage:
-    own = {
+def marker_properties(handle: Handle, group: str | None, now_ms: int) -> dict[str, str]:
+    """What a marker says; one of them is empty, which no reader of property text keeps."""
+    return {
         props.TAGS: TAG,
         DELETE_KEY: delete_key(handle.topic, handle.unique_id),
         props.UNIQ_KEY: handle.unique_id,
         props.TIMER_DELIVER_MS: handle.time,
         "BORN_TIMESTAMP": str(now_ms),
+        "TRACE_CONTEXT": "",
         **({props.PRODUCER_GROUP: group} if group else {}),
     }
+
+
+def _marker(broker: Broker, handle: Handle, own: dict[str, str], connection: Connection, now_ms: int) -> StoreMessage:
     return StoreMessage(
         handle.topic,
         0,
