@@ -3,7 +3,7 @@
 | Told | Said back |
 |---|---|
 | where a half message lies: answer to its send, check (39) | END_TRANSACTION: commitLogOffset, tranStateTableOffset |
-| when a message was popped, where that is revived: answer to POP or CHANGE_MESSAGE_INVISIBLETIME | extraInfo of those two and ACK |
+| when it was popped, where that is revived: answer to POP, CHANGE_MESSAGE_INVISIBLETIME | their extraInfo, and of ACK |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Translation:
     def answered(self, java: Command, ours: Command) -> None:
         """Hear both answers to a request."""
         told, own = java.ext or {}, ours.ext or {}
-        if "transactionId" in told and "transactionId" in own and "," not in told["msgId"]:
+        if {"msgId", "queueOffset"} <= told.keys() & own.keys() and "," not in told["msgId"]:
             self._halves[_sent_to(told)] = _sent_to(own)
         if "popTime" in told and "popTime" in own:
             self._pops[told["popTime"]] = own["popTime"], own["reviveQid"]
@@ -52,10 +52,8 @@ class Translation:
     def fields_of(self, request: Command) -> dict[str, str] | None:
         """The header fields for our broker; None where they stay."""
         ext = request.ext or {}
-        if request.code == RequestCode.END_TRANSACTION and (place := self._halves.get(_place(ext))) not in (
-            None,
-            _place(ext),
-        ):
+        if request.code == RequestCode.END_TRANSACTION:
+            place = self._halves.get(_place(ext), _place(ext))
             return {**ext, "commitLogOffset": place[0], "tranStateTableOffset": place[1]}
         if request.code in POPPED:
             words = ext["extraInfo"].split(" ")

@@ -36,9 +36,9 @@ def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
     return list(_lately(given, buckets) if len(given) <= MOST_REMEMBERED else _order(given, buckets))
 
 
-def ordered_text(properties: Mapping[str, str]) -> bytes:
-    """Properties as bytes, in the order a Java broker writes them."""
-    text = "".join([f"{name}\x01{properties[name]}\x02" for name in java_map_order(properties)])
+def ordered_text(properties: Mapping[str, str], buckets: int = BUCKETS) -> bytes:
+    """Properties as bytes, in the order a Java broker writes them; *buckets* as of `java_map_order`."""
+    text = "".join([f"{name}\x01{properties[name]}\x02" for name in java_map_order(properties, buckets)])
     return text.encode("utf-8", "surrogatepass")
 
 

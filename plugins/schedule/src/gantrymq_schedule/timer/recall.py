@@ -20,6 +20,7 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, Connection, PutStatus, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
+from gantrymq.model.property_order import ordered_text
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
@@ -29,6 +30,7 @@ from gantrymq_schedule.timer.messages import DELETE_KEY, delete_key
 __all__ = ["Handle", "Recall", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
 
 TAG = "_RECALL_TAG_"
+BUCKETS = 16  # of the map that Java makes a marker's properties in
 ILLEGAL_OPERATION = 604
 _VERSION = "v1"
 
@@ -142,7 +144,9 @@ class Recall:
 
     async def _store(self, broker: Broker, marker: StoreMessage, own: dict[str, str]) -> None:
         try:
-            (result,) = await broker.put_all([self._timers.move(marker, own)], seen=True)
+            moved = self._timers.move(marker, own)
+            moved.properties = ordered_text({**own, **props.decode(moved.properties)}, BUCKETS)
+            (result,) = await broker.put_all([moved], seen=True)
         except (RequestError, StoreError) as error:
             raise RefusedWith(1, f"recall failed: {error}") from error
         if result.status is not PutStatus.OK:
