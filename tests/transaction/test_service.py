@@ -309,8 +309,9 @@ def test_no_offsets_are_told_before_there_is_a_transaction():
     async def main(desk, _service):
         await desk.send("T")
         await desk.clock.sleep(65)
-        told = loads((await desk.ask(43)).payload)["offsetTable"]
-        assert [key for key in told if "CID_RMQ_SYS_TRANS" in key] == []
+        offsets = desk.tables.offsets
+        queues = Queue(HALF_TOPIC, 0), Queue(OP_TOPIC, 0)
+        assert [offsets.committed("CID_RMQ_SYS_TRANS", queue) for queue in queues] == [None, None]
 
     run_with_plugin(main)
 
