@@ -22,12 +22,15 @@ STATUS_CODES = {0, 19, 20, 21}  # here the remark is a name that tools print; of
 
 # Members whose value is a time, a counter of changes or a host; only their type is compared.
 VARYING = {
+    "TIMER_DEQUEUE_MS",
+    "TIMER_ENQUEUE_MS",
     "clientAddr",
     "consumeTps",
     "counter",
     "indexLastUpdateTimestamp",
     "lastTimestamp",
     "lastUpdateTimestamp",
+    "popTime",
     "remoteIP",
     "timestamp",
     "topicPutTps",
@@ -60,6 +63,7 @@ RECORDS = {
     RequestCode.LITE_PULL_MESSAGE,
     RequestCode.QUERY_MESSAGE,
     RequestCode.VIEW_MESSAGE_BY_ID,
+    RequestCode.POP_MESSAGE,
 }
 
 
@@ -167,10 +171,20 @@ def _of_records(java: bytes, ours: bytes) -> Iterator[tuple[str, Any, Any]]:
         return
     for index, (one, other) in enumerate(zip(theirs, own, strict=True)):
         yield from _of_values(f"records.{index}", _members(one), _members(other))
-        if one.properties_bytes != other.properties_bytes:
-            text = f"records.{index}.properties"
-            values = list(_of_values(text, one.properties, other.properties))
-            yield from values or [(text, bytes(one.properties_bytes), bytes(other.properties_bytes))]
+        yield from _of_properties(f"records.{index}.properties", one, other)
+
+
+def _of_properties(path: str, java: RecordView, ours: RecordView) -> Iterator[tuple[str, Any, Any]]:
+    """Values, and where the names are the same, their order and how often they stand there."""
+    yield from _of_values(path, java.properties, ours.properties)
+    theirs, own = (bytes(record.properties_bytes) for record in (java, ours))
+    if java.properties.keys() == ours.properties.keys() and _names(theirs) != _names(own):
+        yield path, theirs, own
+
+
+def _names(text: bytes) -> list[bytes]:
+    """What stands before values, those without one too, and whether the last one is closed."""
+    return [piece.partition(b"\x01")[0] for piece in text.split(b"\x02")]
 
 
 def _members(record: RecordView) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Recording(NamedTuple):
 
     name: str
     frames: list[Heard]
+    started_ms: int  # after that: when the broker first registered with its name server
     began_ms: int  # wall time at which the recorder started, by the clients' own clocks
 
 
@@ -43,12 +44,15 @@ def recordings() -> dict[str, Recording]:
     """Every scenario in which a client spoke to a broker."""
     load = runpy.run_path(str(Path(__file__).with_name("frames.py")))["load"]
     found: dict[str, list[Heard]] = defaultdict(list)
+    started: dict[str, int] = {}
     for note, data in load():
         if note["dir"] in ("client->broker", "broker->client"):
             from_client = note["dir"] == "client->broker"
             heard = Heard(note["t_ms"], note["conn"], from_client, decode(split_frame(data)), data)
             found[note["scenario"]].append(heard)
-    return {name: Recording(name, frames, began_ms(frames)) for name, frames in found.items()}
+        elif note["dir"] == "broker->ns" and note["code"] == RequestCode.REGISTER_BROKER:
+            started.setdefault(note["scenario"], note["t_ms"])
+    return {name: Recording(name, frames, started[name], began_ms(frames)) for name, frames in found.items()}
 
 
 def began_ms(frames: list[Heard]) -> int:

@@ -12,18 +12,21 @@ from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
 from replay_recording import Heard, Key, Recording
+from replay_translation import Translation
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.command import Command, decode, encode
-from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.frame import FrameDecoder, split_frame
 from gantrymq.world import World
 from gantrymq_testing.simulated import Link, simulate
 
 GRACE_S = 5.0  # virtual seconds that we may answer later than Java
 SETTLE_S = 1e-6  # lets the broker see a request before the next one leaves
+
+PLUGINS = "filter_tag,request_reply,schedule,transaction,pop,allocate"
 
 # Settings of the recorded brokers that name what is not built here; they are left out.
 SETTINGS_LEFT_OUT = {
@@ -65,8 +68,9 @@ class AtOnce:
 class Client(asyncio.Protocol):
     """A connection that keeps every answer under its opaque."""
 
-    def __init__(self, number: int, outcome: Outcome) -> None:
+    def __init__(self, number: int, outcome: Outcome, translation: Translation) -> None:
         self._number = number
+        self._translation = translation
         self._pushed = outcome.our_pushed
         self._decoder = FrameDecoder()
         self._answers: dict[int, asyncio.Future[Command]] = {}
@@ -84,11 +88,22 @@ class Client(asyncio.Protocol):
                 self.answer(command.opaque).set_result(command)
             else:
                 self._pushed[self._number, command.code] += 1
+                self._translation.checked_by_ours(command)
                 self._asked.setdefault(command.code, []).append(command.opaque)
 
     def send(self, data: bytes) -> None:
         assert self._transport is not None
         self._transport.write(data)
+
+    def ask(self, heard: Heard) -> None:
+        """Ask our broker what Java's was asked."""
+        fields = self._translation.fields_of(heard.command)
+        if fields is None:
+            self.send(heard.data)
+        else:
+            request = decode(split_frame(heard.data))
+            request.ext = fields
+            self.send(encode(request))
 
     def reply(self, code: int, recorded: Command) -> None:
         """Answer the oldest request of our broker with *code* as the recorded client answered Java's."""
@@ -116,11 +131,12 @@ def replay(recording: Recording, conf: Mapping[str, str], store: str) -> Outcome
 
 async def _replay(world: World, recording: Recording, conf: Mapping[str, str], store: str) -> Outcome:
     clock = world.clock
-    await clock.sleep(recording.frames[0].time_ms / 1000 - 1)
+    await clock.sleep(recording.started_ms / 1000)
     broker = BrokerServer(world, *broker_parts(conf, store))
     await broker.start()
     address = conf["bindAddress"], int(conf["listenPort"])
     outcome = Outcome([], Counter(), Counter())
+    translation = Translation()
     clients: dict[int, Client] = {}
     asked: dict[Key, Heard] = {}
     pushed: dict[tuple[int, int], int] = {}  # connection and opaque of a request of Java's broker, to its code
@@ -131,7 +147,7 @@ async def _replay(world: World, recording: Recording, conf: Mapping[str, str], s
             if wait_s > 0:
                 await clock.sleep(wait_s)
             if heard.connection not in clients:
-                client = Client(heard.connection, outcome)
+                client = Client(heard.connection, outcome, translation)
                 await world.network.connect(*address, lambda client=client: client)  # type: ignore[misc]
                 clients[heard.connection] = client
             client = clients[heard.connection]
@@ -139,16 +155,19 @@ async def _replay(world: World, recording: Recording, conf: Mapping[str, str], s
                 if not heard.from_client and heard.key in asked:
                     ours = await _within_grace(client.answer(heard.command.opaque))
                     outcome.exchanges.append(Exchange(asked.pop(heard.key), heard.command, ours))
+                    if ours is not None:
+                        translation.answered(heard.command, ours)
                 elif heard.from_client and (heard.connection, heard.command.opaque) in pushed:
                     client.reply(pushed[heard.connection, heard.command.opaque], heard.command)
                     await clock.sleep(SETTLE_S)
             elif heard.from_client:
-                client.send(heard.data)
+                client.ask(heard)
                 asked[heard.key] = heard
                 await clock.sleep(SETTLE_S)
             else:
                 outcome.java_pushed[heard.connection, heard.command.code] += 1
                 pushed[heard.connection, heard.command.opaque] = heard.command.code
+                translation.checked_by_java(heard.command)
             if last[heard.connection] is heard:
                 client.close()
                 await clock.sleep(SETTLE_S)
@@ -168,7 +187,7 @@ async def _within_grace(answer: asyncio.Future[Command]) -> Command | None:
 
 def broker_parts(conf: Mapping[str, str], store: str) -> tuple[Settings, Plugins]:
     """Settings and plugins of a broker that stands where the recorded one stood."""
-    plugins = load_plugins(f"filter_tag,request_reply,storage_{store}", reserved=SCHEMA)
+    plugins = load_plugins(f"{PLUGINS},storage_{store}", reserved=SCHEMA)
     settings = Settings([*SCHEMA, *plugins.schema])
     for key, value in conf.items():
         if key in settings.schema.keys() - SETTINGS_LEFT_OUT - SETTINGS_OF_OURS:

@@ -1,4 +1,4 @@
-"""The recorded retries, asked of a broker of ours that keeps delays; what Java stored for them, made again by ours."""
+"""What a Java broker made of failed messages: ours makes the same records, and goes on counting where Java stopped."""
 
 from __future__ import annotations
 
@@ -9,51 +9,16 @@ import pytest
 
 pytest.importorskip("gantrymq_schedule")
 
-import replay_run
 from mmap_stores import TAKEN_OVER
-from replay_compare import differences
-from replay_recording import recordings
 
 from gantrymq.broker.sending.sending_back import copy_of, own_properties
-from gantrymq.broker.settings import SCHEMA
 from gantrymq.client import Admin
-from gantrymq.config import Settings
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import TopicConfig
-from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 from gantrymq.world.real import real_world
 from gantrymq_testing.cluster import Cluster
-
-
-def with_schedule(conf, store):
-    plugins = load_plugins(f"filter_tag,schedule,storage_{store}", reserved=SCHEMA)
-    settings = Settings([*SCHEMA, *plugins.schema])
-    for key, value in conf.items():
-        if key in settings.schema.keys() - replay_run.SETTINGS_LEFT_OUT - replay_run.SETTINGS_OF_OURS:
-            settings.set(key, value, "broker.conf")
-    settings.set("storePathRootDir", "/store", "the replay")
-    settings.set("store", store, "the replay")
-    return settings, plugins
-
-
-SIDE_BY_SIDE = {  # of two that came back at once Java stored the second first
-    ("%DLQ%CG_retry", "records.0.log_offset"),
-    ("SCHEDULE_TOPIC_XXXX", "records.5.log_offset"),
-    ("SCHEDULE_TOPIC_XXXX", "records.0.log_offset"),
-}
-
-
-@pytest.mark.parametrize(("name", "but_for"), [("retry", SIDE_BY_SIDE), ("orderly", set())])
-def test_every_request_of_the_recording_is_answered_as_java_did(golden, monkeypatch, name, but_for):
-    """Sent back with levels and without, dead letters by both ways, and what was pulled of them."""
-    monkeypatch.setattr(replay_run, "broker_parts", with_schedule)
-    outcome = replay_run.replay(recordings()[name], golden(name).conf, "mmap")
-    found = [each for exchange in outcome.exchanges for each in differences(name, exchange)]
-    assert {(each.about, each.path) for each in found} == but_for
-    assert len(found) == len(but_for)
-    assert outcome.java_pushed == outcome.our_pushed
 
 
 def test_what_comes_back_is_made_as_java_made_it(golden):

@@ -303,6 +303,19 @@ def test_progress_is_told_to_the_table_of_offsets():
     run_with_plugin(main)
 
 
+def test_no_offsets_are_told_before_there_is_a_transaction():
+    """As in a Java broker, whose group CID_RMQ_SYS_TRANS has none until something is settled."""
+
+    async def main(desk, _service):
+        await desk.send("T")
+        await desk.clock.sleep(65)
+        offsets = desk.tables.offsets
+        queues = Queue(HALF_TOPIC, 0), Queue(OP_TOPIC, 0)
+        assert [offsets.committed("CID_RMQ_SYS_TRANS", queue) for queue in queues] == [None, None]
+
+    run_with_plugin(main)
+
+
 def test_a_half_message_without_a_group_is_refused():
     async def main(desk, service):
         answer = await desk.send("T", b"x", properties="TRAN_MSG\x01true\x02UNIQ_KEY\x01ID\x02", sys_flag=4)

@@ -53,6 +53,19 @@ def test_pulls_are_counted_by_what_they_found():
     assert (stats.got.total, stats.found.total, stats.missed.total) == (3, 1, 1)
 
 
+def test_messages_of_system_topics_are_not_the_users():
+    """As in a Java broker: a delayed message counts when it is delivered."""
+    stats = Stats()
+    stats.published([entry("A"), entry("SCHEDULE_TOPIC_XXXX"), entry("rmq_sys_wheel_timer"), entry("A")])
+    stats.pulled(3, "SCHEDULE_TOPIC_XXXX", "G")
+    stats.pulled(2, "A", "G")
+    assert (stats.put.total, stats.put.of_users) == (4, 2)
+    assert (stats.got.total, stats.got.of_users) == (5, 2)
+    for day in (100, 101):
+        stats.today(day)
+    assert (stats.put.today_morning, stats.got.today_morning) == (2, 2)
+
+
 class Zone:
     """A clock of a host that is *ahead_h* hours ahead of UTC."""
 

@@ -61,7 +61,7 @@ class Figures:
     gets: Mapping[tuple[str, str], Flow]  # by topic and group
     put: Flow  # all topics
     got: Flow  # all groups
-    put_mornings: Mornings  # of the messages in `put` and `got`
+    put_mornings: Mornings  # of the messages in `put` and `got` that are not of system topics
     got_mornings: Mornings
     put_failed: int  # sends that were refused
     pulls_found: int

@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from gantrymq.model.names import is_system_topic
 from gantrymq_metrics.lag_families import lag_families
 from gantrymq_metrics.making import Maker
 from gantrymq_metrics.moment import Moment
@@ -164,6 +165,8 @@ def _store(moment: Moment) -> Iterator[Metric]:
     make, state, disk, figures = Maker(moment), moment.state, moment.disk, moment.figures
     used = 1 - disk.free / (disk.total or 1)
     put, put_mornings, got, got_mornings = figures.put, figures.put_mornings, figures.got, figures.got_mornings
+    system_put = sum(flow.messages for topic, flow in figures.puts.items() if is_system_topic(topic))
+    system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if is_system_topic(topic))
     runtime = "rocketmq_brokeruntime_"
     for name, text, value in (
         ("commitlog_minoffset", "Where the log begins, bytes.", state.min_log_offset),
@@ -176,10 +179,10 @@ def _store(moment: Moment) -> Iterator[Metric]:
         ("dispatch_behind_bytes", "Bytes not visible to consumers yet.", state.max_log_offset - state.published_offset),
         ("putmessage_times_total", "Messages stored since the start.", put.messages),
         ("put_message_size_total", "Bytes of their records.", put.size),
-        ("msg_put_total_today_now", "Messages stored since the start.", put.messages),
+        ("msg_put_total_today_now", "Those of them that are not of system topics.", put.messages - system_put),
         ("msg_puttotal_todaymorning", "What that was at the last midnight.", put_mornings.today),
         ("msg_puttotal_yesterdaymorning", "What that was at the midnight before.", put_mornings.yesterday),
-        ("msg_gettotal_today_now", "Messages handed out since the start.", got.messages),
+        ("msg_gettotal_today_now", "Messages handed out since the start, so too.", got.messages - system_got),
         ("msg_gettotal_todaymorning", "What that was at the last midnight.", got_mornings.today),
         ("msg_gettotal_yesterdaymorning", "What that was at the midnight before.", got_mornings.yesterday),
     ):

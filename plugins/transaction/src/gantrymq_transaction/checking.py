@@ -123,10 +123,13 @@ class Checking:
         self._unsent = {offset for offset in self._unsent if offset >= ledger.half_offset}
 
     def _told(self, progress: _Progress | None) -> None:
+        """A group that has committed nothing stands where the queue begins, as in a Java broker."""
+        broker = self._broker
         if progress is not None:
             for queue, offset in ((HALF_QUEUE, progress.half_offset), (OP_QUEUE, progress.op_offset)):
-                if self._broker.committed(GROUP, queue) != offset:
-                    self._broker.commit(GROUP, queue, offset)
+                known = broker.committed(GROUP, queue)
+                if offset != (broker.bounds(queue).min_offset if known is None else known):
+                    broker.commit(GROUP, queue, offset)
 
     # ----------------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from gantrymq.broker.counting.put_times import PutTimes
 from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
 from gantrymq.interfaces import DispatchEntry
+from gantrymq.model.names import is_system_topic
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock
 
@@ -26,10 +27,12 @@ WINDOWS_S = (10, 60, 600)
 class Meter:
     """One key of a tally, with its rate over the last seconds and what it was when the day began."""
 
-    def __init__(self, tally: Tally, key: str) -> None:
+    def __init__(self, tally: Tally, key: str, by_topic: Tally | None = None) -> None:
+        """*by_topic*: the same by topic, or by topic@group."""
         self._tally = tally
         self._key = key
-        self.today_morning = 0  # the total when this day began
+        self._by_topic = by_topic
+        self.today_morning = 0  # `of_users` when this day began
         self.yesterday_morning = 0
         self._samples: deque[tuple[float, int]] = deque(maxlen=int(max(WINDOWS_S) / SAMPLE_S) + 1)
 
@@ -37,6 +40,14 @@ class Meter:
     def total(self) -> int:
         """How many since the start."""
         return self._tally.total(self._key)[MESSAGES]
+
+    @property
+    def of_users(self) -> int:
+        """How many of the total were not of system topics; about 2 us a topic."""
+        if self._by_topic is None:
+            return self.total
+        own = [key for key in self._by_topic.known() if is_system_topic(key.partition("@")[0])]
+        return self.total - sum(self._by_topic.total(key)[MESSAGES] for key in own)
 
     @property
     def bytes(self) -> int:
@@ -49,8 +60,9 @@ class Meter:
 
     def new_day(self, days: int) -> None:
         """Move the marks; *days* is 1 unless the clock stood still or jumped over whole days, which counted nothing."""
-        self.yesterday_morning = self.today_morning if days == 1 else self.total
-        self.today_morning = self.total
+        now = self.of_users
+        self.yesterday_morning = self.today_morning if days == 1 else now
+        self.today_morning = now
 
     def rate(self, window_s: float) -> float:
         """Counts a second over the last *window_s* seconds, or over the time since the start if that is shorter."""
@@ -76,8 +88,8 @@ class Stats:
         self.gets = Tally()  # by topic@group
         self.sent_back = Tally()  # by topic@group
         self.totals = Tally()  # by what the meters show
-        self.put = Meter(self.totals, "put")
-        self.got = Meter(self.totals, "get")  # messages handed out
+        self.put = Meter(self.totals, "put", self.puts)
+        self.got = Meter(self.totals, "get", self.gets)  # messages handed out
         self.found = Meter(self.totals, "found")  # pulls that found something
         self.missed = Meter(self.totals, "missed")
         for key in ("put", "get", "found", "missed"):
