@@ -88,7 +88,7 @@ def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
 
     def serve(asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
         answer = called(asked, connection)
-        return counted_later(answer, failed) if inspect.isawaitable(answer) else answer
+        return answer if answer is None or not inspect.isawaitable(answer) else counted_later(answer, failed)
 
     return serve
 

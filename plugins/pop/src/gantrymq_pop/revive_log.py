@@ -121,7 +121,7 @@ class ReviveLog:
                 messages.append(checkpoint_message(each, self.topic, revive_queue, now_ms, host))
             else:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
-        results = list(await self._broker.put_all(messages))
+        results = list(await self._broker.put_all(messages, seen=not first))  # no interceptor sees the log's own
         for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
                 self._feed(revive_queue, result.queue_offset, each)
