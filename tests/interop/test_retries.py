@@ -1,6 +1,8 @@
 """Official clients fail messages: they come again later each time, and at last they are dead letters."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,37 @@ def test_a_negative_level_is_a_dead_letter_at_once(
         (letter,) = wait_until(lambda: dead_letters(broker, tmp_path, group), "a dead letter", DEADLINE_S)
         assert len(consumer.of("tried")) == 1
     assert letter["reconsume_times"] == 1
+
+
+def test_retries_and_dead_letters_of_groups_in_namespaces(broker: GantryServer, topic: str, tmp_path: Path) -> None:
+    """The first kind is part of the names of topic, group, retry topic and dead letter topic; the second of none."""
+    used("gantrymq broker")
+    with ExitStack() as stack:
+        consumers = []
+        for number, second in (("4.9.8", False), ("5.3.3", False), ("5.3.3", True)):
+            name = f"{topic}-{number.replace('.', '')}{'v2' if second else ''}"
+            prefix, flags = ("", ("--v2",)) if second else ("shop%", ())
+            create_topic(broker.namesrv, prefix + name, 1)
+            driver = Driver(number, tmp_path / name, broker.namesrv, properties=OFTEN)
+            inside = {"topic": name, "group": f"of-{name}", "namespace": "shop", "max_times": 1}
+            consumers.append((name, prefix, stack.enter_context(driver.start("retry", *flags, **inside))))
+        for name, prefix, _ in consumers:
+            for tag in ("fail1", "fail9"):
+                words = ("-t", prefix + name, "--tags", tag, "--body", tag, "--keys", tag, "-n", broker.namesrv)
+                gantrymq(tmp_path, "message", "send", *words)
+        for name, prefix, consumer in consumers:
+            (letter,) = wait_until(
+                partial(dead_letters, broker, tmp_path, f"{prefix}of-{name}"), f"dead letter of {name}", DEADLINE_S
+            )
+            assert (letter["origin_topic"], letter["keys"], letter["reconsume_times"]) == (prefix + name, "fail9", 2)
+            tried = consumer.of("tried")
+            assert sorted((e["keys"], e["times"], e["good"]) for e in tried) == [
+                ("fail1", 0, False),
+                ("fail1", 1, True),
+                ("fail9", 0, False),
+                ("fail9", 1, False),
+            ]
+            assert {e["topic"] for e in tried} == {name}
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])

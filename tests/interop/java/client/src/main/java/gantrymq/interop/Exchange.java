@@ -34,7 +34,7 @@ final class Exchange {
         CountDownLatch open = new CountDownLatch(count);
         boolean trace = options.has("trace");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(options.need("group"), trace, null);
-        prepare(consumer);
+        prepare(consumer, options);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeMessageBatchMaxSize(1);
         consumer.subscribe(topic, "*");
@@ -47,7 +47,7 @@ final class Exchange {
         });
         DefaultMQProducer producer =
             new DefaultMQProducer(trace ? "interop-traced" : "interop-exchange", trace, null);
-        prepare(producer);
+        prepare(producer, options);
         producer.start();
         for (int i = 0; i < count; i++) {
             Message message = new Message(topic, "tag", "key" + i, ("message-" + i).getBytes(StandardCharsets.UTF_8));
@@ -70,8 +70,8 @@ final class Exchange {
         return good;
     }
 
-    /** setNamespaceV2 came with client 5.1, so it is looked up. */
-    private void prepare(ClientConfig client) throws ReflectiveOperationException {
+    /** Name servers and namespace; setNamespaceV2 came with client 5.1, so it is looked up. */
+    static void prepare(ClientConfig client, Options options) throws ReflectiveOperationException {
         client.setNamesrvAddr(options.need("namesrv"));
         if (options.has("namespace")) {
             String setter = options.has("v2") ? "setNamespaceV2" : "setNamespace";

@@ -13,7 +13,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A push consumer that fails: a message with the tag {@code failN} as long as it was consumed less than N times before
- * this one, any other never. A line for each try, until standard input is closed.
+ * this one, any other never. With --namespace NAME (and --v2) it lives in one. A line for each try, until standard input
+ * is closed.
  */
 final class Retry {
     private static final int LEAVE_MS = 10_000;
@@ -26,7 +27,7 @@ final class Retry {
     boolean run() throws Exception {
         CountDownLatch end = new CountDownLatch(1);
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(options.need("group"));
-        consumer.setNamesrvAddr(options.need("namesrv"));
+        Exchange.prepare(consumer, options);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAwaitTerminationMillisWhenShutdown(LEAVE_MS);
         consumer.setPollNameServerInterval(options.number("poll-ms", consumer.getPollNameServerInterval()));
