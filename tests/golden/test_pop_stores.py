@@ -49,7 +49,9 @@ def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
     assert done in text
     path.write_text(text.replace(done, ""))
     sizes = {key: int(value) for key, value in scenario.conf.items() if key in TAKEN_OVER and value.isdecimal()}
-    with RunningBroker(scenario.folder, {"store": "mmap", "brokerName": "broker-a", **sizes}) as broker:
+    with RunningBroker(
+        scenario.folder, {"store": "mmap", "brokerName": "broker-a", "plugins": "pop,storage_mmap", **sizes}
+    ) as broker:
         (retry,) = [name for name in broker.call(broker.broker.topics) if normal_topic(name, GROUP) != name]
         queue = Queue(retry, 0)
 

@@ -12,11 +12,10 @@ from mmap_stores import TAKEN_OVER
 
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model.names import TIMER_TOPIC
-from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
 from gantrymq_schedule.timer.messages import asked_ms, moved, returned, waiting_of
-from gantrymq_schedule.timer.recall import BUCKETS, Handle, answer_fields, decode_handle, marker_properties
+from gantrymq_schedule.timer.recall import Handle, answer_fields, decode_handle
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.simulated import simulate
@@ -50,11 +49,10 @@ def test_marks_of_recalls_are_what_java_stored(golden):
     found = [r for r in records(golden) if "TIMER_DEL_UNIQKEY" in r.properties]
     assert len(found) == 2
     for record in found:
-        own = record.properties
-        handle = Handle("GoldenTimer", "broker-a", own["TIMER_DELIVER_MS"], own["UNIQ_KEY"])
-        said = marker_properties(handle, "PG_timer", record.born_timestamp)
-        added = {"TIMER_OUT_MS": own["TIMER_OUT_MS"], "REAL_TOPIC": "GoldenTimer", "REAL_QID": "0"}
-        assert ordered_text({**said, **added}, BUCKETS) == bytes(record.properties_bytes)
+        own = dict(record.properties)
+        mark = StoreMessage(own.pop("REAL_TOPIC"), int(own.pop("REAL_QID")), b"0", b"")
+        made = moved(mark, own, int(own.pop("TIMER_OUT_MS")))
+        assert made.properties == bytes(record.properties_bytes)
         assert bytes(record.body) == b"0"
 
 

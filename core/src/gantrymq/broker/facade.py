@@ -55,6 +55,7 @@ class BrokerFacade:
         self.store_host = parts.identity.packed_host
         self._parts = parts
         self._router = router
+        self._strategies: dict[str, AllocationStrategy] = {}  # those that were asked for
         self._arrivals = Arrivals(parts.pipeline, parts.settings, parts.stats)
 
     async def send(self, request: SendRequest) -> SendAnswer:
@@ -134,8 +135,18 @@ class BrokerFacade:
         return await self._parts.cluster_queues.readable(topic)
 
     def allocation(self, name: str) -> AllocationStrategy:
-        """An allocation strategy by name."""
-        return self._parts.strategies.named(name)
+        """An allocation strategy by name, with its default settings."""
+        if name not in self._strategies:
+            offered = self._parts.plugins.allocations
+            if name not in offered:
+                known = ", ".join(sorted(offered)) or "none"
+                raise RefusedWith(
+                    1,
+                    f"no installed plugin offers the allocation strategy {name} (there is {known}); install one with: "
+                    "pip install gantrymq-allocate",
+                )
+            self._strategies[name] = offered[name]({})
+        return self._strategies[name]
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
         """The producers of a group that are connected."""

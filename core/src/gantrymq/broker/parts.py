@@ -17,7 +17,6 @@ from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.members import Members
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import view_message
-from gantrymq.broker.consuming.strategies import Strategies
 from gantrymq.broker.counted_plugins import CountedGate
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
@@ -83,7 +82,6 @@ class Parts:
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
         self.shown: list[Callable[[], Shown]] = []  # by plugins, see `Broker.show`
-        self.strategies = Strategies(opened.plugins.allocations)
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
