@@ -1,4 +1,4 @@
-"""One run with every kind: clients at work, processes that end, starts on what the disk kept, time, and the judgement."""
+"""One run with every kind: clients at work, processes that end, starts on what the disk kept, and the judgement."""
 
 from __future__ import annotations
 
@@ -112,12 +112,13 @@ async def _perform(run: KindsRun, base: Golden | None, world: World) -> KindsOut
         untold = machine.untold
         life = Life(world, machine, run.start, plan, SETTINGS | run.settings, kind_plugins())
 
-        async def work(life: Life, number: int = number) -> None:
+        early = Findings()
+
+        async def work(life: Life, number: int = number, early: Findings = early) -> None:
             if not run.failing and number:
                 judge_commits(life, ledger, ends, COMMITS_S, early, may_lose=losses.since is not None)
             await Kinds(life, ledger, run.seed, number, await producers_of(life), last=False).run(OPERATIONS)
 
-        early = Findings()
         through = False
         try:
             through = await life.run(work)
