@@ -157,10 +157,10 @@ class Timers:
         return await self._emptying.deliver() or took
 
     async def _wait(self) -> None:
-        """Wait for a message, or for the time of the next slot."""
+        """Wait for a message, for the time of the next slot, or for a saving that lets the clock go on."""
         world, timer = self._state.broker.world, None
         busy = self._state.next_busy
-        if busy is not None and busy < NOTHING:
+        if busy is not None and busy < NOTHING and not self._state.clock.held:
             left_s = ((busy + 1) * self.precision_ms - world.clock.now_ms()) / 1000
             timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._state.wake.set)
         try:
