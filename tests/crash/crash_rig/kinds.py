@@ -60,8 +60,8 @@ class Kinds:
         self._remoting = RemotingClient(life.world, handler=self)
         self._positions: dict[Queue, int] = {}
 
-    async def run(self, operations: int) -> None:
-        """Work, and close."""
+    async def run(self, operations: int, pause_s: float = 0.25) -> None:
+        """Work, resting up to *pause_s* between two operations, and close."""
         for name in TOPICS.values():
             if self.broker.topic(name) is None:
                 self.broker.create_topic(TopicConfig(name, QUEUES, QUEUES))
@@ -71,7 +71,7 @@ class Kinds:
             for _ in range(operations):
                 (name,) = self.rng.choices(names, [STEPS[each][0] for each in names])
                 await STEPS[name][1](self)
-                await self.clock.sleep(self.rng.uniform(0, 0.25))
+                await self.clock.sleep(self.rng.uniform(0, pause_s))
         finally:
             await self._close(helpers)
 
