@@ -312,22 +312,17 @@ def _decision(fields: dict[str, str], group: str, commits: bool, *, check: bool)
 
 def _popped(answer: Command) -> list[tuple[RecordView, str, int]]:
     """Each message with its handle and the time of the pop, as RocketMQ's client makes them."""
-    starts: dict[tuple[str, int], str] = {}
-    kinds: dict[tuple[int, int], str] = {}
+    starts: dict[str, str] = {}  # of the topic itself; what comes again has its handle with it
     for piece in answer.ext["startOffsetInfo"].split(";"):
         kind, queue_id, start = piece.split(" ")
-        starts[kind, int(queue_id)] = start
-    for piece in answer.ext["msgOffsetInfo"].split(";"):
-        kind, queue_id, offsets = piece.split(" ")
-        for offset in offsets.split(","):
-            kinds.setdefault((int(queue_id), int(offset)), kind)
+        if kind == "0":
+            starts[queue_id] = start
     found = []
     for record in iter_records(answer.payload):
         handle = record.properties.get("POP_CK")
         if handle is None:
-            kind = kinds[record.queue_id, record.queue_offset]
-            parts = (starts[kind, record.queue_id], answer.ext["popTime"], answer.ext["invisibleTime"])
-            parts += (answer.ext["reviveQid"], kind, "broker-a", str(record.queue_id), str(record.queue_offset))
+            parts = (starts[str(record.queue_id)], answer.ext["popTime"], answer.ext["invisibleTime"])
+            parts += (answer.ext["reviveQid"], "0", "broker-a", str(record.queue_id), str(record.queue_offset))
             handle = " ".join(parts)
         found.append((record, handle, int(handle.split(" ")[1])))
     return found
