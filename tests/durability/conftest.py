@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-# Makes `import durability_rig` work whatever import mode pytest runs in.
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
 
-pytest.register_assert_rewrite("durability_rig")
+# Makes `import durability_rig` work whatever import mode pytest runs in, and `crash_rig`, whose clients and judgement of
+# every kind of message `test_kill_kinds.py` uses.
+for folder in (HERE, HERE.parent / "crash", HERE.parent / "golden"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+pytest.register_assert_rewrite("durability_rig", "crash_rig")
 
 # Without the store there is nothing to ask.
 collect_ignore_glob = [] if find_spec("gantrymq_storage_mmap") and find_spec("gantrymq_filter_tag") else ["test_*.py"]

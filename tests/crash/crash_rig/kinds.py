@@ -60,8 +60,8 @@ class Kinds:
         self._remoting = RemotingClient(life.world, handler=self)
         self._positions: dict[Queue, int] = {}
 
-    async def run(self, operations: int) -> None:
-        """Work, and close."""
+    async def run(self, operations: int, pause_s: float = 0.25) -> None:
+        """Work, resting up to *pause_s* between two operations, and close."""
         for name in TOPICS.values():
             if self.broker.topic(name) is None:
                 self.broker.create_topic(TopicConfig(name, QUEUES, QUEUES))
@@ -71,7 +71,7 @@ class Kinds:
             for _ in range(operations):
                 (name,) = self.rng.choices(names, [STEPS[each][0] for each in names])
                 await STEPS[name][1](self)
-                await self.clock.sleep(self.rng.uniform(0, 0.25))
+                await self.clock.sleep(self.rng.uniform(0, pause_s))
         finally:
             await self._close(helpers)
 
@@ -310,22 +310,17 @@ def _decision(fields: dict[str, str], group: str, commits: bool, *, check: bool)
 
 def _popped(answer: Command) -> list[tuple[RecordView, str, int]]:
     """Each message with its handle and the time of the pop, as RocketMQ's client makes them."""
-    starts: dict[tuple[str, int], str] = {}
-    kinds: dict[tuple[int, int], str] = {}
+    starts: dict[str, str] = {}  # of the topic itself; what comes again has its handle with it
     for piece in answer.ext["startOffsetInfo"].split(";"):
         kind, queue_id, start = piece.split(" ")
-        starts[kind, int(queue_id)] = start
-    for piece in answer.ext["msgOffsetInfo"].split(";"):
-        kind, queue_id, offsets = piece.split(" ")
-        for offset in offsets.split(","):
-            kinds.setdefault((int(queue_id), int(offset)), kind)
+        if kind == "0":
+            starts[queue_id] = start
     found = []
     for record in iter_records(answer.payload):
         handle = record.properties.get("POP_CK")
         if handle is None:
-            kind = kinds[record.queue_id, record.queue_offset]
-            parts = (starts[kind, record.queue_id], answer.ext["popTime"], answer.ext["invisibleTime"])
-            parts += (answer.ext["reviveQid"], kind, "broker-a", str(record.queue_id), str(record.queue_offset))
+            parts = (starts[str(record.queue_id)], answer.ext["popTime"], answer.ext["invisibleTime"])
+            parts += (answer.ext["reviveQid"], "0", "broker-a", str(record.queue_id), str(record.queue_offset))
             handle = " ".join(parts)
         found.append((record, handle, int(handle.split(" ")[1])))
     return found

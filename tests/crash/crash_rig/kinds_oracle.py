@@ -186,7 +186,21 @@ def _judge_tries(
 def judge_commits(
     life: Life, ledger: KindsLedger, ends: list[float], interval_s: float, findings: Findings, *, may_lose: bool
 ) -> None:
-    """Look at a broker that has just started: committed offsets after processes that ended at *ends*.
+    """`judge_offsets` of a broker that has just started; where messages may be lost offsets end with their queues."""
+    committed = {queue: life.broker.committed(CONSUMERS, queue) or 0 for queue in ledger.highest}
+    most = {queue: life.broker.bounds(queue).max_offset for queue in ledger.highest} if may_lose else {}
+    judge_offsets(committed, most, ledger, ends, interval_s, findings)
+
+
+def judge_offsets(
+    committed: dict[Queue, int],
+    most: dict[Queue, int],
+    ledger: KindsLedger,
+    ends: list[float],
+    interval_s: float,
+    findings: Findings,
+) -> None:
+    """Hold offsets against commits of processes that ended at *ends*.
 
     A commit older than *interval_s* at the end of its process was saved.
     """
@@ -196,12 +210,9 @@ def judge_commits(
         if at < end - interval_s:
             wanted[queue] = max(wanted.get(queue, 0), offset)
     for queue, highest in ledger.highest.items():
-        committed = life.broker.committed(CONSUMERS, queue) or 0
-        least = wanted.get(queue, 0)
-        if may_lose:
-            least = min(least, life.broker.bounds(queue).max_offset)
-        if not least <= committed <= highest:
-            findings.wrong("back", f"{queue}: {committed}, saved was {least}, and asked for {highest}")
+        least = min(wanted.get(queue, 0), most.get(queue, 1 << 62))
+        if not least <= committed.get(queue, 0) <= highest:
+            findings.wrong("back", f"{queue}: {committed.get(queue, 0)}, saved was {least}, asked for {highest}")
 
 
 _JUDGES = {
