@@ -71,6 +71,19 @@ def test_decisions_of_one_moment_share_an_op_message():
     run_with_plugin(main)
 
 
+def test_decisions_with_half_messages_between_them_share_op_messages_and_ride_on_their_append():
+    async def main(desk, service):
+        ended = [await half(desk, number) for number in range(40)]
+        steps = [step for n, fields in enumerate(ended) for step in (end(desk, fields, COMMIT), half(desk, 40 + n))]
+        await asyncio.gather(*steps)
+        ops = await in_queue(desk, OP_TOPIC)
+        assert len(ops) < 20  # not one for each half message
+        assert sorted(int(each) for op in ops for each in bytes(op.body)[:-1].split(b",")) == list(range(40))
+        assert (len(await bodies(desk)), service.undecided().count) == (40, 40)
+
+    run_with_plugin(main)
+
+
 def test_an_op_message_is_no_longer_than_the_setting_says():
     async def main(desk, service):
         ended = [await half(desk, number) for number in range(40)]
