@@ -48,7 +48,8 @@ def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
     done = f'"{REVIVE}@{REVIVE_GROUP}":{{0:5,2:0\n\t\t}},'
     assert done in text
     path.write_text(text.replace(done, ""))
-    sizes = {key: int(value) for key, value in scenario.conf.items() if key in TAKEN_OVER and value.isdecimal()}
+    taken_over = (*TAKEN_OVER, "mappedFileSizeTimerLog")
+    sizes = {key: int(value) for key, value in scenario.conf.items() if key in taken_over and value.isdecimal()}
     with RunningBroker(scenario.folder, {"store": "mmap", "brokerName": "broker-a", **sizes}) as broker:
         (retry,) = [name for name in broker.call(broker.broker.topics) if normal_topic(name, GROUP) != name]
         queue = Queue(retry, 0)
