@@ -284,9 +284,7 @@ class Kinds:
         elif choice < 0.7:
             longer = self.rng.choice((1000, 3000, 6000))
             before, sent.hidden_ms = sent.hidden_ms, 0
-            answer = await self._ask(
-                RequestCode.CHANGE_MESSAGE_INVISIBLETIME, {**header, "invisibleTime": str(longer)}
-            )
+            answer = await self._ask(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, {**header, "invisibleTime": str(longer)})
             if answer is not None and answer.code == 0 and self.clock.now_ms() < before:
                 sent.hidden_ms, sent.hidden_at = int(answer.ext["popTime"]) + longer, self.clock.monotonic()
 

@@ -1,15 +1,15 @@
 """Holds a broker that has started again, and has had time, against what clients were answered about every kind.
 
-    lost        acknowledged, and not where it belongs: not delivered, not committed, never popped, not on its next try
-    twice       there more often than it was asked for
-    early       delivered before its time, visible before its producer said commit, popped before its time
-    recalled    taken back, and delivered
-    rolled back rolled back, and visible
-    unasked     undecided, and its producer was not asked again
-    asked       decided, and its producer was asked again
-    acknowledged  popped again although its acknowledgement was answered
-    back        a committed offset lies before one that was committed long enough ago, or behind any that was asked for
-    golden      of what a Java broker left something is missing, or there more often than when nothing goes wrong
+lost        acknowledged, and not where it belongs: not delivered, not committed, never popped, not on its next try
+twice       there more often than it was asked for
+early       delivered before its time, visible before its producer said commit, popped before its time
+recalled    taken back, and delivered
+rolled back rolled back, and visible
+unasked     undecided, and its producer was not asked again
+asked       decided, and its producer was asked again
+acknowledged  popped again although its acknowledgement was answered
+back        a committed offset lies before one that was committed long enough ago, or behind any that was asked for
+golden      of what a Java broker left something is missing, or there more often than when nothing goes wrong
 """
 
 from __future__ import annotations
@@ -164,7 +164,9 @@ def _judge_failed(
 def _judge_tries(
     ledger: KindsLedger, records: dict[str, list[RecordView]], losses: Losses, findings: Findings, *, whole: bool
 ) -> None:
-    tries = Counter((bytes(record.body), record.reconsume_times) for t in (RETRY, DEAD) for record in records.get(t, ()))
+    tries = Counter(
+        (bytes(record.body), record.reconsume_times) for t in (RETRY, DEAD) for record in records.get(t, ())
+    )
     dead = {bytes(record.body) for record in records.get(DEAD, ())}
     for (body, times), back in ledger.back.items():
         count = tries.pop((body, times + 1), 0)
