@@ -1,8 +1,8 @@
 """Delayed, timed, transactional, popped and failed messages, and a process or the power that ends at a random call.
 
 One to three processes work on one store, each until it is killed, loses the power or is stopped; with the errors, calls
-fail as well. Then the broker starts on what the disk kept, half a minute passes, and every promise is asked for (the
-list is at the top of `crash_rig/kinds_oracle.py`): each acknowledged message comes once and not before its time, what was
+fail as well. Then the broker starts on what the disk kept, half a minute passes, and every promise is asked for (a list
+is at the top of `crash_rig/kinds_oracle.py`): each acknowledged message comes once and not before its time, what was
 committed is visible once and what was rolled back never, producers of undecided ones are asked again, what was popped
 and not acknowledged comes back, what failed gets its next try, offsets do not go back. Half of the runs begin with what
 a Java broker left of each kind, all of it due by then: that comes once as well.
@@ -17,15 +17,15 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
-from importlib.util import find_spec
 
 import pytest
 from crash_rig.replay import numbers
 from crash_rig.starts import NEW, Start, Starts
 
-for needed in ("gantrymq_schedule", "gantrymq_transaction", "gantrymq_pop", "gantrymq_filter_tag"):
-    if find_spec(needed) is None:
-        pytest.skip(f"needs {needed}", allow_module_level=True)
+pytest.importorskip("gantrymq_schedule")
+pytest.importorskip("gantrymq_transaction")
+pytest.importorskip("gantrymq_pop")
+pytest.importorskip("gantrymq_filter_tag")
 
 from crash_rig.kinds_runs import KINDS_OF_GOLDEN, KindsRun, base_of, not_revived, perform, taken_over
 from crash_rig.kinds_tally import KindsTally

@@ -16,14 +16,14 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-for needed in ("gantrymq_schedule", "gantrymq_transaction", "gantrymq_pop", "gantrymq_storage_faults"):
-    if find_spec(needed) is None:
-        pytest.skip(f"needs {needed}", allow_module_level=True)
+pytest.importorskip("gantrymq_schedule")
+pytest.importorskip("gantrymq_transaction")
+pytest.importorskip("gantrymq_pop")
+pytest.importorskip("gantrymq_storage_faults")
 
 from crash_rig.kinds import SETTINGS, Kinds
 from crash_rig.kinds_ledger import KindsLedger, Losses

@@ -1,4 +1,4 @@
-"""One run with every kind: clients at work, processes that end, starts on what the disk kept, time, and the judgement."""
+"""One run with every kind: clients at work, processes that end, starts on what the disk kept, and the judgement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
 from gantrymq_storage_faults import Machine, Plan
-from gantrymq_testing.simulated import SimulatedFiles, simulate
+from gantrymq_testing.simulated import simulate
 
 PLUGINS = "filter_tag,storage_mmap,schedule,transaction,pop"
 OPERATIONS = 70
@@ -110,15 +110,14 @@ async def _perform(run: KindsRun, base: Golden | None, world: World) -> KindsOut
     ends: list[float] = []
     unclean: float | None = None
     for number, (plan, power) in enumerate(zip(run.plans, run.power, strict=True)):
-        untold = machine.untold
+        untold, early = machine.untold, Findings()
         life = Life(world, machine, run.start, plan, SETTINGS | run.settings, kind_plugins())
 
-        async def work(life: Life, number: int = number) -> None:
+        async def work(life: Life, number: int = number, early: Findings = early) -> None:
             if not run.failing and number:
                 judge_commits(life, ledger, ends, COMMITS_S, early, may_lose=losses.since is not None)
             await Kinds(life, ledger, run.seed, number, await producers_of(life), last=False).run(OPERATIONS)
 
-        early = Findings()
         through = False
         try:
             through = await life.run(work)

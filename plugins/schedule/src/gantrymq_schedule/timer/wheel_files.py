@@ -234,7 +234,7 @@ class WheelFiles:
         return sorted(each for name in self._files.list(self.folder) if (each := file_start(name)) is not None)
 
     def sync(self) -> None:
-        """Make durable what was written. Raises OSError: it is written again, as Linux keeps nothing of a failed one."""
+        """Make durable what was written. Raises OSError: it is written again, as nothing is left of a failed one."""
         with self._appending:
             waiting, self._unsynced = self._unsynced, set()
             written, self._written = self._written, []
