@@ -1,11 +1,11 @@
 """Delayed, timed, transactional, popped and failed messages, and a process or the power that ends at a random call.
 
 One to three processes work on one store, each until it is killed, loses the power or is stopped; with the errors, calls
-fail as well. Then the broker starts on what the disk kept, half a minute passes, and every promise is asked for (the
-list is at the top of `crash_rig/kinds_oracle.py`): each acknowledged message comes once and not before its time, what
-was committed is visible once and what was rolled back never, producers of undecided ones are asked again, what was
-popped and not acknowledged comes back, what failed gets its next try, offsets do not go back. Half of the runs begin
-with what a Java broker left of each kind, all of it due by then: that comes once as well.
+fail as well. Then the broker starts on what the disk kept, half a minute passes, and every promise is asked for (a list
+is at the top of `crash_rig/kinds_oracle.py`): each acknowledged message comes once and not before its time, what was
+committed is visible once and what was rolled back never, producers of undecided ones are asked again, what was popped
+and not acknowledged comes back, what failed gets its next try, offsets do not go back. Half of the runs begin with what
+a Java broker left of each kind, all of it due by then: that comes once as well.
 
     GANTRYMQ_KINDS_SEED=137 python -m pytest tests/crash/test_kinds.py -k "some and not errors" -s    one seed
     GANTRYMQ_KINDS_SEED=0-299 python -m pytest tests/crash/test_kinds.py -k "some and not errors" -s  a piece of all

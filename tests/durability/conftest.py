@@ -9,7 +9,7 @@ import pytest
 HERE = Path(__file__).parent
 
 # Makes `import durability_rig` work whatever import mode pytest runs in, and `crash_rig`, whose clients and judgement
-# of every kind of message `test_kill_kinds.py` uses.
+# `test_kill_kinds.py` uses.
 for folder in (HERE, HERE.parent / "crash", HERE.parent / "golden"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -1,6 +1,7 @@
 """Wheel and log on a real disk: lists of slots, files that fill, and what a start makes of damage."""
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +9,11 @@ from gantrymq.errors import StoreLayoutError
 from gantrymq.world.real import real_world
 from gantrymq_schedule.timer.recovery import recover
 from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
-from gantrymq_storage_faults import Failure, FaultyFiles, Plan
+from gantrymq_storage_faults import Failure, FaultyFiles, Machine, Plan
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ENTRY_BYTES, TimerEntry, encode_entry
 from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES
+from gantrymq_testing.simulated import SimulatedFiles
 
 NOW = 1_700_000_000
 FILE_BYTES = 3 * ENTRY_BYTES + 16
@@ -155,12 +157,21 @@ def test_files_of_another_size_stop_the_start(tmp_path, name, size):
         opened(tmp_path)
 
 
-def test_after_a_failed_sync_everything_is_written_again(wheel, tmp_path):
+def test_after_a_failed_sync_everything_is_written_again():
+    """The disk kept nothing of what the failed sync was for, and the power goes after one that did not fail."""
+    machine, root = Machine(SimulatedFiles(lambda: 0)), Path("/store")
+    failing = (Failure(errno.EIO, {"datasync"}, where="/timer", at=5),)  # behind those that make the four files
+    wheel = WheelFiles(FaultyFiles(machine, Plan(failures=failing, write_back=0.0)), root, FILE_BYTES, 1000)
     fill(wheel)
-    wheel.write_again(0)
+    with pytest.raises(OSError, match="Input/output"):
+        wheel.sync()
+    wheel.append([new(0, 900)], NOW * 1000)
     wheel.sync()
-    again, found = opened(tmp_path)
-    assert (found.waiting, offsets(again, 0)) == (8, [0, 200, 400, 600])
+    machine.power_cut(Plan(lose=1.0))
+    files = FaultyFiles(machine, Plan())
+    again = WheelFiles(files, root, FILE_BYTES, 1000)
+    assert recover(again, files, 0, NOW, LOG_END).waiting == 9
+    assert offsets(again, 0) == [0, 200, 400, 600, 900]
 
 
 def test_a_wheel_that_a_process_left_without_length_gets_it_before_it_is_written(tmp_path):

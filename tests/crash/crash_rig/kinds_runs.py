@@ -110,10 +110,8 @@ async def _perform(run: KindsRun, base: Golden | None, world: World) -> KindsOut
     ends: list[float] = []
     unclean: float | None = None
     for number, (plan, power) in enumerate(zip(run.plans, run.power, strict=True)):
-        untold = machine.untold
+        untold, early = machine.untold, Findings()
         life = Life(world, machine, run.start, plan, SETTINGS | run.settings, kind_plugins())
-
-        early = Findings()
 
         async def work(life: Life, number: int = number, early: Findings = early) -> None:
             if not run.failing and number:

@@ -25,7 +25,6 @@ class Saving:
         """*interval_s*: between two savings, while something changes."""
         self._state = state
         self._interval_s = interval_s
-        self._again = False  # a sync failed
 
     async def run(self) -> None:
         """Save now and then, and remove files of the timer log that nobody needs, until cancelled."""
@@ -70,14 +69,7 @@ class Saving:
         metrics = state.progress.metrics.encode()
         await state.broker.store.flushed(state.delivery.end)
         run = state.broker.world.workers.run
-        if self._again:
-            await run(state.files.write_again, before.flushed_position)
-        try:
-            await run(state.files.sync)
-        except OSError:
-            self._again = True
-            raise
-        self._again = False
+        await run(state.files.sync)
         await run(state.progress.save, told, metrics)
         if clock.held:
             state.wake.set()

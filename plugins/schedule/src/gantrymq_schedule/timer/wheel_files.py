@@ -9,6 +9,7 @@ Source: apache/rocketmq store/.../timer/TimerLog.java (append), TimerMessageStor
 from __future__ import annotations
 
 import contextlib
+import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,6 +76,8 @@ class WheelFiles:
         self._wheel: File | None = None
         self._logs: dict[int, File] = {}
         self._unsynced: set[File] = set()
+        self._written: list[tuple[int, bytes] | Slot] = []  # since the last sync, in order: parts of the log, and slots
+        self._appending = threading.Lock()  # a sync that failed is made up for beside appends
 
     # --- slots ------------------------------------------------------------------------------------------------------
 
@@ -98,6 +101,7 @@ class WheelFiles:
         self._unsynced.add(wheel)
         for slot in slots:
             wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
+        self._written += slots
 
     def clear(self, tick: int) -> None:
         """Empty the slot of *tick*."""
@@ -132,6 +136,10 @@ class WheelFiles:
         Raises:
             OSError: the disk does not take them; the same call may be made again.
         """
+        with self._appending:
+            self._append(entries, written_ms)
+
+    def _append(self, entries: Sequence[NewEntry], written_ms: int) -> None:
         slots: dict[int, Slot] = {}
         runs: dict[int, bytearray] = {}
         end = self.end
@@ -162,6 +170,7 @@ class WheelFiles:
         assert file is not None
         self._unsynced.add(file)
         file.pwrite(data, position % self.file_bytes)
+        self._written.append((position, bytes(data)))
 
     def read_log(self, position: int, length: int) -> bytes:
         """Up to *length* bytes from *position*, to the end of its file at most; empty where there is no file."""
@@ -225,33 +234,31 @@ class WheelFiles:
         return sorted(each for name in self._files.list(self.folder) if (each := file_start(name)) is not None)
 
     def sync(self) -> None:
-        """Make durable what was written. Raises OSError; what was not synced then is told by `write_again`."""
-        waiting, self._unsynced = self._unsynced, set()
+        """Make durable what was written. Raises OSError: it is written again, as nothing is left of a failed one."""
+        with self._appending:
+            waiting, self._unsynced = self._unsynced, set()
+            written, self._written = self._written, []
         try:
             for file in waiting:
                 file.datasync()
         except OSError:
-            self._unsynced |= waiting
+            with self._appending:
+                self._unsynced |= waiting
+                again, self._written = written + self._written, []
+                self._write_again(again)
             raise
 
-    def write_again(self, position: int) -> None:
-        """Write everything from *position* of the log on once more, slots too: a sync that failed is not believed."""
-        slots: dict[int, Slot] = {}
-        while position < self.end:
-            data = self.read_log(position, min(READ_BYTES // ENTRY_BYTES * ENTRY_BYTES, self.end - position))
-            entry = decode_entry(data)
-            if entry is None:
-                position += self.file_bytes - position % self.file_bytes
-                continue
-            at = 0
-            while (entry := decode_entry(data, at)) is not None:
-                tick = entry.due_ms // self.precision_ms
-                if (slot := self.slot(tick)) is not None:
-                    slots[tick] = slot
-                at += ENTRY_BYTES
-            self.write_log(position, data[:at])
-            position += at
-        self.write_slots(list(slots.values()))
+    def _write_again(self, parts: list[tuple[int, bytes] | Slot]) -> None:
+        """Write *parts* once more; what cannot be is kept for the next sync that fails."""
+        for number, part in enumerate(parts):
+            try:
+                if isinstance(part, Slot):
+                    self.write_slots([part])
+                else:
+                    self.write_log(*part)
+            except OSError:
+                self._written += parts[number:]
+                raise
 
     def clean(self, min_log_offset: int) -> int:
         """Remove the oldest files whose messages have all left the commit log; returns how many. Never the newest."""
