@@ -29,13 +29,24 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.model import properties as property_text
 from gantrymq.model.properties import TAGS, TIMER_DELIVER_MS
 
-__all__ = ["Acknowledged", "Checkpoint", "Key", "RevivedRecord", "ack_message", "checkpoint_message", "read_revive"]
+__all__ = [
+    "Acknowledged",
+    "Checkpoint",
+    "Key",
+    "RevivedRecord",
+    "ack_message",
+    "checkpoint_message",
+    "delayed_until",
+    "read_revive",
+    "tried_later",
+]
 
 CHECKPOINT: Final = "ck"
 ACK: Final = "ack"
 BATCH_ACK: Final = "bAck"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"  # says that a message has its delay behind it
 REAL_TOPIC: Final = "REAL_TOPIC"  # left by the timer that delivered it
+TRY_AGAIN_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)  # after each try that failed
 TIMER_EARLY_MS: Final = 1000  # RocketMQ's timer delivers a checkpoint so long before it is due, its acks when it is
 
 _CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
@@ -121,6 +132,13 @@ def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
     found[TIMER_DELIVER_MS] = str(due_ms)
     message.properties = property_text.encode(found)
     return message
+
+
+def tried_later(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
+    """One message's own, in place of *checkpoint*, whose reviving failed for it."""
+    wait_s = TRY_AGAIN_S[min(checkpoint.tries, len(TRY_AGAIN_S) - 1)]
+    key = checkpoint.key._replace(start_offset=offset)
+    return Checkpoint(key, now_ms + wait_s * 1000 - key.pop_time, (offset,), checkpoint.tries + 1)
 
 
 @lru_cache(maxsize=4096)

@@ -148,6 +148,8 @@ class ReviveQueue:
     def again(self, pending: Pending) -> None:
         """Reviving it did not work; it is due still."""
         pending.reviving = False
+        if not pending.left:
+            self.finished(pending)
         if not pending.finished:
             heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
 

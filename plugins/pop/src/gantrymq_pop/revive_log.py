@@ -29,6 +29,7 @@ from gantrymq_pop.checkpoints import (
     checkpoint_message,
     delayed_until,
     read_revive,
+    tried_later,
 )
 from gantrymq_pop.retried import make_retry_topic, retried
 from gantrymq_pop.revive import Pending, ReviveQueue
@@ -267,33 +268,41 @@ class ReviveLog:
 
     async def _revive(self, revive_queue: int, pending: Pending) -> bool:
         """Put what is not acknowledged into the group's retry topic; whether that worked."""
-        queue = self._logs[revive_queue]
         key = pending.checkpoint.key
         topic = normal_topic(key.topic, key.group)
-        left = tuple(sorted(pending.left))
+        done = False
         try:
-            if self._broker.topic(topic) is not None and self._broker.group(key.group) is not None:
-                done = await self._give_back(revive_queue, pending, left, topic)
+            known = self._broker.topic(topic) is not None and self._broker.group(key.group) is not None
+            if pending.left and known:
+                done = await self._give_back(revive_queue, pending, topic)
             else:
-                done = True  # deleted, and nobody misses them
+                done = True  # acknowledged meanwhile, or deleted, and nobody misses them
         except GantryError as error:
             log.warning(
-                "%d messages of %s could not be given back to %s yet: %s", *(len(left), key.topic, key.group, error)
+                "%d messages of %s could not be given back to %s yet: %s",
+                *(len(pending.left), key.topic, key.group, error),
             )
-            queue.again(pending)
-            return False
+        except Exception:
+            log.exception("messages of %s could not be given back to %s yet", key.topic, key.group)
         if done:
-            queue.finished(pending)
+            self._logs[revive_queue].finished(pending)
+        else:
+            self._logs[revive_queue].again(pending)
         self._given_back(topic, key.group)
         return done
 
-    async def _give_back(self, revive_queue: int, pending: Pending, left: tuple[int, ...], topic: str) -> bool:
-        """Copy messages into the group's retry topic; whether all of them are there, or gone for good.
+    async def _give_back(self, revive_queue: int, pending: Pending, topic: str) -> bool:
+        """Copy messages into the group's retry topic.
+
+        Returns:
+            Whether each is there, gone for good, or waits under a checkpoint of its own; else they are left as they
+            were, or fewer.
 
         Raises:
             GantryError: none is there.
         """
         key = pending.checkpoint.key
+        left = tuple(sorted(pending.left))
         second_form = self._broker.settings.flag("enableRetryTopicV2")
         target = key.topic if key.topic != topic else retry_topic(topic, key.group, second_form=second_form)
         copies: list[StoreMessage] = []
@@ -305,22 +314,23 @@ class ReviveLog:
                 offsets.append(offset)
         if copies:
             make_retry_topic(self._broker, target, key.group)
-        results = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)
+        *copied, acknowledged = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)
         refused = {
-            offset: result
-            for offset, result in zip(offsets, results, strict=False)
-            if result.status not in (PutStatus.OK, PutStatus.MESSAGE_ILLEGAL)
+            offset: result for offset, result in zip(offsets, copied, strict=True) if result.status is not PutStatus.OK
         }
+        for offset, result in refused.items():
+            problem = result.problem or result.status.name
+            log.warning("message %d of %s/%d could not be given back yet: %s", offset, key.topic, key.queue_id, problem)
         if not refused:
             return True
-        problem = next(iter(refused.values()))
-        log.warning("%d messages of %s could not be given back yet: %s", len(refused), key.topic, problem.problem)
+        if acknowledged.status is PutStatus.OK:
+            now_ms = self._clock.now_ms()
+            later: list[tuple[int, Said]] = [
+                (revive_queue, tried_later(pending.checkpoint, offset, now_ms)) for offset in refused
+            ]
+            if all(each.status is PutStatus.OK for each in await self.write(later)):
+                return True
         pending.left = set(refused)
-        done = tuple(each for each in pending.checkpoint.offsets if each not in refused)
-        again: list[tuple[int, Said]] = [(revive_queue, pending.checkpoint)]
-        if done:
-            again.append((revive_queue, Acknowledged(key, done)))
-        await self.write(again)
         return False
 
     async def _message(self, queue: Queue, offset: int) -> RecordView | None:
