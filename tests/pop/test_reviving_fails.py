@@ -84,7 +84,7 @@ def test_a_message_with_properties_to_the_brim_comes_back(popped):
         assert len(answer.messages) == 14
         found = []
         for _ in range(4):
-            found += (await client.pop(poll=4000)).bodies
+            found += (await client.pop(poll=4000, invisible=60_000)).bodies
         assert sorted(found) == sorted(answer.bodies)
 
     popped(main)

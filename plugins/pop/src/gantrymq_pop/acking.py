@@ -117,7 +117,7 @@ class Acking:
         again = Key(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
         while self._revive.pending(handle.revive_queue, Acknowledged(again, ())) is not None:
             again = again._replace(pop_time=again.pop_time + 1)
-        said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,)))]
+        said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
         old = Acknowledged(key, (offset,))
         if not unknown:
             said.append((handle.revive_queue, old))

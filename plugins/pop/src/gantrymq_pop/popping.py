@@ -21,7 +21,7 @@ from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, MessageF
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_pop.answers import counts_info, offsets_info, renamed, start_info, walked
-from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
+from gantrymq_pop.checkpoints import MOST, Acknowledged, Checkpoint, Key
 from gantrymq_pop.handle import ORDERED
 from gantrymq_pop.headers import PopRequest
 from gantrymq_pop.order_info import OrderTable
@@ -33,7 +33,6 @@ __all__ = ["MOST", "Popped", "Popping"]
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 32  # messages of one pop
 INIT_MIN: Final = 0  # initMode
 
 _MISPLACED: Final = frozenset(

@@ -4,6 +4,10 @@ What is written here is fed to memory as soon as it is stored (`write`); what a 
 checkpoints than memory takes, is read from the log. Once a second, and when a checkpoint is due, `_tick` revives what
 is due and commits how far the log is done with.
 
+Offsets of groups are saved every few seconds, all at once. Among them, under KNOWN_GROUP, is how far the log had been
+written then: checkpoints from there on are what the offsets of their groups do not count yet after a crash. Older ones
+say nothing, as a group may have been reset since, or its topic made anew.
+
 What is given back and the acknowledgement that says so are one append: a crash gives nothing back twice.
 
 Source: apache/rocketmq broker/.../processor/PopReviveService.java.
@@ -12,10 +16,13 @@ Source: apache/rocketmq broker/.../processor/PopReviveService.java.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
-from gantrymq.errors import GantryError
+import attrs
+
+from gantrymq.errors import GantryError, RequestError
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.model.queue import Queue
@@ -33,7 +40,7 @@ from gantrymq_pop.checkpoints import (
 )
 from gantrymq_pop.retried import make_retry_topic, retried
 from gantrymq_pop.revive import Pending, ReviveQueue
-from gantrymq_pop.topics import REVIVE_GROUP, normal_topic, retry_topic, revive_topic
+from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, normal_topic, retry_topic, revive_topic
 
 __all__ = ["ReviveLog"]
 
@@ -97,11 +104,14 @@ class ReviveLog:
         return self._logs[revive_queue].next_offset >= end
 
     async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
-        """Read what the log holds from where it was done with; *seen* is called with each checkpoint of a pop."""
+        """Read what the log holds from where it was done with.
+
+        *seen* is called with each checkpoint of a pop that the saved offsets of groups do not count yet.
+        """
         for revive_queue in range(self.queues):
             while not self.knows_all(revive_queue) and self._room() and await self._read(revive_queue, seen):
                 pass
-            await self._read_acknowledgements(revive_queue)
+            await self._read_the_rest(revive_queue, seen)
         self._stopped = False
         self._arm()
 
@@ -125,8 +135,14 @@ class ReviveLog:
         results = list(await self._broker.put_all(messages))
         for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
-                self._feed(revive_queue, result.queue_offset, each)
+                self._feed(revive_queue, result, each)
+                self.counted(revive_queue, result.queue_offset + 1)
         return results
+
+    def counted(self, revive_queue: int, end: int) -> None:
+        """The offsets of groups count what the log says before *end*, or will before they can be saved."""
+        with contextlib.suppress(RequestError):  # offsets cannot be saved now, those of groups neither
+            self._broker.commit(KNOWN_GROUP, Queue(self.topic, revive_queue), end)
 
     async def write_late(self, revive_queue: int, said: Acknowledged, due_ms: int) -> PutResult:
         """Store an acknowledgement of a checkpoint that is on its way through a timer: it arrives behind that one."""
@@ -134,10 +150,10 @@ class ReviveLog:
         message = ack_message(said.key, said.offsets, self.topic, revive_queue, now_ms, host)
         return await self._broker.put(delayed_until(message, due_ms))
 
-    def _feed(self, revive_queue: int, queue_offset: int, said: Said) -> None:
-        queue = self._logs[revive_queue]
+    def _feed(self, revive_queue: int, stored: PutResult, said: Said) -> None:
+        queue, queue_offset = self._logs[revive_queue], stored.queue_offset
         if queue_offset == queue.next_offset and self._room():
-            queue.feed(queue_offset, RevivedRecord(said, False, 0), self._clock.now_ms())
+            queue.feed(queue_offset, RevivedRecord(said, False, 0, stored.log_offset), self._clock.now_ms())
             self._arm()
         else:
             if isinstance(said, Acknowledged):
@@ -179,7 +195,7 @@ class ReviveLog:
                     continue  # fed while it was read
                 queue.skip_to(record.queue_offset)
                 said = read_revive(record, self._broker_name)
-                if isinstance(said.said, Checkpoint) and not said.by_timer:
+                if isinstance(said.said, Checkpoint) and self._is_news(revive_queue, record.queue_offset, said):
                     seen(said.said)
                 queue.feed(record.queue_offset, said, now_ms)
         if not found.buffers:
@@ -187,8 +203,14 @@ class ReviveLog:
         self._arm()
         return queue.next_offset > before
 
-    async def _read_acknowledgements(self, revive_queue: int) -> None:
-        """Of entries that memory has no room for: what they say of checkpoints that it knows."""
+    def _is_news(self, revive_queue: int, queue_offset: int, read: RevivedRecord) -> bool:
+        """Whether it says of a group what its saved offset may not count; while the log is read at start."""
+        known = self._broker.committed(KNOWN_GROUP, Queue(self.topic, revive_queue)) or 0
+        again = isinstance(read.said, Checkpoint) and read.said.again
+        return not (read.by_timer or again) and queue_offset >= known
+
+    async def _read_the_rest(self, revive_queue: int, seen: Callable[[Checkpoint], None]) -> None:
+        """Of entries that memory has no room for: what they say of checkpoints that it knows, and of groups."""
         queue = self._logs[revive_queue]
         offset = queue.next_offset
         place = Queue(self.topic, revive_queue)
@@ -196,9 +218,11 @@ class ReviveLog:
             found = await self._broker.get(place, offset, READ)
             for buffer in found.buffers:
                 for record in iter_records(buffer):
-                    said = read_revive(record, self._broker_name).said
-                    if isinstance(said, Acknowledged):
-                        queue.acknowledge(said)
+                    read = read_revive(record, self._broker_name)
+                    if isinstance(read.said, Acknowledged):
+                        queue.acknowledge(read.said)
+                    elif read.said is not None and self._is_news(revive_queue, record.queue_offset, read):
+                        seen(read.said)
             if found.next_offset <= offset:
                 return
             offset = found.next_offset
@@ -261,7 +285,7 @@ class ReviveLog:
 
     async def _write_again(self, revive_queue: int, pending: Pending) -> None:
         """Write a checkpoint that holds the position back at the end of the log, with what was acknowledged."""
-        said: list[tuple[int, Said]] = [(revive_queue, pending.checkpoint)]
+        said: list[tuple[int, Said]] = [(revive_queue, attrs.evolve(pending.checkpoint, again=True))]
         if pending.acknowledged:
             said.append((revive_queue, Acknowledged(pending.checkpoint.key, tuple(pending.acknowledged))))
         await self.write(said)
@@ -309,7 +333,7 @@ class ReviveLog:
         offsets: list[int] = []
         for offset in left:
             record = await self._message(Queue(key.topic, key.queue_id), offset)
-            if record is not None:
+            if record is not None and (pending.log_offset is None or record.log_offset < pending.log_offset):
                 copies.append(retried(record, target, key.pop_time, self._broker.store_host))
                 offsets.append(offset)
         if copies:
