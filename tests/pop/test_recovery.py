@@ -104,5 +104,6 @@ def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_t
             assert (await client.pop()).code == 210
             await rig.process.run(rig.server.stop())
         stopping.cancel()
+        await asyncio.wait([stopping])
 
     simulate(1, main, limit_s=3600)

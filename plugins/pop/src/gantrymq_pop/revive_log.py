@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 import attrs
 
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 READ = GetLimit(256)
-AT_ONCE = 8  # checkpoints that are revived side by side
+AT_ONCE = 16  # checkpoints of each queue that are revived side by side
 
 Said = Checkpoint | Acknowledged
 
@@ -120,6 +120,8 @@ class ReviveLog:
     async def write(self, said: Sequence[tuple[int, Said]], *, first: Sequence[StoreMessage] = ()) -> list[PutResult]:
         """Store what is *said*, each with its revive queue, behind the messages of *first*, as one append.
 
+        Interceptors do not see messages that come back: they saw the ones of which these are copies.
+
         Returns a result for each, those of *first* first; what was stored is known to memory then.
 
         Raises:
@@ -132,7 +134,7 @@ class ReviveLog:
                 messages.append(checkpoint_message(each, self.topic, revive_queue, now_ms, host))
             else:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
-        results = list(await self._broker.put_all(messages))
+        results = list(await self._broker.put_all(messages, seen=bool(first)))
         for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
                 self._feed(revive_queue, result, each)
@@ -170,15 +172,19 @@ class ReviveLog:
         self._arm()
 
     def _read_now(self, revive_queue: int) -> None:
-        """Read on, as far as that needs no wait for the disk."""
+        """Read a page, if that needs no wait for the disk; the rest is left to `_follow`."""
+        if not self._room():
+            return
         queue = Queue(self.topic, revive_queue)
-        while not self.knows_all(revive_queue) and self._room():
-            found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, READ, None)
-            if not isinstance(found, GetResult) or not self._take(revive_queue, found):
-                return
+        found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, READ, None)
+        if isinstance(found, GetResult):
+            self._take(revive_queue, found)
+        elif isinstance(found, Coroutine):
+            found.close()
 
     async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> bool:
-        """Read on; whether there was something."""
+        """Read on, a page in a turn of the loop; whether there was something."""
+        await asyncio.sleep(0)
         queue = Queue(self.topic, revive_queue)
         found = await self._broker.get(queue, self._logs[revive_queue].next_offset, READ)
         return self._take(revive_queue, found, seen)
@@ -257,11 +263,7 @@ class ReviveLog:
                 lagging = queue.lagging()
                 if lagging is not None:
                     await self._write_again(revive_queue, lagging)
-                while not self._stopped and (due := queue.due(self._clock.now_ms(), AT_ONCE)):
-                    done = await asyncio.gather(*(self._revive(revive_queue, each) for each in due))
-                    if not all(done):
-                        wait = True
-                        break
+            wait = not await self._revive_due()
             self._commit()
         except Exception:
             wait = True
@@ -271,6 +273,27 @@ class ReviveLog:
             if wait and not self._stopped and self._timer is None:
                 self._timer = self._clock.call_later(TICK_S, self._tick)
             self._arm()
+
+    async def _revive_due(self) -> bool:
+        """Revive what is due, of all queues side by side: what is stored in one turn of the loop is one append.
+
+        Returns:
+            Whether all of it worked; a queue where something did not is left alone then.
+        """
+        failed = set[int]()
+        while not self._stopped:
+            now_ms = self._clock.now_ms()
+            due = [
+                (revive_queue, pending)
+                for revive_queue, queue in enumerate(self._logs)
+                if revive_queue not in failed
+                for pending in queue.due(now_ms, AT_ONCE)
+            ]
+            if not due:
+                break
+            done = await asyncio.gather(*(self._revive(*each) for each in due))
+            failed |= {revive_queue for (revive_queue, _), worked in zip(due, done, strict=True) if not worked}
+        return not failed
 
     async def _follow(self) -> None:
         """Read what came by other ways; what this broker is writing just now is left to `write`."""

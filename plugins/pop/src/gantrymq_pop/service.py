@@ -80,7 +80,7 @@ class PopService:
         if self._timer is not None:
             self._timer.cancel()
         if self._tidying is not None:
-            await self._tidying
+            await asyncio.wait([self._tidying])  # what it raises is logged
         if not self._handlers:
             return
         await self._requests.close()
@@ -118,9 +118,9 @@ class PopService:
 
         def again(task: asyncio.Task[None]) -> None:
             self._tidying = None
+            if not task.cancelled() and task.exception() is not None:
+                log.error("tidying up after pops failed", exc_info=task.exception())
             if self._handlers and not task.cancelled():
-                if task.exception() is not None:
-                    log.error("tidying up after pops failed", exc_info=task.exception())
                 self._timer = self._broker.world.clock.call_later(TIDY_S, self._tidy)
 
         self._tidying = asyncio.get_running_loop().create_task(tidy())
