@@ -84,7 +84,6 @@ def test_a_topic_made_anew_is_read_from_its_start_and_its_messages_come_once():
 def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_twice(monkeypatch):
     async def main(world):
         rig = Rig(world, 1, 0)
-        await rig.start()
         stops = PopService.stop
 
         async def stop_and_die(service):
@@ -93,11 +92,12 @@ def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_t
             rig.process.kill()
             await asyncio.sleep(10**6)
 
+        monkeypatch.setattr(PopService, "stop", stop_and_die)
+        await rig.start()
         async with PopClient(rig) as client:
             await send(client, 10)
             await client.clock.sleep(SAVED_S)
             assert len((await client.pop(invisible=600_000)).messages) == 10
-            monkeypatch.setattr(PopService, "stop", stop_and_die)
             stopping = asyncio.ensure_future(rig.process.run(rig.server.stop()))
             await client.clock.sleep(3)
             await rig.start()

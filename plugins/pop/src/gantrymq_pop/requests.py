@@ -295,7 +295,9 @@ class PopRequests:
 
     def _check_broker(self) -> None:
         if not self._settings.number("brokerPermission") & PERM_READ:
-            raise NoPermission("this broker's brokerPermission forbids reading")
+            raise NoPermission(
+                "this broker's brokerPermission forbids reading; allow it with: gantrymq broker set brokerPermission 6"
+            )
         if self._waiting.closed:
             raise ServiceNotAvailable("this broker is stopping; pop again in a moment")
 
@@ -306,14 +308,20 @@ class PopRequests:
                 f"topic {name} does not exist on this broker; create it with: gantrymq topic create -t {name}"
             )
         if not topic.readable:
-            raise NoPermission(f"topic {name} may not be read (perm {topic.perm})")
+            raise NoPermission(
+                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic update -t {name} "
+                "--perm 6"
+            )
         if queue_id >= topic.read_queues:
             raise InvalidParameter(f"queueId {queue_id} is outside topic {name}, with {topic.read_queues} read queues")
         return topic
 
     def _check_group(self, name: str) -> None:
         if not self._broker.require_group(name).consume_enable:
-            raise NoPermission(f"consumer group {name} is switched off (consumeEnable=false)")
+            raise NoPermission(
+                f"consumer group {name} is switched off (consumeEnable=false); switch it on with: gantrymq group "
+                f"create -g {name} --consume"
+            )
         if self._broker.broadcasts(name):
             raise NoPermission(
                 f"consumer group {name} consumes by broadcasting, and what is popped goes to one member; pop with "
