@@ -116,12 +116,12 @@ class Acking:
             if committed is None or offset >= committed:
                 self._orders.visible_later(place, offset, handle.pop_time, now_ms + invisible_ms)
             return Changed(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
-        place = handle.revive_queue, key, offset
-        under_way = self._changing.get(place)
+        message = handle.revive_queue, key, offset
+        under_way = self._changing.get(message)
         if under_way is None:
             under_way = asyncio.get_running_loop().create_task(self._changed(key, handle, offset, invisible_ms))
-            self._changing[place] = under_way
-            under_way.add_done_callback(lambda done: self._changing.pop(place))
+            self._changing[message] = under_way
+            under_way.add_done_callback(lambda done: self._changing.pop(message))
         return await asyncio.shield(under_way)
 
     async def _changed(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:

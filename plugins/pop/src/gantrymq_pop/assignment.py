@@ -57,10 +57,7 @@ class Assignment:
         queues = sorted(await self._broker.cluster_queues(topic))
         if not queues:
             return response_to(asked, 0, None, None, dumps({}))  # no list: the member keeps the queues that it has
-        if (
-            body.get("messageModel") != BROADCASTING
-            and self._broker.settings.flag("serverLoadBalancerEnable")
-        ):
+        if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.consumers(group)})
             if not members:
                 raise RefusedWith(1, f"no consumer of group {group} is online")
@@ -94,8 +91,8 @@ class Assignment:
             )
         if mode not in (PULL, POP):
             raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP")
-        if not isinstance(share, int) or share < 0:
-            raise InvalidParameter(f"popShareQueueNum {share!r} is no number of members, which is 0 or more")
+        if not isinstance(share, int):
+            raise InvalidParameter(f"popShareQueueNum {share!r} is no number of members; 0 or less means all")
         async with self._saving:
             modes = RequestModes()
             modes.load(self._modes.to_json())

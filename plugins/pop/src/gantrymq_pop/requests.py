@@ -296,7 +296,8 @@ class PopRequests:
     def _check_broker(self) -> None:
         if not self._settings.number("brokerPermission") & PERM_READ:
             raise NoPermission(
-                "this broker's brokerPermission forbids reading; allow it with: gantrymq broker set brokerPermission 6"
+                "this broker's brokerPermission forbids reading; allow it with: gantrymq broker config set "
+                "brokerPermission=6"
             )
         if self._waiting.closed:
             raise ServiceNotAvailable("this broker is stopping; pop again in a moment")
@@ -309,7 +310,7 @@ class PopRequests:
             )
         if not topic.readable:
             raise NoPermission(
-                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic update -t {name} "
+                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic create -t {name} "
                 "--perm 6"
             )
         if queue_id >= topic.read_queues:
