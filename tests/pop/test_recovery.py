@@ -107,3 +107,25 @@ def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_t
         await asyncio.wait([stopping])
 
     simulate(1, main, limit_s=3600)
+
+
+def test_a_message_that_a_group_changed_before_a_reset_moves_nobody_after_it():
+    """Its checkpoint is written anew, and says nothing of where the group is."""
+
+    async def main(world):
+        rig = Rig(world, 1, 0)
+        await rig.start()
+        async with PopClient(rig) as client:
+            await send(client, 40)
+            messages = (await client.pop(most=32, invisible=600_000)).messages
+            await client.clock.sleep(SAVED_S)
+            rig.server.tables.offsets.reset("CG", Queue("T", 0), 0)
+            await client.clock.sleep(SAVED_S)
+            assert (await client.change(messages[30], 500_000)).code == 0
+            rig.process.kill()
+            await client.clock.sleep(2)
+            await rig.start()
+            assert (await client.pop()).messages[0].offset == 0
+            await rig.process.run(rig.server.stop())
+
+    simulate(1, main, limit_s=3600)
