@@ -3,8 +3,11 @@
 import asyncio
 import base64
 
+import pytest
+
 from gantrymq.broker.facade import BrokerFacade
 from gantrymq.loose_json import dumps
+from gantrymq.model.queue import Queue
 from gantrymq_pop.checkpoints import MOST
 from gantrymq_pop.pop_queue import PopQueue
 
@@ -82,3 +85,17 @@ def test_a_hole_in_front_of_the_one_that_is_read_leaves_no_trace_of_it():
     assert queue.ahead() == (0, 5)
     queue.stored(queue.took(0, 5))
     assert (queue.ahead(), queue.position()) == ((10, None), 10)
+
+
+def test_many_that_are_due_together_come_back_within_a_second(popped):
+    async def main(client):
+        pops = 400
+        await client.send(*(b"%d" % each for each in range(pops)))
+        begun = client.clock.now_ms()
+        for _ in range(pops):
+            assert (await client.pop(most=1, invisible=begun + 60_000 - client.clock.now_ms())).code == 0
+        await client.clock.sleep((begun + 61_000 - client.clock.now_ms()) / 1000)
+        assert client.cluster.broker.bounds(Queue("%RETRY%CG_T", 0)).max_offset == pops
+
+    pytest.importorskip("gantrymq_storage_mmap")
+    popped(main, settings={"store": "mmap"})
