@@ -165,6 +165,17 @@ def test_a_group_starts_where_another_is(setting):
     assert running.call(running.broker.group, "Copy").retry_max_times == 16
 
 
+def test_a_clone_says_that_attributes_stay_behind(setting):
+    running = setting().running
+    config = running.call(running.broker.require_group, "CG")
+    config.attributes["color"] = "red"
+    running.call(running.broker.commit, "CG", Queue("T", 0), 3)
+    done = CliRunner().invoke(main, ["group", "clone", "CG", "Copy", "-n", running.namesrv])
+    assert done.exit_code == 0
+    assert "attributes of CG are not cloned to Copy: color" in done.stderr
+    assert running.call(running.broker.group, "Copy").attributes == {}
+
+
 def test_tables_are_for_people(setting):
     running = setting(queues=50).running
     done = CliRunner().invoke(main, ["group", "reset", "CG", "-t", "T", "--to", "latest", "-n", running.namesrv])

@@ -48,6 +48,18 @@ def test_a_conflict_is_news_once():
         assert group.beat(1, "a", heard(), now_s) == group.beat(2, "b", heard("TagA"), now_s) == []
 
 
+def test_one_that_stands_is_no_news_when_another_member_joins():
+    group = Group()
+    group.beat(1, "a", heard(), 0)
+    assert group.beat(2, "b", heard("TagA"), 1) == [Kind.SUBSCRIPTIONS]
+    assert group.beat(3, "c", heard(), QUIET_S + 100) == []
+    assert group.standing() == {Kind.SUBSCRIPTIONS}
+    assert group.watch.disputed() == ["CG"]
+    for who in (1, 2, 3):
+        group.close(who)
+    assert group.watch.disputed() == []
+
+
 def test_one_that_is_refused_again_and_again_is_news_once():
     group = Group()
     group.beat(1, "a", heard(), 0)
@@ -107,13 +119,19 @@ def test_nothing_is_kept_of_closed_connections():
     assert (group.watch._groups, group.watch._of) == ({}, {})
 
 
+def seen_lately(group, now_s):
+    """Kinds of conflicts whose quiet time is not over, so that they are no news."""
+    return [kind for (_, kind, _), at in group.watch._found_s.items() if now_s - at < QUIET_S]
+
+
 def test_random_lives_of_a_group_against_all_pairs():
-    """What stands is what all pairs of members say; a conflict that stands was news within the quiet time or before."""
+    """What stands is what all pairs of members say; a conflict that stands was news when it began, or is just over."""
     for seed in range(60):
         rng = random.Random(seed)
         group, said, now_s, told = Group(), {}, 0.0, set()
         for _ in range(120):
-            now_s += rng.choice((0, 1, 30))
+            now_s += rng.choice((0, 1, 30, 2 * QUIET_S))
+            told &= {each.kind for each in conflicts_among("CG", said.values())} | set(seen_lately(group, now_s))
             who = rng.randrange(6)
             if rng.random() < 0.25:
                 group.close(who)

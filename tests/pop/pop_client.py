@@ -39,7 +39,7 @@ class Answer:
                 places.setdefault((int(queue_id), int(offset)), kind)
         for record in iter_records(answer.payload):
             handle = record.properties.get("POP_CK")
-            kind = handle.split(" ")[4] if handle else "0"
+            kind = handle.split(" ")[4] if handle else str(int(record.topic.startswith("%RETRY%")))
             if handle is None:
                 handle = (
                     f"{starts[kind, record.queue_id]} {self.ext['popTime']} {self.ext['invisibleTime']} "

@@ -114,3 +114,25 @@ def test_settings_say_how_groups_read_for_which_nothing_was_set(popped):
         return SimpleNamespace()
 
     popped(main, settings={"defaultMessageRequestMode": "POP"})
+
+
+def test_without_a_route_a_member_is_given_no_list(popped):
+    """An empty one would take its queues from it."""
+
+    async def main(client):
+        body = dumps({"topic": "Gone", "consumerGroup": "CG", "clientId": "a", "messageModel": "CLUSTERING"})
+        answer = await client.ask(400, None, body)
+        assert (answer.code, bytes(answer.payload)) == (0, b"{}")
+
+    popped(main)
+
+
+def test_a_share_that_is_no_number_is_refused(popped):
+    async def main(client):
+        await client.pop()
+        body = {"topic": "T", "consumerGroup": "CG", "mode": "POP", "popShareQueueNum": "two"}
+        answer = await client.ask(401, None, dumps(body))
+        assert "popShareQueueNum 'two'" in answer.remark
+        assert (await client.ask(401, None, dumps({**body, "popShareQueueNum": 2}))).code == 0
+
+    popped(main)

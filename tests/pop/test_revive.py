@@ -121,3 +121,17 @@ def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
             assert len(queue) == len(open_ones)
     assert acknowledged | revived.keys() == set(range(started))
     assert queue.position == len(log) - 1
+
+
+def test_what_is_being_acknowledged_is_neither_revived_nor_written_again():
+    queue = ReviveQueue(0)
+    said = checkpoint(0, 0, 10)
+    queue.feed(0, ours(said), 0)
+    for offset in range(1, FAR + 5):
+        queue.feed(offset, ours(None), 0)
+    pending = queue.pending(said.key)
+    pending.settling.add(0)
+    assert (queue.due(20, 8), queue.lagging()) == ([], None)
+    pending.settling.clear()
+    assert queue.lagging() is pending
+    assert queue.due(20, 8) == [pending]

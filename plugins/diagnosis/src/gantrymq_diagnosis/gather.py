@@ -45,7 +45,7 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
     says = {each.connection: watch.says(group, each.connection) for each in online}
     names = {each.connection.peer: each.client_id for each in online}
     broadcasting = any(each is not None and each.message_model == BROADCASTING for each in says.values())
-    committed = {topic: queues for (topic, owner), queues in broker.figures().committed.items() if owner == group}
+    committed = await _committed(broker, group)
     wanted = {topic for each in says.values() if each is not None for topic in each.wants}
     names_of_topics = {topic for topic in {*committed, *wanted} if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
     if only is not None:
@@ -75,6 +75,19 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
         tuple(queues),
         broker.world.clock.now_ms(),
     )
+
+
+async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
+    """Topic to queue id to the offset that a group committed; of topics that there are."""
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
+    found: dict[str, dict[int, int]] = {}
+    for name, config in list(broker.topics().items()):
+        for queue_id in range(max(config.read_queues, config.write_queues)):
+            offset = broker.committed(group, Queue(name, queue_id))
+            if offset is not None:
+                found.setdefault(name, {})[queue_id] = offset
+            await slices.item_done()
+    return found
 
 
 def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, pops: bool) -> TopicFacts:

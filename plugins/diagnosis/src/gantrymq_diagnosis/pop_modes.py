@@ -7,8 +7,6 @@ Source: apache/rocketmq broker/.../loadbalance/MessageRequestModeManager.java.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gantrymq.errors import FormatError
 from gantrymq.interfaces import Broker
 from gantrymq.loose_json import loads
@@ -21,7 +19,7 @@ POP = "POP"
 
 def popped_topics(broker: Broker, group: str) -> frozenset[str]:
     """The topics whose mode is POP for *group*; none where the file is missing or cannot be read."""
-    path = Path(broker.settings.text("storePathRootDir") or ".") / "config" / FILE
+    path = broker.state_folder("diagnosis").parent.parent / "config" / FILE
     try:
         modes = loads(broker.world.files.read(path))["messageRequestModeMap"]
         return frozenset(str(topic) for topic, groups in modes.items() if groups.get(group, {}).get("mode") == POP)

@@ -89,7 +89,10 @@ def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
 def _broker_forbids(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if group.broker_readable:
         return None
-    return Diagnosis("broker-not-readable", "this broker's brokerPermission forbids reading")
+    return Diagnosis(
+        "broker-not-readable",
+        "this broker's brokerPermission forbids reading; allow it with: gantrymq broker config set brokerPermission=6",
+    )
 
 
 def _disabled(group: GroupFacts) -> Diagnosis:
@@ -107,9 +110,16 @@ def _group_disabled(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     topic = queue.topic
     if not topic.exists:
-        return Diagnosis("topic-missing", f"topic {topic.topic} does not exist on this broker")
+        return Diagnosis(
+            "topic-missing",
+            f"topic {topic.topic} does not exist on this broker; create it with: gantrymq topic create -t "
+            f"{topic.topic}",
+        )
     if not topic.readable:
-        return Diagnosis("topic-not-readable", f"topic {topic.topic} may not be read; see: gantrymq topic list")
+        return Diagnosis(
+            "topic-not-readable",
+            f"topic {topic.topic} may not be read; allow it with: gantrymq topic create -t {topic.topic} --perm 6",
+        )
     if queue.queue_id >= topic.read_queues:
         return Diagnosis(
             "queue-not-read", f"topic {topic.topic} has {topic.read_queues} read queues, this one is not among them"

@@ -115,7 +115,8 @@ class DiagnosisService:
         if topic is not None and broker.topic(topic) is None:
             raise TopicNotExist(f"topic {topic} does not exist on this broker; see: gantrymq topic list")
         facts = await gather(broker, self._watch, group, topic)
-        shown = as_json(broker.figures().broker, broker.settings.text(POLICY), facts)
+        broker_name = broker.settings.text("brokerName") or broker.world.host_name
+        shown = as_json(broker_name, broker.settings.text(POLICY), facts)
         parts, slices = list[str](), TimeSlices(broker.world.clock, QUEUES_TOGETHER)
         for queue in facts.queues:
             parts.append(json.dumps(queue_json(facts.group, queue)))

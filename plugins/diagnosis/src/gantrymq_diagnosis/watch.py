@@ -91,16 +91,20 @@ class Watch:
     def news(self, group: str, found: Iterable[Conflict], now_s: float) -> list[Conflict]:
         """Those that nobody has been told of since the group was last without them for QUIET_S."""
         new = []
+        standing = {(group, each.kind, each.topic) for each in self._among(group)} if group in self._disputed else set()
         for conflict in found:
             self._disputed[group] = None
             key = (group, conflict.kind, conflict.topic)
             last = self._found_s.pop(key, None)
-            if last is None or now_s - last >= QUIET_S:
+            if (last is None or now_s - last >= QUIET_S) and key not in standing:
                 new.append(conflict)
             self._found_s[key] = now_s
         while len(self._found_s) > MAX_NEWS:
             del self._found_s[next(iter(self._found_s))]
         return new
+
+    def _among(self, group: str) -> list[Conflict]:
+        return conflicts_among(group, [each.says for each in self._groups.get(group, {}).values()])
 
     def conflicts(self, group: str, present: Iterable[object]) -> list[Conflict]:
         """What the members that are there disagree about now."""
@@ -130,6 +134,7 @@ class Watch:
         members.pop(who, None)
         if not members:
             self._groups.pop(group, None)
+            self._disputed.pop(group, None)
         groups = self._of.get(who, set())
         groups.discard(group)
         if not groups:

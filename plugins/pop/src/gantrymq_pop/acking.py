@@ -58,6 +58,7 @@ class Acking:
         self._notify = notify
         self._offsets: dict[tuple[int, Key], list[int]] = {}  # of this turn
         self._answers: list[Answered] = []
+        self._changing: dict[tuple[int, Key, int], asyncio.Task[Changed]] = {}
         self._soon = False
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -69,9 +70,13 @@ class Acking:
             RequestError: with RocketMQ's code; *answered* is not called.
         """
         if handle.revive_queue == ORDERED:
+            problem: GantryError | None = None
             for offset in offsets:
-                self._in_order(key, handle.pop_time, offset)
-            answered(None)
+                try:
+                    self._in_order(key, handle.pop_time, offset)
+                except GantryError as error:
+                    problem = problem or error
+            answered(problem)
             return
         pending = self._revive.pending(handle.revive_queue, Acknowledged(key, ()))
         if pending is not None:
@@ -99,6 +104,8 @@ class Acking:
     async def change(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
         """Let one message come back *invisible_ms* from now, under a new handle.
 
+        While another change of the message under this handle is being stored, its outcome is this one's too.
+
         Raises:
             RequestError, StoreError: it could not be put on record; the old handle stands.
         """
@@ -109,6 +116,16 @@ class Acking:
             if committed is None or offset >= committed:
                 self._orders.visible_later(place, offset, handle.pop_time, now_ms + invisible_ms)
             return Changed(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
+        message = handle.revive_queue, key, offset
+        under_way = self._changing.get(message)
+        if under_way is None:
+            under_way = asyncio.get_running_loop().create_task(self._changed(key, handle, offset, invisible_ms))
+            self._changing[message] = under_way
+            under_way.add_done_callback(lambda done: self._changing.pop(message))
+        return await asyncio.shield(under_way)
+
+    async def _changed(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
+        now_ms = self._clock.now_ms()
         pending = self._revive.pending(handle.revive_queue, Acknowledged(key, ()))
         unknown = pending is None and self._revive.knows_all(handle.revive_queue)
         settled = pending is not None and (offset not in pending.left - pending.settling or pending.reviving)
@@ -117,7 +134,7 @@ class Acking:
         again = Key(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
         while self._revive.pending(handle.revive_queue, Acknowledged(again, ())) is not None:
             again = again._replace(pop_time=again.pop_time + 1)
-        said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,)))]
+        said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
         old = Acknowledged(key, (offset,))
         if not unknown:
             said.append((handle.revive_queue, old))
@@ -135,8 +152,9 @@ class Acking:
     async def close(self) -> None:
         """Wait for what is being written."""
         self._flush()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks))
+        waiting = [*self._tasks, *self._changing.values()]
+        if waiting:
+            await asyncio.wait(waiting)
 
     def _in_order(self, key: Key, pop_time: int, offset: int) -> None:
         queue = Queue(key.topic, key.queue_id)
@@ -194,6 +212,9 @@ class Acking:
             _raise_refused([await self._revive.write_late(handle.revive_queue, said, handle.due_ms)])
         except GantryError as error:
             problem = error
+        except Exception as error:
+            log.exception("an acknowledgement could not be stored")
+            problem = RefusedWith(1, f"the acknowledgement could not be stored: {type(error).__name__}: {error}")
         answered(problem)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

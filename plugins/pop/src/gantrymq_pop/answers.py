@@ -13,7 +13,7 @@ from typing import Final
 from gantrymq.formats.record import encode_record, iter_records
 from gantrymq.interfaces import GetResult
 from gantrymq.model import properties as property_text
-from gantrymq.model.properties import POP_CK
+from gantrymq.model.properties import MAX_BYTES, POP_CK
 from gantrymq_pop.order_info import Counts
 from gantrymq_pop.topics import kind_of
 
@@ -63,6 +63,9 @@ def counts_info(topic: str, queue_id: int, counts: Counts) -> list[str]:
 def renamed(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -> list[bytes]:
     """Records of a retry topic as their group knows them: under *topic*, each with its receipt handle.
 
+    One whose properties have no room for the handle stays under its retry topic, as with
+    ``popResponseReturnActualRetryTopic``: clients make the handle themselves then.
+
     Args:
         handle_start: the first five parts of the handle, see `handle`.
     """
@@ -71,12 +74,16 @@ def renamed(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -
         for record in iter_records(buffer):
             found = dict(record.properties)
             found.setdefault(POP_CK, f"{handle_start} {broker_name} {record.queue_id} {record.queue_offset}")
+            properties = property_text.encode(found)
+            if len(properties) > MAX_BYTES:
+                made.append(bytes(record.raw))
+                continue
             made.append(
                 encode_record(
                     topic=topic,
                     queue_id=record.queue_id,
                     body=record.body,
-                    properties=property_text.encode(found),
+                    properties=properties,
                     queue_offset=record.queue_offset,
                     log_offset=record.log_offset,
                     store_timestamp=record.store_timestamp,

@@ -9,6 +9,7 @@ Source: apache/rocketmq broker/.../processor/QueryAssignmentProcessor.java.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ class Assignment:
         self._files = broker.world.files
         self._path = folder / FILE
         self._modes = RequestModes()
+        self._saving = asyncio.Lock()
 
     def load(self) -> None:
         """Read what was set. Raises FormatError: file and backup cannot be read."""
@@ -53,11 +55,9 @@ class Assignment:
         topic, group, client_id = (str(body.get(name) or "") for name in ("topic", "consumerGroup", "clientId"))
         mode = self._modes.get(topic, group) or self._default(topic)
         queues = sorted(await self._broker.cluster_queues(topic))
-        if (
-            queues
-            and body.get("messageModel") != BROADCASTING
-            and self._broker.settings.flag("serverLoadBalancerEnable")
-        ):
+        if not queues:
+            return response_to(asked, 0, None, None, dumps({}))  # no list: the member keeps the queues that it has
+        if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.consumers(group)})
             if not members:
                 raise RefusedWith(1, f"no consumer of group {group} is online")
@@ -76,21 +76,29 @@ class Assignment:
         return response_to(asked, 0, None, None, dumps({"messageQueueAssignments": found}, sort=True))
 
     @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
-    def set_mode(self, asked: Command, connection: Connection) -> Command:
+    async def set_mode(self, asked: Command, connection: Connection) -> Command:
         """401: how a group reads a topic from now on; saved before the answer leaves."""
         body = _object(asked)
         topic, group = str(body.get("topic") or ""), str(body.get("consumerGroup") or "")
-        mode, share = str(body.get("mode") or PULL).upper(), body.get("popShareQueueNum")
+        mode, share = str(body.get("mode") or PULL).upper(), body.get("popShareQueueNum") or 0
         if topic.startswith(RETRY_PREFIX):
             raise NoPermission("retry topic is not allowed to set mode")
         if self._broker.topic(topic) is None:
-            raise TopicNotExist(f"topic[{topic}] not exist")
+            raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
         if self._broker.group(group) is None:
-            raise GroupNotExist(f"subscription group {group} does not exist")
+            raise GroupNotExist(
+                f"subscription group {group} does not exist; create it with: gantrymq group create -g {group}"
+            )
         if mode not in (PULL, POP):
             raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP")
-        self._modes.set(topic, group, Mode(mode, share if isinstance(share, int) else 0))
-        save(self._files, self._path, pretty(self._modes.to_json()))
+        if not isinstance(share, int):
+            raise InvalidParameter(f"popShareQueueNum {share!r} is no number of members; 0 or less means all")
+        async with self._saving:
+            modes = RequestModes()
+            modes.load(self._modes.to_json())
+            modes.set(topic, group, Mode(mode, share))
+            await self._broker.world.workers.run(save, self._files, self._path, pretty(modes.to_json()))
+            self._modes = modes
         return response_to(asked)
 
     @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)

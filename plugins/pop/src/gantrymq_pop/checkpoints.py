@@ -29,13 +29,27 @@ from gantrymq.loose_json import dumps, loads
 from gantrymq.model import properties as property_text
 from gantrymq.model.properties import TAGS, TIMER_DELIVER_MS
 
-__all__ = ["Acknowledged", "Checkpoint", "Key", "RevivedRecord", "ack_message", "checkpoint_message", "read_revive"]
+__all__ = [
+    "MOST",
+    "Acknowledged",
+    "Checkpoint",
+    "Key",
+    "RevivedRecord",
+    "ack_message",
+    "checkpoint_message",
+    "delayed_until",
+    "read_revive",
+    "tried_later",
+]
 
+MOST: Final = 32  # messages of one pop
 CHECKPOINT: Final = "ck"
 ACK: Final = "ack"
 BATCH_ACK: Final = "bAck"
+POP_AGAIN: Final = "POP_AGAIN"  # our own: marks a checkpoint that is `again`
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"  # says that a message has its delay behind it
 REAL_TOPIC: Final = "REAL_TOPIC"  # left by the timer that delivered it
+TRY_AGAIN_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)  # after each try that failed
 TIMER_EARLY_MS: Final = 1000  # RocketMQ's timer delivers a checkpoint so long before it is due, its acks when it is
 
 _CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
@@ -60,6 +74,7 @@ class Checkpoint:
     invisible_ms: int
     offsets: tuple[int, ...]  # queue offsets of its messages, ascending
     tries: int = 0  # how often reviving failed
+    again: bool = False  # of messages that a pop had on record already: it says nothing of how far the group is
 
     @property
     def due_ms(self) -> int:
@@ -80,6 +95,7 @@ class RevivedRecord(NamedTuple):
     said: Checkpoint | Acknowledged | None  # None: nothing that is understood
     by_timer: bool  # a timer delivered it, and acknowledgements may come behind it
     deliver_ms: int  # what its TIMER_DELIVER_MS says
+    log_offset: int | None = None  # where it lies
 
 
 def checkpoint_message(
@@ -96,7 +112,10 @@ def checkpoint_message(
         f'"reviveTime":{checkpoint.due_ms},"ro":0,{tries}"so":{start},"t":{_quoted(key.topic)}}}'
     )
     unique = f"{key.topic}@{key.queue_id}@{start}@{key.group}@{key.pop_time}@{key.broker_name}@ck"
-    return _message(CHECKPOINT, body, unique, revive_topic, revive_queue, now_ms, host)
+    message = _message(CHECKPOINT, body, unique, revive_topic, revive_queue, now_ms, host)
+    if checkpoint.again:
+        message.properties += f"{POP_AGAIN}\x011\x02".encode()
+    return message
 
 
 def ack_message(
@@ -121,6 +140,13 @@ def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
     found[TIMER_DELIVER_MS] = str(due_ms)
     message.properties = property_text.encode(found)
     return message
+
+
+def tried_later(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
+    """One message's own, in place of *checkpoint*, whose reviving failed for it."""
+    wait_s = TRY_AGAIN_S[min(checkpoint.tries, len(TRY_AGAIN_S) - 1)]
+    key = checkpoint.key._replace(start_offset=offset)
+    return Checkpoint(key, now_ms + wait_s * 1000 - key.pop_time, (offset,), checkpoint.tries + 1, again=True)
 
 
 @lru_cache(maxsize=4096)
@@ -154,13 +180,15 @@ def read_revive(record: RecordView, own_broker: str) -> RevivedRecord:
     try:
         deliver_ms = int(found.get(TIMER_DELIVER_MS, "0"))
         members = loads(bytes(record.body))
-        said = _said(found.get(TAGS), members, own_broker)
+        said = _said(found.get(TAGS), members, own_broker, again=POP_AGAIN in found)
     except (FormatError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return RevivedRecord(None, by_timer, 0)
-    return RevivedRecord(said, by_timer, deliver_ms)
+    return RevivedRecord(said, by_timer, deliver_ms, record.log_offset)
 
 
-def _said(tag: str | None, members: dict[str, Any], own_broker: str) -> Checkpoint | Acknowledged | None:
+def _said(
+    tag: str | None, members: dict[str, Any], own_broker: str, *, again: bool
+) -> Checkpoint | Acknowledged | None:
     if tag not in _CODES or not members.get("t") or not members.get("c"):
         return None
     start = int(members["so"])
@@ -170,7 +198,10 @@ def _said(tag: str | None, members: dict[str, Any], own_broker: str) -> Checkpoi
         return Acknowledged(key, (int(members["ao"]),))
     if tag == BATCH_ACK:
         return Acknowledged(key, tuple(int(each) for each in members["aol"]))
-    differences = members.get("d") or range(int(members["n"]))  # old brokers wrote no differences
+    differences = members.get("d") or range(min(int(members["n"]), MOST + 1))  # old brokers wrote no differences
+    if start < 0 or not 0 < len(differences) <= MOST:
+        return None  # no pop made it
     offsets = tuple(start + int(each) for each in differences)
     tries = members.get("rp")
-    return Checkpoint(key, int(members["it"]), offsets, int(tries) if tries and str(tries).isdecimal() else 0)
+    tried = int(tries) if tries and str(tries).isdecimal() else 0
+    return Checkpoint(key, int(members["it"]), offsets, tried, again=again)

@@ -32,14 +32,13 @@ class PopQueue:
         """*start*: the committed offset."""
         self.next = start  # where the next pop reads, but for holes
         self.committed = start  # what was committed last
-        self.busy = False  # a cold read is under way, and nobody else may read
         self._takes: deque[Take] = deque()
         self._holes: list[tuple[int, int]] = []  # ascending
 
     @property
     def idle(self) -> bool:
         """Whether nothing would be lost by forgetting it: the committed offset says all."""
-        return not (self.busy or self._takes or self._holes) and self.next == self.committed
+        return not (self._takes or self._holes) and self.next == self.committed
 
     @property
     def has_hole(self) -> bool:
@@ -62,10 +61,11 @@ class PopQueue:
         self.stored(self.took(start, end))
 
     def _passed(self, start: int, end: int) -> None:
-        if self._holes and self._holes[0][0] == start:
-            _, hole_end = self._holes.pop(0)
+        at = next((at for at, hole in enumerate(self._holes) if hole[0] == start), None)
+        if at is not None:  # another hole may have come in front of it while it was read
+            _, hole_end = self._holes.pop(at)
             if end < hole_end:
-                self._holes.insert(0, (end, hole_end))
+                self._holes.insert(at, (end, hole_end))
         else:
             self.next = max(self.next, end)
 

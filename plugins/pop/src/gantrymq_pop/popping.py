@@ -13,7 +13,7 @@ Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
@@ -21,7 +21,7 @@ from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, MessageF
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_pop.answers import counts_info, offsets_info, renamed, start_info, walked
-from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
+from gantrymq_pop.checkpoints import MOST, Acknowledged, Checkpoint, Key
 from gantrymq_pop.handle import ORDERED
 from gantrymq_pop.headers import PopRequest
 from gantrymq_pop.order_info import OrderTable
@@ -33,7 +33,6 @@ __all__ = ["MOST", "Popped", "Popping"]
 
 log = logging.getLogger(__name__)
 
-MOST: Final = 32  # messages of one pop
 INIT_MIN: Final = 0  # initMode
 
 _MISPLACED: Final = frozenset(
@@ -89,6 +88,7 @@ class Popping:
         self._orders = orders
         self._notify = notify
         self._queues: dict[tuple[str, Queue], PopQueue] = {}
+        self._cold = set[tuple[str, Queue]]()  # a cold read is under way, and nobody else may read
         self._turn = 0
 
     async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> Popped:
@@ -108,7 +108,7 @@ class Popping:
         left, rest, busy, free_at = request.max_msg_nums, 0, False, None
         for queue in self._places(request, topic, chance):
             state = self._state(request.consumer_group, queue, request.init_mode)
-            if state.busy:
+            if (request.consumer_group, queue) in self._cold:
                 rest += 0 if request.order else self._broker.bounds(queue).max_offset - state.next
                 busy = True
                 continue
@@ -170,7 +170,7 @@ class Popping:
     def forget(self, keep: Callable[[str], bool]) -> None:
         """Forget what the committed offsets say as well, and topics that are gone."""
         for key, state in list(self._queues.items()):
-            if state.idle or not keep(key[1].topic):
+            if (state.idle and key not in self._cold) or not keep(key[1].topic):
                 del self._queues[key]
 
     # --- which queues -----------------------------------------------------------------------------------------------
@@ -231,6 +231,8 @@ class Popping:
             head = self._broker.store.get(queue, 0, GetLimit(1), None)
             if isinstance(head, GetResult) and head.count and not head.cold:
                 return 0
+            if isinstance(head, Coroutine):
+                head.close()
         return max(bounds.max_offset - 1, 0)
 
     def _behind(self, group: str, queue: Queue) -> int:
@@ -270,6 +272,8 @@ class Popping:
             state = self._state(group, queue, request.init_mode)
             start = found.next_offset
             found = await self._got(group, queue, state, start, most, match)
+        if self._queues.get((group, queue)) is not state:
+            return None, max(0, found.max_offset - found.min_offset)  # reset while it was read: look again
         behind = max(0, found.max_offset - found.next_offset)
         next_offset = found.next_offset if end is None else min(found.next_offset, end)
         offsets, buffers = walked(found, end)
@@ -277,7 +281,6 @@ class Popping:
             if found.status not in _NOT_THERE and next_offset > start:
                 self._skip(request, queue, state, start, next_offset)
             return None, behind
-        self._broker.given_out(group, queue.topic, len(offsets), sum(map(len, buffers)))
         take = None if request.order else state.took(start, next_offset)
         return Part(queue, start, offsets, buffers, take, state), behind
 
@@ -287,11 +290,11 @@ class Popping:
         found = self._broker.store.get(queue, start, GetLimit(most), match)
         if isinstance(found, GetResult):
             return found
-        state.busy = True
+        self._cold.add((group, queue))
         try:
             return await found
         finally:
-            state.busy = False
+            self._cold.discard((group, queue))
             self._notify(queue.topic, group)
 
     def _skip(self, request: PopRequest, queue: Queue, state: PopQueue, start: int, end: int) -> None:
@@ -364,6 +367,8 @@ class Popping:
         buffers: list[bytes | memoryview] = []
         as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
         for part in parts:
+            topic, size = part.queue.topic, sum(map(len, part.buffers))
+            self._broker.given_out(request.consumer_group, topic, len(part.offsets), size)
             kind = kind_of(part.queue.topic)
             if kind == "0" or as_they_are:
                 buffers += part.buffers

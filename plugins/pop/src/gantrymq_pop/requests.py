@@ -150,12 +150,14 @@ class PopRequests:
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
     def acknowledge_many(self, asked: Command, connection: Connection) -> None:
-        """200151: messages of several pops need not come back."""
+        """200151: messages of several pops need not come back.
+
+        An entry that cannot be taken leaves the others alone; the first of such is the answer.
+        """
         broker_name, acks = _batch(asked)
         if not acks:
             raise RefusedWith(NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements is empty")
-        read = [self._batch_ack(broker_name, each) for each in acks]
-        left = len(read)
+        left = len(acks)
         problems: list[GantryError] = []
         answer = _answering(asked, connection)
 
@@ -167,8 +169,9 @@ class PopRequests:
             if left == 0:
                 answer(problems[0] if problems else None)
 
-        for key, handle, offsets in read:
+        for each in acks:
             try:
+                key, handle, offsets = self._batch_ack(broker_name, each)
                 self._acking.acknowledge(key, handle, offsets, answered)
             except GantryError as error:
                 answered(error)
@@ -222,7 +225,11 @@ class PopRequests:
         if header.poll_time <= 0 or left_ms <= NEARLY_MS or self._waiting.closed:
             return POLLING_TIMEOUT
         seconds = min(left_ms / 1000, LONGEST_S)
-        if popped.busy or popped.rest > 0:
+        topic = self._broker.topic(header.topic)
+        arrived = topic is not None and self._popping.has_message(
+            header.consumer_group, topic, header.queue_id, header.attempt_id, order=False
+        )  # in a queue that was looked at before the last one
+        if popped.busy or popped.rest > 0 or (arrived and not header.order):
             seconds = min(seconds, SOON_S)
         if popped.free_at_ms is not None:
             seconds = min(seconds, max(popped.free_at_ms - now_ms, 1) / 1000)
@@ -288,7 +295,10 @@ class PopRequests:
 
     def _check_broker(self) -> None:
         if not self._settings.number("brokerPermission") & PERM_READ:
-            raise NoPermission("this broker's brokerPermission forbids reading")
+            raise NoPermission(
+                "this broker's brokerPermission forbids reading; allow it with: gantrymq broker config set "
+                "brokerPermission=6"
+            )
         if self._waiting.closed:
             raise ServiceNotAvailable("this broker is stopping; pop again in a moment")
 
@@ -299,14 +309,20 @@ class PopRequests:
                 f"topic {name} does not exist on this broker; create it with: gantrymq topic create -t {name}"
             )
         if not topic.readable:
-            raise NoPermission(f"topic {name} may not be read (perm {topic.perm})")
+            raise NoPermission(
+                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic create -t {name} "
+                "--perm 6"
+            )
         if queue_id >= topic.read_queues:
             raise InvalidParameter(f"queueId {queue_id} is outside topic {name}, with {topic.read_queues} read queues")
         return topic
 
     def _check_group(self, name: str) -> None:
         if not self._broker.require_group(name).consume_enable:
-            raise NoPermission(f"consumer group {name} is switched off (consumeEnable=false)")
+            raise NoPermission(
+                f"consumer group {name} is switched off (consumeEnable=false); switch it on with: gantrymq group "
+                f"create -g {name} --consume"
+            )
         if self._broker.broadcasts(name):
             raise NoPermission(
                 f"consumer group {name} consumes by broadcasting, and what is popped goes to one member; pop with "

@@ -13,7 +13,7 @@ from typing import Final
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, StoreMessage
-from gantrymq.model.properties import TAGS
+from gantrymq.model.properties import MAX_BYTES, TAGS
 from gantrymq.model.property_order import java_map_order, ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -32,11 +32,15 @@ def retried(record: RecordView, topic: str, pop_time: int, store_host: bytes) ->
     found = {name: found[name] for name in (*first, *java_map_order(found))}
     if record.reconsume_times == 0 or FIRST_POP_TIME not in found:
         found[FIRST_POP_TIME] = str(pop_time)
+    text = ordered_text(found, buckets)
+    if len(text) > MAX_BYTES:
+        del found[FIRST_POP_TIME]  # a message that fills its properties comes back without
+        text = ordered_text(found, buckets)
     return StoreMessage(
         topic,
         0,
         bytes(record.body),
-        ordered_text(found, buckets),
+        text,
         tags_code=tags_code(found.get(TAGS)),
         flag=record.flag,
         sys_flag=record.sys_flag,

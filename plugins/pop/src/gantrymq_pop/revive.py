@@ -35,10 +35,11 @@ FAR: Final = 50_000  # entries; a checkpoint further behind the end than this is
 class Pending:
     """A checkpoint that is not finished."""
 
-    __slots__ = ("by_timer", "checkpoint", "finished", "left", "queue_offset", "reviving", "settling")
+    __slots__ = ("by_timer", "checkpoint", "finished", "left", "log_offset", "queue_offset", "reviving", "settling")
 
-    def __init__(self, checkpoint: Checkpoint, queue_offset: int, by_timer: bool) -> None:
+    def __init__(self, checkpoint: Checkpoint, queue_offset: int, by_timer: bool, log_offset: int | None) -> None:
         self.checkpoint = checkpoint
+        self.log_offset = log_offset  # its messages lie before it in the log; None: not known
         self.queue_offset = queue_offset  # its own, in the revive log
         self.by_timer = by_timer
         self.left = set(checkpoint.offsets)  # not acknowledged
@@ -86,7 +87,7 @@ class ReviveQueue:
             self._timer_seen_ms = now_ms
         said = record.said
         if isinstance(said, Checkpoint):
-            self._add(Pending(said, queue_offset, record.by_timer))
+            self._add(Pending(said, queue_offset, record.by_timer, record.log_offset))
         elif isinstance(said, Acknowledged):
             self.acknowledge(said)
 
@@ -100,6 +101,7 @@ class ReviveQueue:
         if before is not None:
             if not before.finished and before.checkpoint.offsets == pending.checkpoint.offsets:
                 pending.left = before.left
+                pending.log_offset = before.log_offset
             before.finished = True
         self._by_key[key] = pending
         self._in_order.append(pending)
@@ -117,7 +119,10 @@ class ReviveQueue:
                 self.finished(pending)
 
     def due(self, now_ms: int, most: int) -> list[Pending]:
-        """Checkpoints to be revived now, the earliest first; each is told once, until `again` or `finished`."""
+        """Checkpoints to be revived now, the earliest first; each is told once, until `again` or `finished`.
+
+        One with an acknowledgement that is being stored is not among them until that is settled.
+        """
         found: list[Pending] = []
         waiting: list[tuple[int, int, Pending]] = []
         while self._due and self._due[0][0] <= now_ms and len(found) < most:
@@ -125,7 +130,7 @@ class ReviveQueue:
             pending = entry[2]
             if pending.finished or pending.reviving:
                 continue
-            if pending.by_timer and not self._timer_passed(pending, now_ms):
+            if pending.settling or (pending.by_timer and not self._timer_passed(pending, now_ms)):
                 waiting.append(entry)
                 continue
             pending.reviving = True
@@ -148,6 +153,8 @@ class ReviveQueue:
     def again(self, pending: Pending) -> None:
         """Reviving it did not work; it is due still."""
         pending.reviving = False
+        if not pending.left:
+            self.finished(pending)
         if not pending.finished:
             heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
 
@@ -163,7 +170,7 @@ class ReviveQueue:
         if not self._in_order or self.next_offset - self._in_order[0].queue_offset <= FAR:
             return None
         first = self._in_order[0]
-        return None if first.reviving else first
+        return None if first.reviving or first.settling else first
 
     def _settle(self) -> None:
         order = self._in_order

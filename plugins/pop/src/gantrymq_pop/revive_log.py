@@ -4,6 +4,10 @@ What is written here is fed to memory as soon as it is stored (`write`); what a 
 checkpoints than memory takes, is read from the log. Once a second, and when a checkpoint is due, `_tick` revives what
 is due and commits how far the log is done with.
 
+Offsets of groups are saved every few seconds, all at once. Among them, under KNOWN_GROUP, is how far the log had been
+written then: checkpoints from there on are what the offsets of their groups do not count yet after a crash. Older ones
+say nothing, as a group may have been reset since, or its topic made anew.
+
 What is given back and the acknowledgement that says so are one append: a crash gives nothing back twice.
 
 Source: apache/rocketmq broker/.../processor/PopReviveService.java.
@@ -12,10 +16,13 @@ Source: apache/rocketmq broker/.../processor/PopReviveService.java.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
-from gantrymq.errors import GantryError
+import attrs
+
+from gantrymq.errors import GantryError, RequestError
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.model.queue import Queue
@@ -29,10 +36,11 @@ from gantrymq_pop.checkpoints import (
     checkpoint_message,
     delayed_until,
     read_revive,
+    tried_later,
 )
 from gantrymq_pop.retried import make_retry_topic, retried
 from gantrymq_pop.revive import Pending, ReviveQueue
-from gantrymq_pop.topics import REVIVE_GROUP, normal_topic, retry_topic, revive_topic
+from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, normal_topic, retry_topic, revive_topic
 
 __all__ = ["ReviveLog"]
 
@@ -40,7 +48,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 READ = GetLimit(256)
-AT_ONCE = 8  # checkpoints that are revived side by side
+AT_ONCE = 16  # checkpoints of each queue that are revived side by side
 
 Said = Checkpoint | Acknowledged
 
@@ -96,11 +104,14 @@ class ReviveLog:
         return self._logs[revive_queue].next_offset >= end
 
     async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
-        """Read what the log holds from where it was done with; *seen* is called with each checkpoint of a pop."""
+        """Read what the log holds from where it was done with.
+
+        *seen* is called with each checkpoint of a pop that the saved offsets of groups do not count yet.
+        """
         for revive_queue in range(self.queues):
             while not self.knows_all(revive_queue) and self._room() and await self._read(revive_queue, seen):
                 pass
-            await self._read_acknowledgements(revive_queue)
+            await self._read_the_rest(revive_queue, seen)
         self._stopped = False
         self._arm()
 
@@ -108,6 +119,8 @@ class ReviveLog:
 
     async def write(self, said: Sequence[tuple[int, Said]], *, first: Sequence[StoreMessage] = ()) -> list[PutResult]:
         """Store what is *said*, each with its revive queue, behind the messages of *first*, as one append.
+
+        Interceptors do not see messages that come back: they saw the ones of which these are copies.
 
         Returns a result for each, those of *first* first; what was stored is known to memory then.
 
@@ -121,11 +134,17 @@ class ReviveLog:
                 messages.append(checkpoint_message(each, self.topic, revive_queue, now_ms, host))
             else:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
-        results = list(await self._broker.put_all(messages, seen=not first))  # no interceptor sees the log's own
+        results = list(await self._broker.put_all(messages, seen=True))  # the log's own, and copies seen when they came
         for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
-                self._feed(revive_queue, result.queue_offset, each)
+                self._feed(revive_queue, result, each)
+                self.counted(revive_queue, result.queue_offset + 1)
         return results
+
+    def counted(self, revive_queue: int, end: int) -> None:
+        """The offsets of groups count what the log says before *end*, or will before they can be saved."""
+        with contextlib.suppress(RequestError):  # offsets cannot be saved now, those of groups neither
+            self._broker.commit(KNOWN_GROUP, Queue(self.topic, revive_queue), end)
 
     async def write_late(self, revive_queue: int, said: Acknowledged, due_ms: int) -> PutResult:
         """Store an acknowledgement of a checkpoint that is on its way through a timer: it arrives behind that one."""
@@ -133,10 +152,10 @@ class ReviveLog:
         message = ack_message(said.key, said.offsets, self.topic, revive_queue, now_ms, host)
         return await self._broker.put(delayed_until(message, due_ms))
 
-    def _feed(self, revive_queue: int, queue_offset: int, said: Said) -> None:
-        queue = self._logs[revive_queue]
+    def _feed(self, revive_queue: int, stored: PutResult, said: Said) -> None:
+        queue, queue_offset = self._logs[revive_queue], stored.queue_offset
         if queue_offset == queue.next_offset and self._room():
-            queue.feed(queue_offset, RevivedRecord(said, False, 0), self._clock.now_ms())
+            queue.feed(queue_offset, RevivedRecord(said, False, 0, stored.log_offset), self._clock.now_ms())
             self._arm()
         else:
             if isinstance(said, Acknowledged):
@@ -153,15 +172,19 @@ class ReviveLog:
         self._arm()
 
     def _read_now(self, revive_queue: int) -> None:
-        """Read on, as far as that needs no wait for the disk."""
+        """Read a page, if that needs no wait for the disk; the rest is left to `_follow`."""
+        if not self._room():
+            return
         queue = Queue(self.topic, revive_queue)
-        while not self.knows_all(revive_queue) and self._room():
-            found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, READ, None)
-            if not isinstance(found, GetResult) or not self._take(revive_queue, found):
-                return
+        found = self._broker.store.get(queue, self._logs[revive_queue].next_offset, READ, None)
+        if isinstance(found, GetResult):
+            self._take(revive_queue, found)
+        elif isinstance(found, Coroutine):
+            found.close()
 
     async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> bool:
-        """Read on; whether there was something."""
+        """Read on, a page in a turn of the loop; whether there was something."""
+        await asyncio.sleep(0)
         queue = Queue(self.topic, revive_queue)
         found = await self._broker.get(queue, self._logs[revive_queue].next_offset, READ)
         return self._take(revive_queue, found, seen)
@@ -178,7 +201,7 @@ class ReviveLog:
                     continue  # fed while it was read
                 queue.skip_to(record.queue_offset)
                 said = read_revive(record, self._broker_name)
-                if isinstance(said.said, Checkpoint) and not said.by_timer:
+                if isinstance(said.said, Checkpoint) and self._is_news(revive_queue, record.queue_offset, said):
                     seen(said.said)
                 queue.feed(record.queue_offset, said, now_ms)
         if not found.buffers:
@@ -186,8 +209,14 @@ class ReviveLog:
         self._arm()
         return queue.next_offset > before
 
-    async def _read_acknowledgements(self, revive_queue: int) -> None:
-        """Of entries that memory has no room for: what they say of checkpoints that it knows."""
+    def _is_news(self, revive_queue: int, queue_offset: int, read: RevivedRecord) -> bool:
+        """Whether it says of a group what its saved offset may not count; while the log is read at start."""
+        known = self._broker.committed(KNOWN_GROUP, Queue(self.topic, revive_queue)) or 0
+        again = isinstance(read.said, Checkpoint) and read.said.again
+        return not (read.by_timer or again) and queue_offset >= known
+
+    async def _read_the_rest(self, revive_queue: int, seen: Callable[[Checkpoint], None]) -> None:
+        """Of entries that memory has no room for: what they say of checkpoints that it knows, and of groups."""
         queue = self._logs[revive_queue]
         offset = queue.next_offset
         place = Queue(self.topic, revive_queue)
@@ -195,9 +224,11 @@ class ReviveLog:
             found = await self._broker.get(place, offset, READ)
             for buffer in found.buffers:
                 for record in iter_records(buffer):
-                    said = read_revive(record, self._broker_name).said
-                    if isinstance(said, Acknowledged):
-                        queue.acknowledge(said)
+                    read = read_revive(record, self._broker_name)
+                    if isinstance(read.said, Acknowledged):
+                        queue.acknowledge(read.said)
+                    elif read.said is not None and self._is_news(revive_queue, record.queue_offset, read):
+                        seen(read.said)
             if found.next_offset <= offset:
                 return
             offset = found.next_offset
@@ -232,11 +263,7 @@ class ReviveLog:
                 lagging = queue.lagging()
                 if lagging is not None:
                     await self._write_again(revive_queue, lagging)
-                while not self._stopped and (due := queue.due(self._clock.now_ms(), AT_ONCE)):
-                    done = await asyncio.gather(*(self._revive(revive_queue, each) for each in due))
-                    if not all(done):
-                        wait = True
-                        break
+            wait = not await self._revive_due()
             self._commit()
         except Exception:
             wait = True
@@ -246,6 +273,27 @@ class ReviveLog:
             if wait and not self._stopped and self._timer is None:
                 self._timer = self._clock.call_later(TICK_S, self._tick)
             self._arm()
+
+    async def _revive_due(self) -> bool:
+        """Revive what is due, of all queues side by side: what is stored in one turn of the loop is one append.
+
+        Returns:
+            Whether all of it worked; a queue where something did not is left alone then.
+        """
+        failed = set[int]()
+        while not self._stopped:
+            now_ms = self._clock.now_ms()
+            due = [
+                (revive_queue, pending)
+                for revive_queue, queue in enumerate(self._logs)
+                if revive_queue not in failed
+                for pending in queue.due(now_ms, AT_ONCE)
+            ]
+            if not due:
+                break
+            done = await asyncio.gather(*(self._revive(*each) for each in due))
+            failed |= {revive_queue for (revive_queue, _), worked in zip(due, done, strict=True) if not worked}
+        return not failed
 
     async def _follow(self) -> None:
         """Read what came by other ways; what this broker is writing just now is left to `write`."""
@@ -260,67 +308,76 @@ class ReviveLog:
 
     async def _write_again(self, revive_queue: int, pending: Pending) -> None:
         """Write a checkpoint that holds the position back at the end of the log, with what was acknowledged."""
-        said: list[tuple[int, Said]] = [(revive_queue, pending.checkpoint)]
+        said: list[tuple[int, Said]] = [(revive_queue, attrs.evolve(pending.checkpoint, again=True))]
         if pending.acknowledged:
             said.append((revive_queue, Acknowledged(pending.checkpoint.key, tuple(pending.acknowledged))))
         await self.write(said)
 
     async def _revive(self, revive_queue: int, pending: Pending) -> bool:
         """Put what is not acknowledged into the group's retry topic; whether that worked."""
-        queue = self._logs[revive_queue]
         key = pending.checkpoint.key
         topic = normal_topic(key.topic, key.group)
-        left = tuple(sorted(pending.left))
+        done = False
         try:
-            if self._broker.topic(topic) is not None and self._broker.group(key.group) is not None:
-                done = await self._give_back(revive_queue, pending, left, topic)
+            known = self._broker.topic(topic) is not None and self._broker.group(key.group) is not None
+            if pending.left and known:
+                done = await self._give_back(revive_queue, pending, topic)
             else:
-                done = True  # deleted, and nobody misses them
+                done = True  # acknowledged meanwhile, or deleted, and nobody misses them
         except GantryError as error:
             log.warning(
-                "%d messages of %s could not be given back to %s yet: %s", *(len(left), key.topic, key.group, error)
+                "%d messages of %s could not be given back to %s yet: %s",
+                *(len(pending.left), key.topic, key.group, error),
             )
-            queue.again(pending)
-            return False
+        except Exception:
+            log.exception("messages of %s could not be given back to %s yet", key.topic, key.group)
         if done:
-            queue.finished(pending)
+            self._logs[revive_queue].finished(pending)
+        else:
+            self._logs[revive_queue].again(pending)
         self._given_back(topic, key.group)
         return done
 
-    async def _give_back(self, revive_queue: int, pending: Pending, left: tuple[int, ...], topic: str) -> bool:
-        """Copy messages into the group's retry topic; whether all of them are there, or gone for good.
+    async def _give_back(self, revive_queue: int, pending: Pending, topic: str) -> bool:
+        """Copy messages into the group's retry topic.
+
+        Returns:
+            Whether each is there, gone for good, or waits under a checkpoint of its own; else they are left as they
+            were, or fewer.
 
         Raises:
             GantryError: none is there.
         """
         key = pending.checkpoint.key
+        left = tuple(sorted(pending.left))
         second_form = self._broker.settings.flag("enableRetryTopicV2")
         target = key.topic if key.topic != topic else retry_topic(topic, key.group, second_form=second_form)
         copies: list[StoreMessage] = []
         offsets: list[int] = []
         for offset in left:
             record = await self._message(Queue(key.topic, key.queue_id), offset)
-            if record is not None:
+            if record is not None and (pending.log_offset is None or record.log_offset < pending.log_offset):
                 copies.append(retried(record, target, key.pop_time, self._broker.store_host))
                 offsets.append(offset)
         if copies:
             make_retry_topic(self._broker, target, key.group)
-        results = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)
+        *copied, acknowledged = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)
         refused = {
-            offset: result
-            for offset, result in zip(offsets, results, strict=False)
-            if result.status not in (PutStatus.OK, PutStatus.MESSAGE_ILLEGAL)
+            offset: result for offset, result in zip(offsets, copied, strict=True) if result.status is not PutStatus.OK
         }
+        for offset, result in refused.items():
+            problem = result.problem or result.status.name
+            log.warning("message %d of %s/%d could not be given back yet: %s", offset, key.topic, key.queue_id, problem)
         if not refused:
             return True
-        problem = next(iter(refused.values()))
-        log.warning("%d messages of %s could not be given back yet: %s", len(refused), key.topic, problem.problem)
+        if acknowledged.status is PutStatus.OK:
+            now_ms = self._clock.now_ms()
+            later: list[tuple[int, Said]] = [
+                (revive_queue, tried_later(pending.checkpoint, offset, now_ms)) for offset in refused
+            ]
+            if all(each.status is PutStatus.OK for each in await self.write(later)):
+                return True
         pending.left = set(refused)
-        done = tuple(each for each in pending.checkpoint.offsets if each not in refused)
-        again: list[tuple[int, Said]] = [(revive_queue, pending.checkpoint)]
-        if done:
-            again.append((revive_queue, Acknowledged(key, done)))
-        await self.write(again)
         return False
 
     async def _message(self, queue: Queue, offset: int) -> RecordView | None:

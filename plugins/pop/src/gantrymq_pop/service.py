@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Any, Final
 
 from gantrymq.errors import RequestError, ServiceNotAvailable
@@ -34,7 +33,6 @@ log = logging.getLogger(__name__)
 
 CODES: Final = (200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151, 400, 401, 402)
 TIDY_S: Final = 5.0
-CLEAN: Final = "clean"  # a file that is there while the offsets of all groups are saved
 
 
 class PopService:
@@ -61,8 +59,7 @@ class PopService:
             FormatError: a file of pop's cannot be read.
         """
         self._broker = broker
-        self._state = broker.state_folder("pop")
-        config = self._state.parent.parent / "config"
+        config = broker.state_folder("pop").parent.parent / "config"
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
         self._waiting = Waiting(broker)
         self._revive = ReviveLog(broker, broker_name, self._waiting.notify)
@@ -83,24 +80,17 @@ class PopService:
         if self._timer is not None:
             self._timer.cancel()
         if self._tidying is not None:
-            await self._tidying
+            await asyncio.wait([self._tidying])  # what it raises is logged
         if not self._handlers:
             return
         await self._requests.close()
         await self._acking.close()
         await self._revive.stop()
         await self._order_file.save()
-        self._broker.world.files.replace(self._clean, b"")
         self._handlers = {}
-
-    @property
-    def _clean(self) -> Path:
-        return self._state / CLEAN
 
     async def _recover(self) -> None:
         """Read the revive log, and after a crash move groups over what was handed out already."""
-        files = self._broker.world.files
-        clean = files.stat(self._clean) is not None
         ends: dict[tuple[str, Queue], int] = {}
 
         def seen(checkpoint: Checkpoint) -> None:
@@ -109,16 +99,15 @@ class PopService:
             ends[place] = max(ends.get(place, 0), checkpoint.offsets[-1] + 1 if checkpoint.offsets else 0)
 
         await self._revive.catch_up(seen)
-        if not clean:
-            for (group, queue), end in ends.items():
-                committed = self._broker.committed(group, queue)
-                if self._broker.topic(queue.topic) is not None and (committed is None or committed < end):
-                    try:
-                        self._broker.commit(group, queue, end)
-                    except RequestError as error:
-                        log.warning("group %s of %s goes on where it was saved: %s", group, queue, error)
-        files.remove(self._clean)
-        files.sync_dir(self._state)
+        for (group, queue), end in ends.items():
+            committed = self._broker.committed(group, queue)
+            if self._broker.topic(queue.topic) is not None and (committed is None or committed < end):
+                try:
+                    self._broker.commit(group, queue, end)
+                except RequestError as error:
+                    log.warning("group %s of %s goes on where it was saved: %s", group, queue, error)
+        for revive_queue in range(self._revive.queues):
+            self._revive.counted(revive_queue, self._broker.bounds(Queue(self._revive.topic, revive_queue)).max_offset)
 
     def _tidy(self) -> None:
         async def tidy() -> None:
@@ -129,9 +118,9 @@ class PopService:
 
         def again(task: asyncio.Task[None]) -> None:
             self._tidying = None
+            if not task.cancelled() and task.exception() is not None:
+                log.error("tidying up after pops failed", exc_info=task.exception())
             if self._handlers and not task.cancelled():
-                if task.exception() is not None:
-                    log.error("tidying up after pops failed", exc_info=task.exception())
                 self._timer = self._broker.world.clock.call_later(TIDY_S, self._tidy)
 
         self._tidying = asyncio.get_running_loop().create_task(tidy())

@@ -13,9 +13,19 @@ from typing import Final
 
 from gantrymq.model.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX
 
-__all__ = ["NORMAL", "REVIVE_GROUP", "kind_of", "normal_topic", "real_topic", "retry_topic", "revive_topic"]
+__all__ = [
+    "KNOWN_GROUP",
+    "NORMAL",
+    "REVIVE_GROUP",
+    "kind_of",
+    "normal_topic",
+    "real_topic",
+    "retry_topic",
+    "revive_topic",
+]
 
 REVIVE_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
+KNOWN_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_KNOWN"  # our own, see `revive_log`
 NORMAL: Final = "0"  # kinds of topics as handles and answers spell them
 _RETRY_V1: Final = "1"
 _RETRY_V2: Final = "2"

@@ -102,6 +102,9 @@ async def _clone(namesrv: str, source: str, group: str, topic: str | None, dry_r
                 offsets = await broker.committed(source)
                 if not dry_run and offsets and not await broker.known(group):
                     config = (await groups.configs(broker.address))[source]
+                    if config.attributes:
+                        left_out = ", ".join(sorted(config.attributes))
+                        click.echo(f"attributes of {source} are not cloned to {group}: {left_out}", err=True)
                     await groups.create(
                         broker.address, attrs.evolve(config, name=group, attributes={}, subscriptions=None)
                     )

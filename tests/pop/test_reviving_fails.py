@@ -1,0 +1,126 @@
+"""What nobody acknowledged comes back, whatever goes wrong while it is given back."""
+
+import asyncio
+
+import pytest
+
+from gantrymq.broker.facade import BrokerFacade
+from gantrymq.errors import StoreError
+from gantrymq.interfaces import PutResult, PutStatus
+from gantrymq.model.properties import MAX_BYTES
+
+
+@pytest.fixture
+def put_all(monkeypatch):
+    """Puts work in front of every append: ``set(work)``; *work* gets messages and what stores them."""
+    stores = BrokerFacade.put_all
+    now = []
+
+    def put(self, messages, *, seen=False):
+        async def store():
+            return await stores(self, messages, seen=seen)
+
+        return now[-1](messages, store) if now else store()
+
+    monkeypatch.setattr(BrokerFacade, "put_all", put)
+    return lambda work: now.append(work) if work else now.clear()
+
+
+def refused(status):
+    return PutResult(status, 0, 0, 0, 0, "refused by a test")
+
+
+def is_copy(message):
+    return message.topic.startswith("%RETRY%")
+
+
+def test_a_store_that_refuses_everything_for_a_while_delays_and_loses_nothing(popped, put_all):
+    async def refuse(messages, store):
+        return [refused(PutStatus.SERVICE_NOT_AVAILABLE) for _ in messages]
+
+    async def main(client):
+        await client.send(b"1")
+        assert (await client.pop(invisible=2000)).bodies == [b"1"]
+        await client.clock.sleep(1)
+        put_all(refuse)
+        await client.clock.sleep(3)
+        put_all(None)
+        assert (await client.pop(poll=3000)).bodies == [b"1"]
+        assert (await client.pop(poll=5000)).code == 210
+
+    popped(main)
+
+
+@pytest.mark.parametrize("status", [PutStatus.MESSAGE_ILLEGAL, PutStatus.SERVICE_NOT_AVAILABLE])
+def test_a_copy_that_is_refused_alone_is_tried_again(popped, put_all, status):
+    """Its neighbour comes back at once, and an acknowledgement is on record already: so it gets a checkpoint anew."""
+
+    async def refuse_one(messages, store):
+        results = list(await store())
+        good = [each for each in messages if not (is_copy(each) and each.body == b"2")]
+        return [result if each in good else refused(status) for each, result in zip(messages, results, strict=True)]
+
+    async def main(client):
+        await client.send(b"1", b"2", b"3")
+        assert len((await client.pop(queue=0, invisible=2000)).messages) == 3
+        put_all(refuse_one)
+        await client.clock.sleep(3)
+        put_all(None)
+        await client.clock.sleep(15)
+        found = []
+        for _ in range(8):
+            found += (await client.pop(poll=3000, invisible=60_000)).bodies
+        # what the test refused was stored all the same: the other copy is that of the second try
+        assert sorted(found) == [b"1", b"2", b"2", b"3"]
+
+    popped(main)
+
+
+def test_a_message_with_properties_to_the_brim_comes_back(popped):
+    async def main(client):
+        for spare in range(0, 40, 3):
+            await client.send(b"%d" % spare, properties={"p": "x" * (MAX_BYTES - 60 - spare)})
+        answer = await client.pop(invisible=2000)
+        assert len(answer.messages) == 14
+        found = []
+        for _ in range(4):
+            found += (await client.pop(poll=4000, invisible=60_000)).bodies
+        assert sorted(found) == sorted(answer.bodies)
+
+    popped(main)
+
+
+def test_an_acknowledgement_during_a_revival_that_fails_ends_it(popped, put_all, caplog):
+    async def fail(messages, store):
+        if any(map(is_copy, messages)):
+            await asyncio.sleep(0.2)
+            raise StoreError("a gate failed")
+        return await store()
+
+    async def main(client):
+        await client.send(b"1")
+        (message,) = (await client.pop(invisible=2000)).messages
+        put_all(fail)
+        await client.clock.sleep(2.1)
+        assert (await client.ack(message)).code == 0
+        await client.clock.sleep(2)
+        put_all(None)
+        assert (await client.pop(poll=5000)).code == 210
+        assert "Traceback" not in caplog.text
+
+    popped(main)
+
+
+def test_any_error_is_tried_again(popped, put_all):
+    async def fail(messages, store):
+        raise RuntimeError("a plugin's own")
+
+    async def main(client):
+        await client.send(b"1")
+        assert (await client.pop(invisible=2000)).bodies == [b"1"]
+        put_all(fail)
+        await client.clock.sleep(4)
+        put_all(None)
+        assert (await client.pop(poll=3000)).bodies == [b"1"]
+
+    popped(main)
