@@ -97,3 +97,23 @@ def test_what_was_delivered_before_the_first_saving_does_not_come_again_after_a_
     rig = run(1, work, timerFlushIntervalMs=60_000)
     assert {unique_id for unique_id, _ in rig.delivered()} == set(rig.promises)
     assert len(rig.delivered()) == len(rig.promises)
+
+
+@pytest.mark.parametrize("pause_s", [0.004, 0.05, 0.3])
+def test_a_wheel_that_is_weeks_behind_delivers_once_through_kills(pause_s):
+    """What goes round in such a wheel comes once, however far a process got that saved nothing of it."""
+
+    async def work(rig):
+        for hours in (1, 30, 50, 60, 71):
+            await rig.send(hours * HOUR_MS)
+        await rig.timers.stop()
+        await rig.clock.sleep(20 * 24 * 3600)
+        await rig.start()
+        for _ in range(3):
+            await rig.send(5000)
+            await rig.clock.sleep(pause_s)
+            await rig.restart("kill")
+        await rig.clock.sleep(60)
+
+    rig = run(3, work)
+    assert sorted(unique_id for unique_id, _ in rig.delivered()) == sorted(rig.promises)

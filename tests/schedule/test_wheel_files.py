@@ -8,8 +8,10 @@ from gantrymq.errors import StoreLayoutError
 from gantrymq.world.real import real_world
 from gantrymq_schedule.timer.recovery import recover
 from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
+from gantrymq_storage_faults import Failure, FaultyFiles, Plan
+from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ENTRY_BYTES, TimerEntry, encode_entry
-from gantrymq_store_files.timer_wheel import SLOTS
+from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES
 
 NOW = 1_700_000_000
 FILE_BYTES = 3 * ENTRY_BYTES + 16
@@ -159,3 +161,31 @@ def test_after_a_failed_sync_everything_is_written_again(wheel, tmp_path):
     wheel.sync()
     again, found = opened(tmp_path)
     assert (found.waiting, offsets(again, 0)) == (8, [0, 200, 400, 600])
+
+
+def test_a_wheel_that_a_process_left_without_length_gets_it_before_it_is_written(tmp_path):
+    made, _ = opened(tmp_path)
+    made.append([new(0, 100)], NOW * 1000)
+    made.close()
+    made.wheel_path.write_bytes(b"")
+    (made.folder / file_name(0)).write_bytes(b"")
+    again, found = opened(tmp_path)
+    assert (found.waiting, again.slot(NOW)) == (0, None)
+    again.append([new(3, 200)], NOW * 1000)
+    again.close()
+    assert again.wheel_path.stat().st_size == WHEEL_BYTES
+    last, found = opened(tmp_path)
+    assert (found.waiting, offsets(last, 3)) == (1, [200])
+    last.close()
+
+
+def test_a_length_whose_sync_failed_is_given_again(tmp_path):
+    faulty = FaultyFiles(FILES, Plan(failures=(Failure(errno.EIO, {"datasync"}, where="timerwheel", times=1),)))
+    wheel = WheelFiles(faulty, tmp_path, FILE_BYTES, 1000)
+    with pytest.raises(OSError, match="Input/output"):
+        wheel.append([new(0, 100)], NOW * 1000)
+    assert wheel.wheel_path.stat().st_size == 0
+    wheel.append([new(0, 100)], NOW * 1000)
+    assert offsets(wheel, 0) == [100]
+    assert wheel.wheel_path.stat().st_size == WHEEL_BYTES
+    wheel.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
+from traceback import format_exception
 from typing import Any
 
 import attrs
@@ -128,7 +129,7 @@ async def _perform(run: KindsRun, base: Golden | None, world: World) -> KindsOut
                 return outcome
             outcome.starts_refused += 1
         except Exception as error:
-            outcome.findings.wrong("process", repr(error))
+            outcome.findings.wrong("process", "".join(format_exception(error)[-6:]))
             outcome.trace += life.files.trace()
             return outcome
         ends.append(world.clock.monotonic() if through else life.ended_at)
@@ -201,7 +202,7 @@ async def _look(
                     return
                 outcome.starts_refused += 1
             except Exception as error:
-                outcome.findings.wrong("process", repr(error))
+                outcome.findings.wrong("process", "".join(format_exception(error)[-6:]))
                 return
             else:
                 break

@@ -164,14 +164,19 @@ def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
 
 
 def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...] | None:
-    """What tells one delivery from others, from a stored message; None for one that no timer delivered."""
+    """What tells one delivery from others, from a stored message; None for one that no timer delivered.
+
+    How often it went round tells one round from the next, but not the message that comes in the end: after a crash a
+    wheel that was days behind may send a message round once more than before.
+    """
     if b"TIMER_DEQUEUE_MS" not in properties:
         return None
     own = props.decode(properties)
     if _DEQUEUE_MS not in own or OUT_MS not in own:
         return None
-    names = (props.UNIQ_KEY, OUT_MS, _ROLL_TIMES, props.KEYS, DELETE_KEY)
-    return (topic, str(queue_id), *(own.get(name, "") for name in names))
+    names = (props.UNIQ_KEY, OUT_MS, props.KEYS, DELETE_KEY)
+    rounds = own.get(_ROLL_TIMES, "") if topic == TIMER_QUEUE.topic else ""
+    return (topic, str(queue_id), rounds, *(own.get(name, "") for name in names))
 
 
 def _made(record: RecordView, topic: str, queue_id: int, own: Mapping[str, str]) -> StoreMessage:

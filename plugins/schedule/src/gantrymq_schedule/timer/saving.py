@@ -79,5 +79,6 @@ class Saving:
             raise
         self._again = False
         await run(state.progress.save, told, metrics)
+        if clock.held:
+            state.wake.set()
         clock.saved_tick = read_tick
-        state.wake.set()

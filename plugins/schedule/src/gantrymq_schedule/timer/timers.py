@@ -83,8 +83,7 @@ class Timers:
 
         Raises:
             StoreLayoutError: the files are of another size than the settings say.
-            StoreError: the commit log cannot be read.
-            OSError: the disk.
+            StoreError: commit log, wheel or timer log cannot be read.
         """
         self._acceptance = Acceptance(broker, self._crowd)
         if not broker.settings.flag(keys.ENABLED):
@@ -92,7 +91,12 @@ class Timers:
             return
         if broker.topic(TIMER_QUEUE.topic) is None:
             broker.create_topic(TopicConfig(TIMER_QUEUE.topic, 1, 1))
-        self._state, self._taking = await _recovered(broker)
+        try:
+            self._state, self._taking = await _recovered(broker)
+        except OSError as error:
+            raise StoreError(
+                f"the timed messages that wait cannot be read: {error}; start again once the disk is well"
+            ) from error
         self.broker, self._running = broker, True
         self._emptying = Emptying(self._state, self.lateness)
         self._saving = Saving(self._state, broker.settings.number(keys.FLUSH_MS) / 1000)
@@ -157,10 +161,10 @@ class Timers:
         return await self._emptying.deliver() or took
 
     async def _wait(self) -> None:
-        """Wait for a message, or for the time of the next slot."""
+        """Wait for a message, for the time of the next slot, or for a saving that lets the clock go on."""
         world, timer = self._state.broker.world, None
         busy = self._state.next_busy
-        if busy is not None and busy < NOTHING:
+        if busy is not None and busy < NOTHING and not self._state.clock.held:
             left_s = ((busy + 1) * self.precision_ms - world.clock.now_ms()) / 1000
             timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._state.wake.set)
         try:
@@ -230,7 +234,7 @@ class Timers:
 
 
 async def _recovered(broker: Broker) -> tuple[TimerState, TakingIn]:
-    """The state as the files tell it. Raises as `Timers.start`."""
+    """The state as the files tell it. Raises as `Timers.start`, and OSError."""
     settings, world = broker.settings, broker.world
     run, root, precision_ms = world.workers.run, _store_root(broker), keys.precision(settings)
     files = WheelFiles(world.files, root, settings.number(keys.FILE_BYTES), precision_ms)

@@ -8,6 +8,7 @@ Source: apache/rocketmq store/.../timer/TimerLog.java (append), TimerMessageStor
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -302,10 +303,19 @@ class WheelFiles:
         if not create and self._files.stat(path) is None:
             return None
         file = self._files.open(path, create=create)
-        if create and file.size() < length:
-            file.truncate(length)
-            file.datasync()  # its length: no file is shorter after a power cut
-            self._files.sync_dir(path.parent)
+        if file.size() < length:  # as a process left it that ended while it made the file
+            if not create:
+                file.close()
+                return None
+            try:
+                file.truncate(length)
+                file.datasync()  # its length: no file is shorter after a power cut
+                self._files.sync_dir(path.parent)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    file.truncate(0)  # all of it again, as a sync that failed is not believed
+                file.close()
+                raise
         return file
 
 
