@@ -8,6 +8,7 @@ from gantrymq.client import SendFailed
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, SendRequest
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 from gantrymq_schedule.timer.recall import decode_handle
@@ -175,3 +176,21 @@ def test_timers_that_are_off_take_nothing(gantrymq_simulation):
         return cluster.world.files.stat(cluster.root / "store" / "timerwheel")
 
     assert gantrymq_simulation(work, settings={"timerWheelEnable": "false"}) is None
+
+
+def test_a_message_that_its_topic_refuses_is_left_out_and_the_others_come(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        await cluster.create_topic("B", 1)
+        sent = [("A", "id1", ""), ("B", "id2", "INNER_NUM\x013\x02"), ("A", "id3", "")]
+        for topic, unique_id, more in sent:
+            own = f"UNIQ_KEY\x01{unique_id}\x02{more}TIMER_DELAY_SEC\x012\x02"
+            await cluster.broker.send(SendRequest("g", topic, unique_id.encode(), own, queue_id=0))
+        cluster.broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        await cluster.world.clock.sleep(5)
+        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        return await bodies(cluster), shown
+
+    found, shown = gantrymq_simulation(work, settings={"store": "mmap"})
+    assert found == [b"id1", b"id3"]
+    assert {1} == {value for name in shown if "given_up" in name for value in shown[name].values()}

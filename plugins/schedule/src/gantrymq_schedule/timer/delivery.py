@@ -1,6 +1,7 @@
 """Putting what is due to its topic: once, however often it is tried.
 
-A put that fails is repeated until it succeeds; only a message that no store takes is left out, with a line in the log.
+A put that fails is repeated until it succeeds; only a message that broker or store refuse for good is left out, with a
+line in the log.
 After a crash, or a put of which nobody can say what became of it, the end of the commit log is read for what was
 delivered already: the deliveries there are told by topic, queue, id, slot time, rolls and keys.
 
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gantrymq.errors import RequestError, StoreError
-from gantrymq.interfaces import Broker, MessageStore, PutStatus, StoreMessage
+from gantrymq.interfaces import Broker, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq_schedule.timer.messages import delivery_of
 
 __all__ = ["Delivery"]
@@ -53,7 +54,7 @@ class Delivery:
         waiting = list(messages)
         while waiting := waiting if not self.known else [each for each in waiting if not self._is_known(each)]:
             try:
-                results = await self._broker.put_all(waiting, seen=True)
+                results = await self._stored(waiting)
             except Exception as error:
                 bug = not isinstance(error, StoreError | RequestError)
                 log.warning("timed messages could not be stored, they are tried again: %s", error, exc_info=bug)
@@ -78,6 +79,17 @@ class Delivery:
             if waiting:
                 log.warning("%d timed messages wait for the store: %s", len(waiting), results[-1].problem)
                 await self._pause()
+
+    async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each."""
+        try:
+            return await self._broker.put_all(messages, seen=True)
+        except RequestError as error:
+            if error.retriable:
+                raise
+            if len(messages) == 1:
+                return [PutResult(PutStatus.MESSAGE_ILLEGAL, -1, -1, 0, 0, str(error))]
+        return [(await self._stored([message]))[0] for message in messages]
 
     async def _pause(self) -> None:
         if self.stopping:
