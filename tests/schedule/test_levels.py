@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
-from gantrymq.interfaces import SendRequest, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
@@ -192,6 +196,31 @@ def test_a_store_that_refuses_is_tried_again_and_nothing_comes_twice(gantrymq_si
         store._refusal = refusal
         await clock.sleep(0.5)
         assert bodies(await cluster.pull("T")) == [b"0", b"1", b"2"]
+
+    gantrymq_simulation(main, settings={"store": "memory"})
+
+
+def test_one_that_is_refused_beside_others_whose_gate_is_late_is_not_lost(gantrymq_simulation, monkeypatch):
+    async def main(cluster):
+        clock, store = cluster.world.clock, cluster.store
+        await cluster.create_topic("T", 1)
+        await cluster.send("T", b"first")
+        await asyncio.gather(*(cluster.send(**delayed(b"%d" % number, 1)) for number in range(2)))
+        put, open_at = store.put, clock.now_ms() + 20_000
+
+        async def late(log_offset):
+            await clock.sleep(max(0, open_at - clock.now_ms()) / 1000)
+
+        def no_room_for_the_second(messages):
+            assert len(messages) == 2
+            monkeypatch.setattr(store, "put", put)
+            return [*put(messages[:1]), PutResult(PutStatus.CREATE_FILE_FAILED, -1, -1, 0, 0, "no space left")]
+
+        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
+        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        monkeypatch.setattr(store, "put", no_room_for_the_second)
+        await clock.sleep(40)
+        assert bodies(await cluster.pull("T")) == [b"0", b"1", b"first"]
 
     gantrymq_simulation(main, settings={"store": "memory"})
 

@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 TOGETHER_MS: Final = 5  # messages that are due so close to each other leave together
 AGAIN_S: Final = 0.1  # after the store refused
 AFTER_A_BUG_S: Final = 10.0
-_FLUSH_TIMEOUT: Final = 10  # response code: stored, but not confirmed in time
 
 
 class LevelDelivery:
@@ -213,30 +212,17 @@ class LevelDelivery:
         """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each.
 
         Raises:
-            StoreError: a gate failed.
+            StoreError: nobody can say what became of them.
         """
         if not messages:
             return ()
         try:
-            return await self._put(messages)
+            return await self._broker.put_all(messages, seen=True)
         except RequestError as error:
             if len(messages) == 1 or error.retriable:
                 status = PutStatus.SERVICE_NOT_AVAILABLE if error.retriable else PutStatus.MESSAGE_ILLEGAL
                 return [PutResult(status, -1, -1, 0, 0, str(error))] * len(messages)
         return [(await self._store([message]))[0] for message in messages]
-
-    async def _put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """As `Broker.put_all`; what is stored but not confirmed in time is waited for, or it would be stored twice."""
-        try:
-            return await self._broker.put_all(messages, seen=True)
-        except StoreError as error:
-            if error.response_code != _FLUSH_TIMEOUT:
-                raise
-            end = self._broker.store.state().max_log_offset
-            log.warning("delayed messages wait for the disk: %s", error)
-            while self._broker.store.state().published_offset < end and not self._stopping:
-                await self._clock.sleep(AGAIN_S)
-            return [PutResult(PutStatus.OK, -1, 0, end, 0)] * len(messages)
 
     # --- progress on disk -------------------------------------------------------------------------------------------
 
