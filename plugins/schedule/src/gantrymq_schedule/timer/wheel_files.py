@@ -1,4 +1,5 @@
-"""Wheel and timer log on disk. Every method is for a thread, one call after the other; `sync` may run beside others.
+"""Wheel and timer log on disk. Every method is for a thread. Those that write wait for each other, so that
+`sync`, `write_again` and `clean` may be called beside `append`.
 
 An entry is written before the slot that names it, and the two become durable together, before the checkpoint that
 tells of them. Nothing is kept in memory but the end of the log.
@@ -9,6 +10,7 @@ Source: apache/rocketmq store/.../timer/TimerLog.java (append), TimerMessageStor
 from __future__ import annotations
 
 import contextlib
+import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,6 +77,7 @@ class WheelFiles:
         self._wheel: File | None = None
         self._logs: dict[int, File] = {}
         self._unsynced: set[File] = set()
+        self._lock = threading.RLock()  # held while something is written, not while it is synced
 
     # --- slots ------------------------------------------------------------------------------------------------------
 
@@ -93,18 +96,20 @@ class WheelFiles:
 
     def write_slots(self, slots: Sequence[Slot]) -> None:
         """Write slots to their places."""
-        wheel = self._open_wheel(create=True)
-        assert wheel is not None
-        self._unsynced.add(wheel)
-        for slot in slots:
-            wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
+        with self._lock:
+            wheel = self._open_wheel(create=True)
+            assert wheel is not None
+            self._unsynced.add(wheel)
+            for slot in slots:
+                wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
 
     def clear(self, tick: int) -> None:
         """Empty the slot of *tick*."""
-        wheel = self._open_wheel(create=True)
-        assert wheel is not None
-        self._unsynced.add(wheel)
-        wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_place(tick))
+        with self._lock:
+            wheel = self._open_wheel(create=True)
+            assert wheel is not None
+            self._unsynced.add(wheel)
+            wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_place(tick))
 
     def busy(self, start: int, end: int) -> Iterator[Slot]:
         """Slots of the ticks ``[start, end)`` that hold something, in order; at most one turn of the wheel."""
@@ -132,36 +137,38 @@ class WheelFiles:
         Raises:
             OSError: the disk does not take them; the same call may be made again.
         """
-        slots: dict[int, Slot] = {}
-        runs: dict[int, bytearray] = {}
-        end = self.end
-        run = runs.setdefault(end, bytearray())
-        for new in entries:
-            place = place_of_next(end, self.file_bytes)
-            if place != end:
-                run += blank(place - end)
-                run = runs.setdefault(place, bytearray())
-            before = slots.get(new.tick) or self.slot(new.tick) or Slot(new.tick, place, -1)
-            due_ms = new.tick * self.precision_ms
-            entry = TimerEntry(
-                before.last, new.magic, written_ms, due_ms - written_ms, new.log_offset, new.size, new.topic_hash
-            )
-            run += encode_entry(entry)
-            count = before.count + (-1 if entry.deletes else 1)
-            slots[new.tick] = before._replace(last=place, count=count)
-            end = place + ENTRY_BYTES
-        for place, data in runs.items():
-            if data:
-                self.write_log(place, data)
-        self.write_slots(list(slots.values()))
-        self.end = end
+        with self._lock:
+            slots: dict[int, Slot] = {}
+            runs: dict[int, bytearray] = {}
+            end = self.end
+            run = runs.setdefault(end, bytearray())
+            for new in entries:
+                place = place_of_next(end, self.file_bytes)
+                if place != end:
+                    run += blank(place - end)
+                    run = runs.setdefault(place, bytearray())
+                before = slots.get(new.tick) or self.slot(new.tick) or Slot(new.tick, place, -1)
+                due_ms = new.tick * self.precision_ms
+                entry = TimerEntry(
+                    before.last, new.magic, written_ms, due_ms - written_ms, new.log_offset, new.size, new.topic_hash
+                )
+                run += encode_entry(entry)
+                count = before.count + (-1 if entry.deletes else 1)
+                slots[new.tick] = before._replace(last=place, count=count)
+                end = place + ENTRY_BYTES
+            for place, data in runs.items():
+                if data:
+                    self.write_log(place, data)
+            self.write_slots(list(slots.values()))
+            self.end = end
 
     def write_log(self, position: int, data: bytes | bytearray) -> None:
         """Write *data*, which lies in one file, at *position* of the log."""
-        file = self._open_log(position - position % self.file_bytes, create=True)
-        assert file is not None
-        self._unsynced.add(file)
-        file.pwrite(data, position % self.file_bytes)
+        with self._lock:
+            file = self._open_log(position - position % self.file_bytes, create=True)
+            assert file is not None
+            self._unsynced.add(file)
+            file.pwrite(data, position % self.file_bytes)
 
     def read_log(self, position: int, length: int) -> bytes:
         """Up to *length* bytes from *position*, to the end of its file at most; empty where there is no file."""
@@ -226,45 +233,49 @@ class WheelFiles:
 
     def sync(self) -> None:
         """Make durable what was written. Raises OSError; what was not synced then is told by `write_again`."""
-        waiting, self._unsynced = self._unsynced, set()
+        with self._lock:
+            waiting, self._unsynced = self._unsynced, set()
         try:
             for file in waiting:
                 file.datasync()
         except OSError:
-            self._unsynced |= waiting
+            with self._lock:
+                self._unsynced |= waiting
             raise
 
     def write_again(self, position: int) -> None:
         """Write everything from *position* of the log on once more, slots too: a sync that failed is not believed."""
-        slots: dict[int, Slot] = {}
-        while position < self.end:
-            data = self.read_log(position, min(READ_BYTES // ENTRY_BYTES * ENTRY_BYTES, self.end - position))
-            entry = decode_entry(data)
-            if entry is None:
-                position += self.file_bytes - position % self.file_bytes
-                continue
-            at = 0
-            while (entry := decode_entry(data, at)) is not None:
-                tick = entry.due_ms // self.precision_ms
-                if (slot := self.slot(tick)) is not None:
-                    slots[tick] = slot
-                at += ENTRY_BYTES
-            self.write_log(position, data[:at])
-            position += at
-        self.write_slots(list(slots.values()))
+        with self._lock:
+            slots: dict[int, Slot] = {}
+            while position < self.end:
+                data = self.read_log(position, min(READ_BYTES // ENTRY_BYTES * ENTRY_BYTES, self.end - position))
+                entry = decode_entry(data)
+                if entry is None:
+                    position += self.file_bytes - position % self.file_bytes
+                    continue
+                at = 0
+                while (entry := decode_entry(data, at)) is not None:
+                    tick = entry.due_ms // self.precision_ms
+                    if (slot := self.slot(tick)) is not None:
+                        slots[tick] = slot
+                    at += ENTRY_BYTES
+                self.write_log(position, data[:at])
+                position += at
+            self.write_slots(list(slots.values()))
 
     def clean(self, min_log_offset: int) -> int:
         """Remove the oldest files whose messages have all left the commit log; returns how many. Never the newest."""
-        removed = 0
-        starts = self.starts()
-        for start in starts[:-1]:
-            newest = self.entry(start + last_place(self.file_bytes))
-            if newest is None or newest.log_offset >= min_log_offset:
-                break
-            self._forget(start)
-            self._files.remove(self.folder / file_name(start))
-            removed += 1
-        return removed
+        with self._lock:
+            removed = 0
+            starts = self.starts()
+            for start in starts[:-1]:
+                newest = self.entry(start + last_place(self.file_bytes))
+                if newest is None or newest.log_offset >= min_log_offset:
+                    break
+                self._forget(start)
+                self._files.remove(self.folder / file_name(start))
+                removed += 1
+            return removed
 
     def remove_from(self, start: int) -> None:
         """Remove the file that begins at *start*."""
