@@ -6,11 +6,13 @@ import pytest
 
 from gantrymq.client import SendFailed
 from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import GetLimit, SendRequest
+from gantrymq.interfaces import GetLimit, SendRequest, StoreMessage
+from gantrymq.model import properties as props
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
+from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.recall import decode_handle
 from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint
 
@@ -194,3 +196,18 @@ def test_a_message_that_its_topic_refuses_is_left_out_and_the_others_come(gantry
     found, shown = gantrymq_simulation(work, settings={"store": "mmap"})
     assert found == [b"id1", b"id3"]
     assert {1} == {value for name in shown if "given_up" in name for value in shown[name].values()}
+
+
+@pytest.mark.parametrize("topic", ["rmq_sys_wheel_timer", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"])
+def test_what_was_sent_to_the_timer_queue_itself_goes_to_no_topic_of_the_broker(gantrymq_simulation, topic):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        own = {"TIMER_OUT_MS": "1000", "REAL_TOPIC": topic, "REAL_QID": "0"}
+        await cluster.broker.put(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+        await cluster.send("A", b"good", properties={"TIMER_DELAY_SEC": "1"})
+        await cluster.world.clock.sleep(4)
+        return await bodies(cluster), cluster.broker.bounds(Queue(topic, 0)).max_offset
+
+    found, end = gantrymq_simulation(work)
+    assert found == [b"good"]
+    assert end == (2 if topic == TIMER_QUEUE.topic else 0)
