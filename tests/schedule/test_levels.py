@@ -12,7 +12,7 @@ import pytest
 
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import Admin
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.interfaces import PutResult, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import loads
@@ -22,6 +22,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
+from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_testing.cluster import Cluster
 
 
@@ -288,3 +289,30 @@ def test_request_45_tells_the_progress(gantrymq_simulation):
         assert json.loads(answer.body.replace(b"{1:", b'{"1":'))["offsetTable"]["1"] == 1
 
     gantrymq_simulation(main)
+
+
+def test_a_look_for_what_was_delivered_that_fails_once_is_made_again(gantrymq_simulation, monkeypatch):
+    async def main(cluster):
+        clock, store, broker = cluster.world.clock, cluster.store, cluster.broker
+        await cluster.create_topic("T", 1)
+        for number in range(3):
+            await cluster.send(**delayed(b"%d" % number, 1))
+        await clock.sleep(2)
+        levels = service_of(cluster)._levels
+        await levels.stop()
+        query, failures = store.query, [StoreError("the index cannot be read")]
+
+        def fails_once(*asked):
+            if failures:
+                raise failures.pop()
+            return query(*asked)
+
+        monkeypatch.setattr(store, "query", fails_once)
+        again = LevelDelivery(broker, cluster.root / "nowhere", levels._delays_ms)
+        await again.start()
+        await clock.sleep(2)
+        await again.stop()
+        assert failures == []
+        assert bodies(await cluster.pull("T")) == [b"0", b"1", b"2"]
+
+    gantrymq_simulation(main, settings={"store": "memory"})

@@ -115,7 +115,8 @@ class LevelDelivery:
     # --- delivery ---------------------------------------------------------------------------------------------------
 
     async def _deliver_all(self) -> None:
-        await self._guarded(self._resume())
+        while not self._stopping and not await self._guarded(self._resume()):
+            pass
         while not self._stopping:
             now_ms = self._clock.now_ms()
             ready = self.progress.ready(now_ms)
@@ -126,15 +127,18 @@ class LevelDelivery:
                 wait_ms = self.progress.wait_ms(now_ms)
                 await self._pause(None if wait_ms is None else max(wait_ms, TOGETHER_MS) / 1000)
 
-    async def _guarded(self, step: Coroutine[None, None, None]) -> None:
+    async def _guarded(self, step: Coroutine[None, None, None]) -> bool:
+        """Whether *step* succeeded; after a failure there is a pause."""
         try:
             await step
+            return True
         except GantryError as error:
             log.warning("delayed messages wait: %s; it is tried again", error)
             await self._pause(AGAIN_S)
         except Exception:
             log.exception("delayed messages wait: a bug; it is tried again")
             await self._pause(AFTER_A_BUG_S)
+        return False
 
     async def _pause(self, seconds: float | None) -> None:
         """Wait until something arrives, or the time is up."""
