@@ -14,7 +14,7 @@ from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
-from gantrymq.interfaces import PutResult, PutStatus, SendRequest, StoreMessage
+from gantrymq.interfaces import Placing, PutResult, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
@@ -23,6 +23,8 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq_schedule.levels.delivery import LevelDelivery
+from gantrymq_schedule.levels.resume import first_undelivered
+from gantrymq_schedule.levels.table import queue_of
 from gantrymq_testing.cluster import Cluster
 
 
@@ -316,3 +318,19 @@ def test_a_look_for_what_was_delivered_that_fails_once_is_made_again(gantrymq_si
         assert bodies(await cluster.pull("T")) == [b"0", b"1", b"2"]
 
     gantrymq_simulation(main, settings={"store": "memory"})
+
+
+def test_messages_that_cannot_tell_hide_no_delivered_ones_behind_them(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        own = [{"UNIQ_KEY": "lost"}, *({"UNIQ_KEY": f"k{n}", "REAL_TOPIC": "T", "REAL_QID": "0"} for n in range(3))]
+        own.insert(2, {"REAL_TOPIC": "T", "REAL_QID": "0"})
+        for each in own:
+            waits = StoreMessage(SCHEDULE_TOPIC, 0, b"x", props.encode(each), placing=Placing(due_in_ms=1000))
+            await cluster.broker.put(waits)
+        await cluster.world.clock.sleep(3)
+        assert len(await cluster.pull("T")) == 4
+        found = [await first_undelivered(cluster.broker, queue_of(1), start, 1000, [1000]) for start in range(5)]
+        assert found == [5] * 5
+
+    gantrymq_simulation(main)
