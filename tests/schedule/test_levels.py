@@ -19,6 +19,7 @@ from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
@@ -334,3 +335,21 @@ def test_messages_that_cannot_tell_hide_no_delivered_ones_behind_them(gantrymq_s
         assert found == [5] * 5
 
     gantrymq_simulation(main)
+
+
+def test_a_delivered_message_is_known_whatever_its_queue_adds_and_its_writer_left_off(gantrymq_simulation):
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        texts = ["UNIQ_KEY\x01P1\x02", "UNIQ_KEY\x01P2\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02"]
+        for level, (topic, text) in enumerate(zip("BT", texts, strict=True), 1):
+            await broker.send(SendRequest("g", topic, b"x", f"{text}DELAY\x01{level}\x02", queue_id=0))
+        old = b"UNIQ_KEY\x01P3\x02DELAY\x013\x02REAL_TOPIC\x01T\x02REAL_QID\x010"
+        await broker.put(StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, placing=Placing(due_in_ms=10_000)))
+        await cluster.world.clock.sleep(20)
+        progress = service_of(cluster)._levels.progress
+        assert [progress.position(level) for level in (1, 2, 3)] == [1, 1, 1]
+        assert [await first_undelivered(broker, queue_of(level), 0, 10_000, [10_000]) for level in (1, 2, 3)] == [1] * 3
+
+    gantrymq_simulation(main, settings={"store": "mmap", "enableLmq": "true", "enableMultiDispatch": "true"})

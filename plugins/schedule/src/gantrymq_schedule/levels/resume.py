@@ -26,6 +26,7 @@ __all__ = ["first_undelivered"]
 _MOST_OF_A_KEY = 64
 _READ = GetLimit(16, 64 * 1024)
 _MOST_THAT_CANNOT_TELL = 4096  # one behind the other
+_STORES_OWN = (props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)
 _ALL_TIMES = (0, (1 << 62))
 
 
@@ -82,7 +83,7 @@ def _tells(waited: RecordView) -> bool:
 async def _is_stored(broker: Broker, waited: RecordView) -> bool:
     """Whether the real message of *waited* is in the log."""
     topic, queue_id = real_place(waited)
-    key = waited.properties[props.UNIQ_KEY]
+    own, key = _said(waited), waited.properties[props.UNIQ_KEY]
     found = broker.store.query(topic, key, *_ALL_TIMES, _MOST_OF_A_KEY)
     result = found if isinstance(found, QueryResult) else await found
     return any(
@@ -91,6 +92,11 @@ async def _is_stored(broker: Broker, waited: RecordView) -> bool:
         and record.born_timestamp == waited.born_timestamp
         and record.reconsume_times == waited.reconsume_times
         and record.body_crc == waited.body_crc
-        and record.properties_bytes == waited.properties_bytes
+        and _said(record) == own
         for record in map(read_record, result.records)
     )
+
+
+def _said(record: RecordView) -> dict[str, str]:
+    """Properties of *record* but for what a store writes for the queue that it goes to."""
+    return {name: text for name, text in record.properties.items() if name not in _STORES_OWN}
