@@ -1,9 +1,12 @@
 """Timers in a whole broker, on a virtual clock."""
 
+import gc
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import SendFailed
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, SendRequest, StoreMessage
@@ -211,3 +214,24 @@ def test_what_was_sent_to_the_timer_queue_itself_goes_to_no_topic_of_the_broker(
     found, end = gantrymq_simulation(work)
     assert found == [b"good"]
     assert end == (2 if topic == TIMER_QUEUE.topic else 0)
+
+
+def test_a_recall_that_is_stored_too_late_is_not_acknowledged(gantrymq_simulation, monkeypatch):
+    async def work(cluster):
+        clock, store = cluster.world.clock, cluster.store
+        await cluster.create_topic("A", 1)
+        sent = await cluster.send("A", b"timed", properties={"TIMER_DELAY_MS": "2500"})
+        await clock.sleep((int(decode_handle(sent.recall_handle).time) - clock.now_ms() - 20) / 1000)
+        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
+
+        async def late(log_offset):
+            await clock.sleep(2.5)
+
+        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        answer = await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)
+        await clock.sleep(10)
+        return answer, await bodies(cluster)
+
+    answer, found = gantrymq_simulation(work, settings={"store": "memory", "recallMessageEnable": "true"})
+    assert found == [b"timed"]
+    assert (answer.code, answer.remark[:14]) == (604, "recall failed:")
