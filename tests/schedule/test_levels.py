@@ -26,6 +26,7 @@ from gantrymq.remoting.command import request
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.resume import first_undelivered
 from gantrymq_schedule.levels.table import queue_of
+from gantrymq_schedule.service import Schedule
 from gantrymq_testing.cluster import Cluster
 
 
@@ -353,3 +354,19 @@ def test_a_delivered_message_is_known_whatever_its_queue_adds_and_its_writer_lef
         assert [await first_undelivered(broker, queue_of(level), 0, 10_000, [10_000]) for level in (1, 2, 3)] == [1] * 3
 
     gantrymq_simulation(main, settings={"store": "mmap", "enableLmq": "true", "enableMultiDispatch": "true"})
+
+
+def test_levels_do_not_go_on_when_timers_cannot_start(gantrymq_simulation):
+    async def main(cluster):
+        await service_of(cluster).stop()
+        again = Schedule()
+        files = cluster.world.files
+        wheel = files.open(cluster.root / "store" / "timerwheel", create=True)
+        wheel.truncate(100)
+        wheel.close()
+        with pytest.raises(StoreError, match="timer wheel"):
+            await again.start(cluster.broker)
+        assert again._levels is None
+        assert again.interceptor.levels is None
+
+    gantrymq_simulation(main, settings={"store": "mmap"})
