@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import Admin
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
-from gantrymq.interfaces import SendRequest, StoreMessage
+from gantrymq.interfaces import Placing, PutResult, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
+from gantrymq_schedule.levels.delivery import LevelDelivery
+from gantrymq_schedule.levels.resume import first_undelivered
+from gantrymq_schedule.levels.table import queue_of
+from gantrymq_schedule.service import Schedule
 from gantrymq_testing.cluster import Cluster
 
 
@@ -196,6 +205,31 @@ def test_a_store_that_refuses_is_tried_again_and_nothing_comes_twice(gantrymq_si
     gantrymq_simulation(main, settings={"store": "memory"})
 
 
+def test_one_that_is_refused_beside_others_whose_gate_is_late_is_not_lost(gantrymq_simulation, monkeypatch):
+    async def main(cluster):
+        clock, store = cluster.world.clock, cluster.store
+        await cluster.create_topic("T", 1)
+        await cluster.send("T", b"first")
+        await asyncio.gather(*(cluster.send(**delayed(b"%d" % number, 1)) for number in range(2)))
+        put, open_at = store.put, clock.now_ms() + 20_000
+
+        async def late(log_offset):
+            await clock.sleep(max(0, open_at - clock.now_ms()) / 1000)
+
+        def no_room_for_the_second(messages):
+            assert len(messages) == 2
+            monkeypatch.setattr(store, "put", put)
+            return [*put(messages[:1]), PutResult(PutStatus.CREATE_FILE_FAILED, -1, -1, 0, 0, "no space left")]
+
+        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
+        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        monkeypatch.setattr(store, "put", no_room_for_the_second)
+        await clock.sleep(40)
+        assert bodies(await cluster.pull("T")) == [b"0", b"1", b"first"]
+
+    gantrymq_simulation(main, settings={"store": "memory"})
+
+
 def test_a_clock_that_is_set_ahead_or_back_is_noticed(gantrymq_simulation):
     async def main(cluster):
         clock = cluster.world.clock
@@ -259,3 +293,80 @@ def test_request_45_tells_the_progress(gantrymq_simulation):
         assert json.loads(answer.body.replace(b"{1:", b'{"1":'))["offsetTable"]["1"] == 1
 
     gantrymq_simulation(main)
+
+
+def test_a_look_for_what_was_delivered_that_fails_once_is_made_again(gantrymq_simulation, monkeypatch):
+    async def main(cluster):
+        clock, store, broker = cluster.world.clock, cluster.store, cluster.broker
+        await cluster.create_topic("T", 1)
+        for number in range(3):
+            await cluster.send(**delayed(b"%d" % number, 1))
+        await clock.sleep(2)
+        levels = service_of(cluster)._levels
+        await levels.stop()
+        query, failures = store.query, [StoreError("the index cannot be read")]
+
+        def fails_once(*asked):
+            if failures:
+                raise failures.pop()
+            return query(*asked)
+
+        monkeypatch.setattr(store, "query", fails_once)
+        again = LevelDelivery(broker, cluster.root / "nowhere", levels._delays_ms)
+        await again.start()
+        await clock.sleep(2)
+        await again.stop()
+        assert failures == []
+        assert bodies(await cluster.pull("T")) == [b"0", b"1", b"2"]
+
+    gantrymq_simulation(main, settings={"store": "memory"})
+
+
+def test_messages_that_cannot_tell_hide_no_delivered_ones_behind_them(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        own = [{"UNIQ_KEY": "lost"}, *({"UNIQ_KEY": f"k{n}", "REAL_TOPIC": "T", "REAL_QID": "0"} for n in range(3))]
+        own.insert(2, {"REAL_TOPIC": "T", "REAL_QID": "0"})
+        for each in own:
+            waits = StoreMessage(SCHEDULE_TOPIC, 0, b"x", props.encode(each), placing=Placing(due_in_ms=1000))
+            await cluster.broker.put(waits)
+        await cluster.world.clock.sleep(3)
+        assert len(await cluster.pull("T")) == 4
+        found = [await first_undelivered(cluster.broker, queue_of(1), start, 1000, [1000]) for start in range(5)]
+        assert found == [5] * 5
+
+    gantrymq_simulation(main)
+
+
+def test_a_delivered_message_is_known_whatever_its_queue_adds_and_its_writer_left_off(gantrymq_simulation):
+    async def main(cluster):
+        broker = cluster.broker
+        await cluster.create_topic("T", 1)
+        broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        texts = ["UNIQ_KEY\x01P1\x02", "UNIQ_KEY\x01P2\x02INNER_MULTI_DISPATCH\x01%LMQ%a\x02"]
+        for level, (topic, text) in enumerate(zip("BT", texts, strict=True), 1):
+            await broker.send(SendRequest("g", topic, b"x", f"{text}DELAY\x01{level}\x02", queue_id=0))
+        old = b"UNIQ_KEY\x01P3\x02DELAY\x013\x02REAL_TOPIC\x01T\x02REAL_QID\x010"
+        await broker.put(StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, placing=Placing(due_in_ms=10_000)))
+        await cluster.world.clock.sleep(20)
+        progress = service_of(cluster)._levels.progress
+        assert [progress.position(level) for level in (1, 2, 3)] == [1, 1, 1]
+        assert [await first_undelivered(broker, queue_of(level), 0, 10_000, [10_000]) for level in (1, 2, 3)] == [1] * 3
+
+    gantrymq_simulation(main, settings={"store": "mmap", "enableLmq": "true", "enableMultiDispatch": "true"})
+
+
+def test_levels_do_not_go_on_when_timers_cannot_start(gantrymq_simulation):
+    async def main(cluster):
+        await service_of(cluster).stop()
+        again = Schedule()
+        files = cluster.world.files
+        wheel = files.open(cluster.root / "store" / "timerwheel", create=True)
+        wheel.truncate(100)
+        wheel.close()
+        with pytest.raises(StoreError, match="timer wheel"):
+            await again.start(cluster.broker)
+        assert again._levels is None
+        assert again.interceptor.levels is None
+
+    gantrymq_simulation(main, settings={"store": "mmap"})

@@ -1,15 +1,21 @@
 """Timers in a whole broker, on a virtual clock."""
 
+import gc
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import SendFailed
 from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import GetLimit, SendRequest
+from gantrymq.interfaces import GetLimit, SendRequest, StoreMessage
+from gantrymq.model import properties as props
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
+from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.recall import decode_handle
 from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint
 
@@ -175,3 +181,57 @@ def test_timers_that_are_off_take_nothing(gantrymq_simulation):
         return cluster.world.files.stat(cluster.root / "store" / "timerwheel")
 
     assert gantrymq_simulation(work, settings={"timerWheelEnable": "false"}) is None
+
+
+def test_a_message_that_its_topic_refuses_is_left_out_and_the_others_come(gantrymq_simulation):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        await cluster.create_topic("B", 1)
+        sent = [("A", "id1", ""), ("B", "id2", "INNER_NUM\x013\x02"), ("A", "id3", "")]
+        for topic, unique_id, more in sent:
+            own = f"UNIQ_KEY\x01{unique_id}\x02{more}TIMER_DELAY_SEC\x012\x02"
+            await cluster.broker.send(SendRequest("g", topic, unique_id.encode(), own, queue_id=0))
+        cluster.broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        await cluster.world.clock.sleep(5)
+        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        return await bodies(cluster), shown
+
+    found, shown = gantrymq_simulation(work, settings={"store": "mmap"})
+    assert found == [b"id1", b"id3"]
+    assert {1} == {value for name in shown if "given_up" in name for value in shown[name].values()}
+
+
+@pytest.mark.parametrize("topic", ["rmq_sys_wheel_timer", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"])
+def test_what_was_sent_to_the_timer_queue_itself_goes_to_no_topic_of_the_broker(gantrymq_simulation, topic):
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        own = {"TIMER_OUT_MS": "1000", "REAL_TOPIC": topic, "REAL_QID": "0"}
+        await cluster.broker.put(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+        await cluster.send("A", b"good", properties={"TIMER_DELAY_SEC": "1"})
+        await cluster.world.clock.sleep(4)
+        return await bodies(cluster), cluster.broker.bounds(Queue(topic, 0)).max_offset
+
+    found, end = gantrymq_simulation(work)
+    assert found == [b"good"]
+    assert end == (2 if topic == TIMER_QUEUE.topic else 0)
+
+
+def test_a_recall_that_is_stored_too_late_is_not_acknowledged(gantrymq_simulation, monkeypatch):
+    async def work(cluster):
+        clock, store = cluster.world.clock, cluster.store
+        await cluster.create_topic("A", 1)
+        sent = await cluster.send("A", b"timed", properties={"TIMER_DELAY_MS": "2500"})
+        await clock.sleep((int(decode_handle(sent.recall_handle).time) - clock.now_ms() - 20) / 1000)
+        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
+
+        async def late(log_offset):
+            await clock.sleep(2.5)
+
+        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        answer = await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)
+        await clock.sleep(10)
+        return answer, await bodies(cluster)
+
+    answer, found = gantrymq_simulation(work, settings={"store": "memory", "recallMessageEnable": "true"})
+    assert found == [b"timed"]
+    assert (answer.code, answer.remark[:14]) == (604, "recall failed:")

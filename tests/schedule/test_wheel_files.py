@@ -1,6 +1,7 @@
 """Wheel and log on a real disk: lists of slots, files that fill, and what a start makes of damage."""
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,59 @@ def test_a_length_whose_sync_failed_is_given_again(tmp_path):
     assert offsets(wheel, 0) == [100]
     assert wheel.wheel_path.stat().st_size == WHEEL_BYTES
     wheel.close()
+
+
+def beside(work):
+    """Let *work* run in another thread, for as long as it wants or is kept waiting."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.2)
+    return thread
+
+
+def test_what_comes_while_all_is_written_again_stays_in_its_list(wheel, monkeypatch):
+    wheel.append([new(0, 0), new(0, 100)], NOW * 1000)
+    write_slots, others = wheel.write_slots, []
+
+    def slowly(slots):
+        if not others:
+            others.append(None)
+            others[0] = beside(lambda: wheel.append([new(0, 200)], NOW * 1000))
+        write_slots(slots)
+
+    class Failing:
+        def datasync(self):
+            raise OSError(errno.EIO, "Input/output error")
+
+    wheel._unsynced.add(Failing())
+    monkeypatch.setattr(wheel, "write_slots", slowly)
+    with pytest.raises(OSError, match="Input/output"):
+        wheel.sync()
+    others[0].join()
+    assert offsets(wheel, 0) == [0, 100, 200]
+
+
+def test_a_sync_beside_an_append_does_not_hide_what_is_written_after_it(wheel, monkeypatch):
+    wheel.append([new(0, 0)], NOW * 1000)
+    wheel.sync()
+    (log,) = wheel._logs.values()
+    events, others = [], []
+
+    class Slow:
+        def pwrite(self, data, place):
+            others.append(beside(wheel.sync))
+            log.pwrite(data, place)
+            events.append("write")
+
+        def datasync(self):
+            log.datasync()
+            events.append("sync")
+
+        def __getattr__(self, name):
+            return getattr(log, name)
+
+    monkeypatch.setitem(wheel._logs, 0, Slow())
+    wheel.append([new(0, 100)], NOW * 1000)
+    others[0].join()
+    wheel.sync()
+    assert events[-1] == "sync"

@@ -49,7 +49,11 @@ class Schedule:
         for figure in figures_of(levels, broker):
             broker.show(figure)
         self.interceptor.levels = LevelTable(delays_ms)
-        await self.timers.start(broker)
+        try:
+            await self.timers.start(broker)
+        except BaseException:
+            await self.stop()
+            raise
         if self.timers.enabled:
             self._pending["timers"] = PendingTimers(self.timers)
             for figure in timer_figures(self.timers, broker):

@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 TOGETHER_MS: Final = 5  # messages that are due so close to each other leave together
 AGAIN_S: Final = 0.1  # after the store refused
 AFTER_A_BUG_S: Final = 10.0
-_FLUSH_TIMEOUT: Final = 10  # response code: stored, but not confirmed in time
 
 
 class LevelDelivery:
@@ -116,7 +115,8 @@ class LevelDelivery:
     # --- delivery ---------------------------------------------------------------------------------------------------
 
     async def _deliver_all(self) -> None:
-        await self._guarded(self._resume())
+        while not self._stopping and not await self._guarded(self._resume()):
+            pass
         while not self._stopping:
             now_ms = self._clock.now_ms()
             ready = self.progress.ready(now_ms)
@@ -127,15 +127,18 @@ class LevelDelivery:
                 wait_ms = self.progress.wait_ms(now_ms)
                 await self._pause(None if wait_ms is None else max(wait_ms, TOGETHER_MS) / 1000)
 
-    async def _guarded(self, step: Coroutine[None, None, None]) -> None:
+    async def _guarded(self, step: Coroutine[None, None, None]) -> bool:
+        """Whether *step* succeeded; after a failure there is a pause."""
         try:
             await step
+            return True
         except GantryError as error:
             log.warning("delayed messages wait: %s; it is tried again", error)
             await self._pause(AGAIN_S)
         except Exception:
             log.exception("delayed messages wait: a bug; it is tried again")
             await self._pause(AFTER_A_BUG_S)
+        return False
 
     async def _pause(self, seconds: float | None) -> None:
         """Wait until something arrives, or the time is up."""
@@ -213,30 +216,17 @@ class LevelDelivery:
         """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each.
 
         Raises:
-            StoreError: a gate failed.
+            StoreError: nobody can say what became of them.
         """
         if not messages:
             return ()
         try:
-            return await self._put(messages)
+            return await self._broker.put_all(messages, seen=True)
         except RequestError as error:
             if len(messages) == 1 or error.retriable:
                 status = PutStatus.SERVICE_NOT_AVAILABLE if error.retriable else PutStatus.MESSAGE_ILLEGAL
                 return [PutResult(status, -1, -1, 0, 0, str(error))] * len(messages)
         return [(await self._store([message]))[0] for message in messages]
-
-    async def _put(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """As `Broker.put_all`; what is stored but not confirmed in time is waited for, or it would be stored twice."""
-        try:
-            return await self._broker.put_all(messages, seen=True)
-        except StoreError as error:
-            if error.response_code != _FLUSH_TIMEOUT:
-                raise
-            end = self._broker.store.state().max_log_offset
-            log.warning("delayed messages wait for the disk: %s", error)
-            while self._broker.store.state().published_offset < end and not self._stopping:
-                await self._clock.sleep(AGAIN_S)
-            return [PutResult(PutStatus.OK, -1, 0, end, 0)] * len(messages)
 
     # --- progress on disk -------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """What is stored when a delayed message is due, made of the record that waited.
 
 It keeps properties, body, flags, times and both hosts, as with Java: the text still has DELAY, REAL_TOPIC and REAL_QID.
+No gate is waited for: what became of each message is known at once, and the progress is saved when they are durable.
 
 Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (messageTimeUp).
 """
@@ -54,4 +55,5 @@ def real_message(record: RecordView) -> StoreMessage:
         record.born_host,
         record.store_host,
         record.reconsume_times,
+        wait_stored=False,
     )

@@ -4,7 +4,8 @@ delayOffset.json is some seconds old after a kill, and a Java broker fires the m
 store is asked: messages of a level are delivered one behind the other, so those that were are a beginning of what is
 due, and its end is found in a few steps, by the unique key of single messages.
 
-A message without a key, or a store without an index (``messageIndexEnable=false``), leaves it at what Java does.
+Messages without a key, and those that are left behind, are passed over: the next one tells for them. Where no message
+has a key, or the store no index (``messageIndexEnable=false``), it is left at what Java does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from gantrymq_schedule.levels.release import real_place
 __all__ = ["first_undelivered"]
 
 _MOST_OF_A_KEY = 64
+_READ = GetLimit(16, 64 * 1024)
+_MOST_THAT_CANNOT_TELL = 4096  # one behind the other
+_STORES_OWN = (props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)
 _ALL_TIMES = (0, (1 << 62))
 
 
@@ -37,12 +41,20 @@ async def first_undelivered(
     end = broker.bounds(queue).max_offset
 
     async def delivered(at: int) -> bool:
-        _, records = await read_from(broker, queue, at, GetLimit(1), delays_ms)
-        if not records:
-            return False
-        record, time_ms = records[0]
-        now_ms = broker.world.clock.now_ms()
-        return due_at(time_ms, now_ms, delay_ms) <= now_ms and await _is_stored(broker, record)
+        """Whether the first message at or behind *at* that can tell was delivered."""
+        most = min(at + _MOST_THAT_CANNOT_TELL, end)
+        while at < most:
+            result, records = await read_from(broker, queue, at, _READ, delays_ms)
+            now_ms = broker.world.clock.now_ms()
+            for record, time_ms in records:
+                if due_at(time_ms, now_ms, delay_ms) > now_ms:
+                    return False
+                if _tells(record):
+                    return await _is_stored(broker, record)
+            if result.next_offset <= at:
+                return False
+            at = result.next_offset
+        return False
 
     if position >= end or not await delivered(position):
         return position
@@ -59,15 +71,19 @@ async def first_undelivered(
     return high
 
 
-async def _is_stored(broker: Broker, waited: RecordView) -> bool:
-    """Whether the real message of *waited* is in the log."""
-    key = waited.properties.get(props.UNIQ_KEY)
+def _tells(waited: RecordView) -> bool:
+    """Whether a look into the store can say that *waited* was delivered: not without a key, or a place to go to."""
     try:
-        topic, queue_id = real_place(waited)
+        real_place(waited)
     except MessageIllegal:
         return False
-    if key is None:
-        return False
+    return props.UNIQ_KEY in waited.properties
+
+
+async def _is_stored(broker: Broker, waited: RecordView) -> bool:
+    """Whether the real message of *waited* is in the log."""
+    topic, queue_id = real_place(waited)
+    own, key = _said(waited), waited.properties[props.UNIQ_KEY]
     found = broker.store.query(topic, key, *_ALL_TIMES, _MOST_OF_A_KEY)
     result = found if isinstance(found, QueryResult) else await found
     return any(
@@ -76,6 +92,11 @@ async def _is_stored(broker: Broker, waited: RecordView) -> bool:
         and record.born_timestamp == waited.born_timestamp
         and record.reconsume_times == waited.reconsume_times
         and record.body_crc == waited.body_crc
-        and record.properties_bytes == waited.properties_bytes
+        and _said(record) == own
         for record in map(read_record, result.records)
     )
+
+
+def _said(record: RecordView) -> dict[str, str]:
+    """Properties of *record* but for what a store writes for the queue that it goes to."""
+    return {name: text for name, text in record.properties.items() if name not in _STORES_OWN}

@@ -1,6 +1,7 @@
 """Putting what is due to its topic: once, however often it is tried.
 
-A put that fails is repeated until it succeeds; only a message that no store takes is left out, with a line in the log.
+A put that fails is repeated until it succeeds; only a message that broker or store refuse for good is left out, with a
+line in the log.
 After a crash, or a put of which nobody can say what became of it, the end of the commit log is read for what was
 delivered already: the deliveries there are told by topic, queue, id, slot time, rolls and keys.
 
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gantrymq.errors import RequestError, StoreError
-from gantrymq.interfaces import Broker, MessageStore, PutStatus, StoreMessage
+from gantrymq.interfaces import Broker, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq_schedule.timer.messages import delivery_of
 
 __all__ = ["Delivery"]
@@ -30,18 +31,20 @@ class Delivery:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.known: Counter[tuple[str, ...]] = Counter()  # deliveries that were made before
+        self.known: Counter[tuple[str, ...]] = Counter()  # deliveries that were made before the start
         self.end = 0  # commit log offset behind the last one
         self.delivered = 0
         self.given_up = 0
         self.stopping = False  # nothing is tried again
 
     async def recall_from(self, log_offset: int) -> None:
-        """Read what was delivered from *log_offset* of the commit log on. Raises StoreError."""
+        """Read what was delivered from *log_offset* of the commit log on, before the start. Raises StoreError."""
+        self.known = await self._delivered_from(log_offset)
+
+    async def _delivered_from(self, log_offset: int) -> Counter[tuple[str, ...]]:
         store = self._broker.store
         await store.flushed(store.state().max_log_offset)
-        found = await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
-        self.known = found
+        return await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
 
     async def put(self, messages: Sequence[StoreMessage]) -> None:
         """Put *messages* in their order; returns when each is stored, or was before.
@@ -49,16 +52,15 @@ class Delivery:
         Raises:
             StoreError: one could not be stored, and the broker stops.
         """
-        began = self._broker.store.state().max_log_offset
-        waiting = list(messages)
-        while waiting := waiting if not self.known else [each for each in waiting if not self._is_known(each)]:
+        waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
+        while waiting:
+            began = self._broker.store.state().max_log_offset
             try:
-                results = await self._broker.put_all(waiting, seen=True)
+                results = await self._stored(waiting)
             except Exception as error:
                 bug = not isinstance(error, StoreError | RequestError)
                 log.warning("timed messages could not be stored, they are tried again: %s", error, exc_info=bug)
-                await self._pause()
-                await self._look_again(began)
+                waiting = await self._not_stored(waiting, began)
                 continue
             if all(result.status is PutStatus.OK for result in results):
                 self.end = max(self.end, results[-1].end)
@@ -79,23 +81,42 @@ class Delivery:
                 log.warning("%d timed messages wait for the store: %s", len(waiting), results[-1].problem)
                 await self._pause()
 
+    async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
+        """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each."""
+        try:
+            return await self._broker.put_all(messages, seen=True)
+        except RequestError as error:
+            if error.retriable:
+                raise
+            if len(messages) == 1:
+                return [PutResult(PutStatus.MESSAGE_ILLEGAL, -1, -1, 0, 0, str(error))]
+        return [(await self._stored([message]))[0] for message in messages]
+
     async def _pause(self) -> None:
         if self.stopping:
             raise StoreError("timed messages could not be stored before the broker stops; they come after its start")
         await self._broker.world.clock.sleep(RETRY_S)
 
-    async def _look_again(self, log_offset: int) -> None:
-        try:
-            await self.recall_from(log_offset)
-        except StoreError as error:
-            log.warning("the end of the commit log cannot be made durable: %s", error)
+    async def _not_stored(self, messages: Sequence[StoreMessage], log_offset: int) -> list[StoreMessage]:
+        """Those of *messages* that are not in the commit log from *log_offset* on; looks until it can be told."""
+        while True:
+            await self._pause()
+            try:
+                found = await self._delivered_from(log_offset)
+            except StoreError as error:
+                log.warning("the end of the commit log cannot be made durable: %s", error)
+            else:
+                self.end = max(self.end, self._broker.store.state().max_log_offset)
+                return [each for each in messages if not _known(each, found)]
 
-    def _is_known(self, message: StoreMessage) -> bool:
-        told = delivery_of(message.topic, message.queue_id, message.properties)
-        if told is None or not self.known[told]:
-            return False
-        self.known[told] -= 1
-        return True
+
+def _known(message: StoreMessage, known: Counter[tuple[str, ...]]) -> bool:
+    """Whether *message* is among *known*, which has one less then."""
+    told = delivery_of(message.topic, message.queue_id, message.properties)
+    if told is None or not known[told]:
+        return False
+    known[told] -= 1
+    return True
 
 
 def _deliveries(store: MessageStore, start: int, end: int) -> Counter[tuple[str, ...]]:

@@ -132,10 +132,12 @@ class Waiting(NamedTuple):
 
 
 def waiting_of(record: RecordView) -> Waiting | None:
-    """Read it of a record of the timer queue; None where that says no time or no topic."""
+    """Read it of a record of the timer queue; None where that says no time, or no topic that messages may go to."""
     own = record.properties
     time, topic, queue_id = own.get(OUT_MS, ""), own.get(REAL_TOPIC), own.get(REAL_QUEUE_ID, "")
-    if topic is None or not _small(time) or not _small(queue_id) or record.topic != TIMER_QUEUE.topic:
+    if topic is None or topic == TIMER_QUEUE.topic or topic in names.NOT_SENDABLE:
+        return None
+    if not _small(time) or not _small(queue_id) or record.topic != TIMER_QUEUE.topic:
         return None
     return Waiting(int(time), topic, int(queue_id), own.get(props.UNIQ_KEY, ""), own.get(DELETE_KEY))
 

@@ -87,6 +87,9 @@ class Runs(Protocol):
     def broker(self) -> Broker | None:
         """Where the service runs now, None while it does not."""
 
+    def in_time(self, slot_ms: int) -> bool:
+        """Whether what is in the timer queue by now is in the slot of *slot_ms* before that is due."""
+
 
 class Recall:
     """Serves one broker's request 370."""
@@ -101,7 +104,8 @@ class Recall:
             NoPermission: recalls are turned off.
             ServiceNotAvailable: the broker takes nothing yet.
             TopicNotExist: the topic is gone.
-            RefusedWith: 604, no handle of this broker and topic, or its time is past or too far; 1, it was not stored.
+            RefusedWith: 604, no handle of this broker and topic, or its time is past, too far, or came meanwhile;
+                1, it was not stored.
         """
         broker = self._timers.broker
         if broker is None or not broker.settings.flag(keys.RECALL):
@@ -132,6 +136,8 @@ class Recall:
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be taken back",
             )
         await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
+        if not self._timers.in_time(int(handle.time) - 1):
+            raise RefusedWith(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
         region = broker.settings.text("regionId")
         return response_to(asked, 0, None, {"msgId": handle.unique_id, "MSG_REGION": region})
 

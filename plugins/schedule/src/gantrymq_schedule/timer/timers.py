@@ -61,6 +61,7 @@ class Timers:
         self.broker: Broker | None = None  # while the service runs
         self.lateness = Lateness()
         self._running = False
+        self._turn_ms = 0  # slots before it are due in this turn, or were before
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
         """What to store in place of *message*, which asks for a time in its properties *own*.
@@ -151,6 +152,7 @@ class Timers:
         """Take in what came, then deliver a batch; whether there was something to do."""
         self._state.wake.clear()
         now_ms = self._state.broker.world.clock.now_ms()
+        self._turn_ms = max(self._turn_ms, now_ms)
         end = self._state.broker.bounds(TIMER_QUEUE).max_offset
         took = self._state.queue_offset < end
         while self._state.queue_offset < end and self._running:
@@ -201,6 +203,13 @@ class Timers:
     def topics(self) -> Mapping[str, TopicCount]:
         """How many messages of each topic wait."""
         return self._state.progress.metrics.topics
+
+    def in_time(self, slot_ms: int) -> bool:
+        """Whether what is in the timer queue by now is in the slot of *slot_ms* before that is due."""
+        if not self._running:
+            return False
+        tick = slot_ms // self.precision_ms
+        return tick >= max(self._state.clock.write_tick, self._turn_ms // self.precision_ms)
 
     async def next_slot(self, tick: int) -> Slot | None:
         """The first slot of *tick* or later that holds something."""

@@ -1,7 +1,9 @@
-"""Wheel and timer log on disk. Every method is for a thread, one call after the other; `sync` may run beside others.
+"""Wheel and timer log on disk. Every method is for a thread. Those that write wait for each other, so that
+`sync` and `clean` may be called beside `append`.
 
 An entry is written before the slot that names it, and the two become durable together, before the checkpoint that
-tells of them. Nothing is kept in memory but the end of the log.
+tells of them. In memory are the end of the log, and what was written since the last sync: a sync that failed is not
+believed, and it is written again.
 
 Source: apache/rocketmq store/.../timer/TimerLog.java (append), TimerMessageStore.java (doEnqueue, dequeue).
 """
@@ -77,7 +79,7 @@ class WheelFiles:
         self._logs: dict[int, File] = {}
         self._unsynced: set[File] = set()
         self._written: list[tuple[int, bytes] | Slot] = []  # since the last sync, in order: parts of the log, and slots
-        self._appending = threading.Lock()  # a sync that failed is made up for beside appends
+        self._lock = threading.RLock()  # held while something is written, not while it is synced
 
     # --- slots ------------------------------------------------------------------------------------------------------
 
@@ -96,19 +98,21 @@ class WheelFiles:
 
     def write_slots(self, slots: Sequence[Slot]) -> None:
         """Write slots to their places."""
-        wheel = self._open_wheel(create=True)
-        assert wheel is not None
-        self._unsynced.add(wheel)
-        for slot in slots:
-            wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
-        self._written += slots
+        with self._lock:
+            wheel = self._open_wheel(create=True)
+            assert wheel is not None
+            self._unsynced.add(wheel)
+            for slot in slots:
+                wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
+            self._written += slots
 
     def clear(self, tick: int) -> None:
         """Empty the slot of *tick*."""
-        wheel = self._open_wheel(create=True)
-        assert wheel is not None
-        self._unsynced.add(wheel)
-        wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_place(tick))
+        with self._lock:
+            wheel = self._open_wheel(create=True)
+            assert wheel is not None
+            self._unsynced.add(wheel)
+            wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_place(tick))
 
     def busy(self, start: int, end: int) -> Iterator[Slot]:
         """Slots of the ticks ``[start, end)`` that hold something, in order; at most one turn of the wheel."""
@@ -136,7 +140,7 @@ class WheelFiles:
         Raises:
             OSError: the disk does not take them; the same call may be made again.
         """
-        with self._appending:
+        with self._lock:
             self._append(entries, written_ms)
 
     def _append(self, entries: Sequence[NewEntry], written_ms: int) -> None:
@@ -166,11 +170,12 @@ class WheelFiles:
 
     def write_log(self, position: int, data: bytes | bytearray) -> None:
         """Write *data*, which lies in one file, at *position* of the log."""
-        file = self._open_log(position - position % self.file_bytes, create=True)
-        assert file is not None
-        self._unsynced.add(file)
-        file.pwrite(data, position % self.file_bytes)
-        self._written.append((position, bytes(data)))
+        with self._lock:
+            file = self._open_log(position - position % self.file_bytes, create=True)
+            assert file is not None
+            self._unsynced.add(file)
+            file.pwrite(data, position % self.file_bytes)
+            self._written.append((position, bytes(data)))
 
     def read_log(self, position: int, length: int) -> bytes:
         """Up to *length* bytes from *position*, to the end of its file at most; empty where there is no file."""
@@ -235,14 +240,14 @@ class WheelFiles:
 
     def sync(self) -> None:
         """Make durable what was written. Raises OSError: it is written again, as nothing is left of a failed one."""
-        with self._appending:
+        with self._lock:
             waiting, self._unsynced = self._unsynced, set()
             written, self._written = self._written, []
         try:
             for file in waiting:
                 file.datasync()
         except OSError:
-            with self._appending:
+            with self._lock:
                 self._unsynced |= waiting
                 again, self._written = written + self._written, []
                 self._write_again(again)
@@ -262,16 +267,17 @@ class WheelFiles:
 
     def clean(self, min_log_offset: int) -> int:
         """Remove the oldest files whose messages have all left the commit log; returns how many. Never the newest."""
-        removed = 0
-        starts = self.starts()
-        for start in starts[:-1]:
-            newest = self.entry(start + last_place(self.file_bytes))
-            if newest is None or newest.log_offset >= min_log_offset:
-                break
-            self._forget(start)
-            self._files.remove(self.folder / file_name(start))
-            removed += 1
-        return removed
+        with self._lock:
+            removed = 0
+            starts = self.starts()
+            for start in starts[:-1]:
+                newest = self.entry(start + last_place(self.file_bytes))
+                if newest is None or newest.log_offset >= min_log_offset:
+                    break
+                self._forget(start)
+                self._files.remove(self.folder / file_name(start))
+                removed += 1
+            return removed
 
     def remove_from(self, start: int) -> None:
         """Remove the file that begins at *start*."""

@@ -1,0 +1,72 @@
+"""Deliveries of timers through failures of the store: each once, and what the last life delivered stays known."""
+
+from timer_rig import Rig
+
+from gantrymq.errors import StoreError
+from gantrymq.interfaces import StoreMessage
+from gantrymq.model import properties as props
+from gantrymq_schedule.timer.delivery import Delivery
+from gantrymq_storage_faults.machine import Machine
+from gantrymq_testing.simulated import simulate
+
+
+def timed(unique_id):
+    own = {"UNIQ_KEY": unique_id, "TIMER_OUT_MS": "1000", "TIMER_DEQUEUE_MS": "2000"}
+    return StoreMessage("A", 0, b"x", props.encode(own))
+
+
+class Failing:
+    """Stores through a rig's broker, and fails as often as it is told: before, or after it stored."""
+
+    def __init__(self, broker):
+        self.inner, self.store, self.world = broker, broker.store, broker.world
+        self.failures = []
+
+    async def put_all(self, messages, *, seen=False):
+        failure = self.failures.pop(0) if self.failures else ""
+        if failure == "before":
+            raise StoreError("nothing stored")
+        results = await self.inner.put_all(messages, seen=seen)
+        if failure == "after":
+            raise StoreError("not confirmed")
+        return results
+
+
+def run(work):
+    async def main(world):
+        rig = Rig(world, Machine(world.files), 1)
+        await rig.start()
+        broker = Failing(rig.timers.broker)
+        await work(rig, Delivery(broker), broker)
+        await rig.timers.stop()
+        return [unique_id for unique_id, _ in rig.delivered()]
+
+    return simulate(1, main, limit_s=3600)
+
+
+def test_a_put_that_fails_does_not_forget_what_the_last_life_delivered():
+    async def work(rig, delivery, broker):
+        await delivery.put([timed("1"), timed("2")])
+        again = Delivery(broker)
+        await again.recall_from(0)
+        broker.failures.append("before")
+        await again.put([timed("3")])
+        await again.put([timed("1"), timed("2"), timed("4")])
+
+    assert run(work) == ["1", "2", "3", "4"]
+
+
+def test_nothing_is_put_again_before_the_look_at_the_log_succeeded():
+    async def work(rig, delivery, broker):
+        broker.failures.append("after")
+        flushed, failures = rig.log.flushed, [StoreError("the disk")]
+
+        async def fails_once(log_offset):
+            if failures:
+                raise failures.pop()
+            await flushed(log_offset)
+
+        rig.log.flushed = fails_once
+        await delivery.put([timed("1"), timed("2")])
+
+    assert run(work) == ["1", "2"]
