@@ -56,6 +56,9 @@ def test_the_end_of_what_was_delivered_is_found_wherever_it_lies(gantrymq_broker
 
         broker = running.cluster.broker
         await delivered(running, 11)
+        store = broker.store
+        while store.state().published_offset < store.state().max_log_offset:
+            await running.cluster.world.clock.sleep(0.01)
         starts = range(12)
         return [await first_undelivered(broker, queue_of(1), start, 1000, [1000]) for start in starts]
 
