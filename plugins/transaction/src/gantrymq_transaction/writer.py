@@ -26,7 +26,7 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.world import Timer
 from gantrymq_transaction.ledger import Ledger
-from gantrymq_transaction.messages import op_message
+from gantrymq_transaction.messages import as_submitted, op_message
 from gantrymq_transaction.settings import OP_BYTES
 
 __all__ = ["Writer"]
@@ -173,7 +173,7 @@ class Writer:
         """Begin one append; None where the messages have to be stored one by one."""
         if not all(map(self._plain, group)):
             return None
-        batch = [each.message for each in group if each.message is not None]
+        batch = [as_submitted(each.message) for each in group if each.message is not None]
         batch.append(self._op(group))
         for message in batch[1:]:
             message.joined = True
@@ -242,8 +242,7 @@ class Writer:
 
     async def _put(self, message: StoreMessage) -> PutResult:
         """Store one message by itself; what is this plugin's own no interceptor sees."""
-        message.joined = False
-        (result,) = await self._broker.put_all([message], seen=message.topic in _OWN)
+        (result,) = await self._broker.put_all([as_submitted(message)], seen=message.topic in _OWN)
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
