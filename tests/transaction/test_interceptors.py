@@ -42,7 +42,7 @@ class Marking:
         return message
 
 
-@pytest.mark.parametrize(("keys", "code"), [("refused", 13)])
+@pytest.mark.parametrize(("keys", "code"), [("refused", 13), ("bug", 1)])
 def test_what_one_fails_on_leaves_those_beside_it_as_they_were(keys, code):
     async def main(desk, service):
         halves = [await half(desk, number, more=more) for number, more in enumerate(("", f"KEYS\x01{keys}\x02", ""))]

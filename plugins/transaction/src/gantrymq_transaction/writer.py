@@ -181,6 +181,9 @@ class Writer:
             return self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
         except RequestError:  # an interceptor refuses one of them, and none is stored
             return None
+        except Exception:  # one by one the others get through
+            log.exception("what decides half messages could not be stored together")
+            return None
 
     async def _store(self, group: list[_Waiting], appended: Awaitable[Sequence[PutResult]] | None) -> None:
         try:
@@ -233,6 +236,9 @@ class Writer:
                 result = None if each.message is None else await self._put(each.message)
                 await self._put_op([each])
             except GantryError as error:
+                self._failed([each], error)
+            except Exception as error:
+                log.exception("what decides the half messages at %s could not be stored", each.offsets)
                 self._failed([each], error)
             else:
                 self._settled(each, result)
