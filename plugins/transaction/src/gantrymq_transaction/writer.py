@@ -27,6 +27,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.world import Timer
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import as_submitted, op_message
+from gantrymq_transaction.rules import SYSTEM_BUSY
 from gantrymq_transaction.settings import OP_BYTES
 
 __all__ = ["Writer"]
@@ -40,7 +41,6 @@ GROUP_MESSAGES: Final = 128
 GATHER_S: Final = 0.002
 WAITING_BYTES: Final = 64 * 1024 * 1024
 WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
-SYSTEM_BUSY: Final = 2
 _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 _LIGHT: Final = props.INNER_MULTI_DISPATCH.encode()
 
@@ -206,7 +206,7 @@ class Writer:
         topic = self._broker.topic(message.topic)
         return (
             topic is not None
-            and not topic.attributes
+            and not topic.has_batch_queues
             and _LIGHT not in message.properties
             and len(message.body) <= self._broker.settings.number("maxMessageSize")
         )
