@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("gantrymq_storage_memory")
 
 from broker_desk import records
-from desk import COMMIT, ROLLBACK, UNKNOWN, answer_to, bodies, end, half, join, run_with_plugin
+from desk import COMMIT, HALF, ROLLBACK, UNKNOWN, answer_to, bodies, end, half, join, run_with_plugin
 
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit
@@ -413,5 +413,18 @@ def test_commits_for_a_topic_of_a_type_share_an_append():
         await asyncio.gather(*(end(desk, fields, COMMIT) for fields in ended))
         assert len(await in_queue(desk, OP_TOPIC)) < 10
         assert len(await bodies(desk)) == 40
+
+    run_with_plugin(main)
+
+
+@pytest.mark.parametrize("more", ["", "DELAY\x011\x02"])
+@pytest.mark.parametrize("flags", [4 | 128, 4])
+def test_a_half_message_that_claims_to_be_a_batch_is_refused(more, flags):
+    async def main(desk, service):
+        mark = "INNER_NUM\x013\x02" if flags == 4 else ""
+        answer = await desk.send("T", b"x", properties=HALF.format(id="I") + mark + more, sys_flag=flags)
+        assert answer.code == 13
+        assert "INNER_NUM and sysFlag 128 mark an inner batch" in answer.remark
+        assert service.undecided().count == 0
 
     run_with_plugin(main)
