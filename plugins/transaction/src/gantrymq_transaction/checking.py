@@ -32,7 +32,7 @@ from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
 from gantrymq_transaction.writer import Writer
 
-__all__ = ["GROUP", "Checking"]
+__all__ = ["GROUP", "Checking", "kept_hours"]
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Checking:
         self._moved: _Progress | None = None
         self._left_alone = 0  # in this round, because something failed
         self._unsent: set[int] = set()  # renewed half messages whose check reached nobody
-        self.oldest_born_ms: int | None = None  # of those that the last round left undecided
+        self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
 
     async def round(self, now_ms: int) -> None:
         """Look at every undecided message once."""
@@ -79,7 +79,7 @@ class Checking:
         rules = CheckRules(
             broker.settings.number(TIMEOUT),
             broker.settings.number(CHECK_MAX),
-            _kept_hours(broker) * 3600_000,
+            kept_hours(broker) * 3600_000,
         )
         end = bounds.max_offset
         slices = TimeSlices(broker.world.clock, SLICE)
@@ -87,7 +87,7 @@ class Checking:
         oldest: list[int] = []
         self._left_alone = 0
         left = ROUND_MESSAGES
-        start = self._next
+        start = begin = self._next
         while True:
             offsets = ledger.open_offsets(start, end, SLICE)
             if not offsets:
@@ -104,6 +104,8 @@ class Checking:
                 break
         if self._left_alone > MOST_TOLD:
             log.error("%d more undecided messages stay until the next round", self._left_alone - MOST_TOLD)
+        if begin and self.oldest_born_ms is not None:  # the rounds before looked at older ones
+            oldest.append(self.oldest_born_ms)
         self.oldest_born_ms = min(oldest, default=None)
         self.keep_progress()
 
@@ -279,6 +281,6 @@ class Checking:
                     ledger.release(offset)
 
 
-def _kept_hours(broker: Broker) -> int:
+def kept_hours(broker: Broker) -> int:
     """How long the store keeps the log; one that keeps it for ever is given RocketMQ's three days."""
     return broker.settings.number(RESERVED) if RESERVED in broker.settings.schema else RESERVED_HOURS
