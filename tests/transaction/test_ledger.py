@@ -1,6 +1,7 @@
 """The ledger against the plainest model of it, over random orders of its events."""
 
 import random
+import time
 
 import pytest
 
@@ -114,3 +115,38 @@ def test_a_million_cost_a_bit_each():
     ledger.advance(1_000_000)
     assert ledger.half_offset == 1_000_000
     assert not ledger._bits
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_settling_all_that_left_the_log_is_like_settling_each(seed):
+    choice = random.Random(seed)
+    first = choice.randrange(20)
+    whole, single = Ledger(first, 0), Ledger(first, 0)
+    for _ in range(30):
+        end = whole.half_offset + choice.randrange(60)
+        for offset in (choice.randrange(first, end + 1) for _ in range(choice.randrange(20))):
+            whole.settle(offset)
+            single.settle(offset)
+        taken = end + choice.randrange(-5, 5)
+        if whole.is_open(taken):
+            whole.take(taken)
+            single.take(taken)
+        before = whole.half_offset + choice.randrange(-3, 40)
+        whole.settle_before(before)
+        for offset in range(single.half_offset, before):
+            single.settle(offset)
+        whole.advance(end + 100)
+        single.advance(end + 100)
+        assert whole.half_offset == single.half_offset
+        assert whole.undecided(end + 100) == single.undecided(end + 100)
+        assert whole.open_offsets(0, end + 100, 200) == single.open_offsets(0, end + 100, 200)
+        assert whole.is_taken(taken) == single.is_taken(taken)
+
+
+def test_settling_a_million_that_left_the_log_takes_no_time():
+    ledger = Ledger(0, 0)
+    ledger.settle(1_000_000)
+    began = time.perf_counter()
+    ledger.settle_before(1_000_000)
+    assert time.perf_counter() - began < 0.05
+    assert (ledger.half_offset, ledger.undecided(1_000_001)) == (1_000_000, 0)

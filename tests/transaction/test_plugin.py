@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_storage_memory")
 
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.cli.open_group import TO_INSTALL
-from gantrymq.errors import PluginError
+from gantrymq.errors import BrokerRefused, PluginError
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing import simulate_cluster
@@ -160,3 +160,19 @@ def test_what_operators_cannot_ask(code, ext, body, words):
 def test_the_command_line_says_where_its_commands_come_from():
     ours = {words for words, name in TO_INSTALL.items() if name == "gantrymq-transaction"}
     assert ours == set(load_plugins("transaction", reserved=SCHEMA).commands)
+
+
+def test_what_would_be_given_up_again_at_once_is_not_resumed():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        bench = TransactionBench(cluster)
+        producer = await bench.producer()
+        half = await bench.half(producer, b"one")
+        await bench.clock.sleep(73 * 3600 + 60)
+        async with TransactionAdmin(cluster.namesrv, world=cluster.world) as admin:
+            (given_up,) = (await admin.transaction(cluster.broker_address, half.unique_id))["given_up"]
+            with pytest.raises(BrokerRefused, match=r"was born 73 hours ago; half messages older than 72 hours"):
+                await admin.resume_check(given_up["offset_id"])
+        await bench.close()
+
+    simulate_cluster(work, limit_s=80 * 3600)

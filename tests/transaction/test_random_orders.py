@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+pytest.importorskip("gantrymq_schedule")
 pytest.importorskip("gantrymq_storage_mmap")
 
 from broker_desk import Peer, records, settings_for
@@ -34,6 +35,7 @@ class Transaction:
     def __init__(self, number, outcome, when):
         self.number, self.outcome = number, outcome
         self.unknown = when  # checks that it answers with unknown before it says the outcome
+        self.wish = ""  # a delay that the message asks for
         self.fields = None  # of the newest half message that was acknowledged
         self.said = False
         self.acknowledged = False  # a decision of it
@@ -44,7 +46,7 @@ class Rig:
 
     def __init__(self, world, choice):
         self.world, self.clock, self.choice = world, world.clock, choice
-        self.plugins = load_plugins("filter_tag,storage_mmap,transaction", reserved=SCHEMA)
+        self.plugins = load_plugins("filter_tag,schedule,storage_mmap,transaction", reserved=SCHEMA)
         self.starts = 0
         self.transactions, self.asking = [], []
         self.members = [Member(self, number) for number in range(2)]
@@ -160,9 +162,10 @@ async def step(rig):
         each = Transaction(
             len(rig.transactions), choice.choice((COMMIT, COMMIT, ROLLBACK, UNKNOWN)), choice.choice((0, 0, 1, 3))
         )
+        each.wish = choice.choice(("", "", "DELAY\x011\x02", "TIMER_DELAY_SEC\x012\x02"))
         rig.transactions.append(each)
         for _ in range(choice.choice((1, 1, 1, 2))):  # the answer to the first was lost
-            each.fields = await quietly(half(member.peer, each.number)) or each.fields
+            each.fields = await quietly(half(member.peer, each.number, more=each.wish)) or each.fields
         if each.fields and each.outcome != UNKNOWN and choice.random() < 0.5:
             await member.say(each, each.fields)
     elif kind < 10 and waiting:
@@ -187,7 +190,9 @@ async def step(rig):
         assert all(rig.transactions[number].said for number in visible)
         assert all(rig.transactions[number].outcome == COMMIT for number in visible)
         assert len(set(visible)) == len(visible)
-        sure = [each.number for each in rig.transactions if each.acknowledged and each.outcome == COMMIT]
+        sure = [
+            each.number for each in rig.transactions if each.acknowledged and each.outcome == COMMIT and not each.wish
+        ]
         assert set(sure) <= set(visible)
 
 

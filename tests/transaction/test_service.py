@@ -7,13 +7,14 @@ import pytest
 pytest.importorskip("gantrymq_storage_memory")
 
 from broker_desk import records
-from desk import COMMIT, ROLLBACK, UNKNOWN, answer_to, bodies, end, half, join, run_with_plugin
+from desk import COMMIT, HALF, ROLLBACK, UNKNOWN, answer_to, bodies, end, half, join, run_with_plugin
 
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq_transaction import checking
 from gantrymq_transaction.undecided import Undecided
 
@@ -368,5 +369,75 @@ def test_undecided_transactions_are_among_the_figures():
         shown = {each.name: each.values for each in service.broker.figures().shown}
         assert shown["gantrymq_transactions_undecided"] == {(): 1}
         assert shown["gantrymq_transactions_oldest_seconds"][()] == pytest.approx(31, abs=2)
+
+    run_with_plugin(main)
+
+
+def test_nothing_is_decided_by_an_index_that_is_behind_the_log(monkeypatch):
+    async def main(desk, service):
+        fields = await half(desk)
+        assert (await end(desk, fields, COMMIT)).code == 0
+        store = desk.server.store
+        real = store.query
+        monkeypatch.setattr(store, "query", lambda *asked: real(*asked)._replace(records=(), complete=False))
+        answer = await end(desk, fields, COMMIT)
+        assert answer.code == 2
+        assert "the index by key is behind the log" in answer.remark
+        monkeypatch.setattr(store, "query", real)
+        assert (await end(desk, fields, COMMIT)).code == 0
+        assert await bodies(desk) == [b"body1"]
+
+    run_with_plugin(main)
+
+
+def test_a_copy_that_is_decided_while_the_store_is_asked_about_another():
+    async def main(desk, service):
+        await half(desk)
+        producer = await join(desk.peer())
+        await desk.clock.sleep(31)
+        (asked,) = producer.asked
+        fields = await half(desk)
+        store = desk.server.store
+        real, held = store.query, asyncio.get_running_loop().create_future()
+
+        async def cold(found):
+            await held
+            return found
+
+        def query(topic, *rest):
+            return cold(real(topic, *rest)) if topic == "T" else real(topic, *rest)
+
+        store.query = query
+        slow = asyncio.ensure_future(end(producer, answer_to(asked), COMMIT))
+        await desk.clock.sleep(0.1)
+        assert (await end(desk, fields, COMMIT)).code == 0
+        held.set_result(None)
+        assert (await slow).code == 0
+        store.query = real
+        assert await bodies(desk) == [b"body1"]
+
+    run_with_plugin(main)
+
+
+def test_commits_for_a_topic_of_a_type_share_an_append():
+    async def main(desk, service):
+        service.broker.create_topic(TopicConfig("T", 4, 4, attributes={"message.type": "TRANSACTION"}))
+        ended = [await half(desk, number) for number in range(40)]
+        await asyncio.gather(*(end(desk, fields, COMMIT) for fields in ended))
+        assert len(await in_queue(desk, OP_TOPIC)) < 10
+        assert len(await bodies(desk)) == 40
+
+    run_with_plugin(main)
+
+
+@pytest.mark.parametrize("more", ["", "DELAY\x011\x02"])
+@pytest.mark.parametrize("flags", [4 | 128, 4])
+def test_a_half_message_that_claims_to_be_a_batch_is_refused(more, flags):
+    async def main(desk, service):
+        mark = "INNER_NUM\x013\x02" if flags == 4 else ""
+        answer = await desk.send("T", b"x", properties=HALF.format(id="I") + mark + more, sys_flag=flags)
+        assert answer.code == 13
+        assert "INNER_NUM and sysFlag 128 mark an inner batch" in answer.remark
+        assert service.undecided().count == 0
 
     run_with_plugin(main)

@@ -97,7 +97,7 @@ class Broker(Protocol):
         One that the store refuses leaves the others alone: look at each result's status.
 
         Args:
-            seen: they were set aside when they came, and interceptors saw them then: they do not see them again.
+            seen: interceptors saw them when they came, and do not again. Nor do they see those of the broker's topics.
 
         Raises:
             RequestError: an interceptor refuses one, and none is stored.

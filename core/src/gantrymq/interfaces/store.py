@@ -181,6 +181,7 @@ class QueryResult(NamedTuple):
     index_timestamp: int  # ms of the newest indexed message
     index_log_offset: int
     problem: str = ""  # why nothing was found
+    complete: bool = True  # an index that lags, or failed, knows less than was stored
 
 
 @attrs.frozen

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
 from gantrymq.errors import GantryError
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, Connection, PutResult
+from gantrymq.interfaces import Broker, Connection, PutResult, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.model.topic import TopicConfig
@@ -31,7 +32,7 @@ from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
 from gantrymq_transaction.writer import Writer
 
-__all__ = ["GROUP", "Checking"]
+__all__ = ["GROUP", "Checking", "kept_hours"]
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ GROUP: Final = "CID_RMQ_SYS_TRANS"
 ROUND_S: Final = 60.0
 ROUND_MESSAGES: Final = 50_000
 SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
+MOST_TOLD: Final = 10  # messages that a round names in the log because something failed
 CARRY_SHARE: Final = 4  # so many times the undecided ones
 
 
@@ -50,15 +52,6 @@ class _Progress(NamedTuple):
     half_offset: int
     op_offset: int
     log_end: int
-
-
-class _Moved(NamedTuple):
-    """A half message that is being stored elsewhere, or closed."""
-
-    stored: asyncio.Future[PutResult | None]
-    half: RecordView  # as it was
-    own: dict[str, str]  # its properties now
-    ask: bool
 
 
 class Checking:
@@ -72,8 +65,9 @@ class Checking:
         self._next = 0  # where the last round ended for want of time
         self._turn = 0  # whose turn it is among several producers
         self._moved: _Progress | None = None
+        self._left_alone = 0  # in this round, because something failed
         self._unsent: set[int] = set()  # renewed half messages whose check reached nobody
-        self.oldest_born_ms: int | None = None  # of those that the last round left undecided
+        self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
 
     async def round(self, now_ms: int) -> None:
         """Look at every undecided message once."""
@@ -85,14 +79,15 @@ class Checking:
         rules = CheckRules(
             broker.settings.number(TIMEOUT),
             broker.settings.number(CHECK_MAX),
-            _kept_hours(broker) * 3600_000,
+            kept_hours(broker) * 3600_000,
         )
         end = bounds.max_offset
         slices = TimeSlices(broker.world.clock, SLICE)
         until = broker.world.clock.monotonic() + ROUND_S
         oldest: list[int] = []
+        self._left_alone = 0
         left = ROUND_MESSAGES
-        start = self._next
+        start = begin = self._next
         while True:
             offsets = ledger.open_offsets(start, end, SLICE)
             if not offsets:
@@ -107,6 +102,10 @@ class Checking:
             if left <= 0 or broker.world.clock.monotonic() > until:
                 self._next = start
                 break
+        if self._left_alone > MOST_TOLD:
+            log.error("%d more undecided messages stay until the next round", self._left_alone - MOST_TOLD)
+        if begin and self.oldest_born_ms is not None:  # the rounds before looked at older ones
+            oldest.append(self.oldest_born_ms)
         self.oldest_born_ms = min(oldest, default=None)
         self.keep_progress()
 
@@ -137,28 +136,48 @@ class Checking:
         self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
     ) -> bool:
         """Do what is to be done about the messages at *offsets*; whether those behind them are too fresh."""
-        moved: list[_Moved] = []
+        moved: list[asyncio.Future[PutResult | None]] = []
         stopped = False
-        async for half in read_these(self._broker, HALF_QUEUE, offsets, slices):
+        async for half in self._readable(offsets, slices):
             verdict = self._judge(half, now_ms, rules)
             if verdict in (Verdict.WAIT, Verdict.STOP):
                 oldest.append(half.born_timestamp)
             if verdict is Verdict.STOP:
                 stopped = True
                 break
-            if verdict is not Verdict.WAIT and (done := await self._act(half, verdict, rules, oldest)) is not None:
-                moved.append(done)
+            if verdict is not Verdict.WAIT:
+                try:
+                    done = await self._act(half, verdict, rules, oldest)
+                except GantryError as error:
+                    self._left(half.queue_offset, error)
+                else:
+                    moved += [] if done is None else [done]
         if moved:
-            await asyncio.wait([each.stored for each in moved])
-        for each in moved:
-            try:
-                copy = await each.stored
-            except GantryError as error:
-                log.error("an undecided message stays where it is until the next round: %s", error)
-            else:
-                if each.ask and copy is not None:
-                    self._ask(each.half, each.own, copy)
+            await asyncio.wait(moved)
         return stopped
+
+    async def _readable(self, offsets: list[int], slices: TimeSlices) -> AsyncIterator[RecordView]:
+        """The messages at *offsets*; those that cannot be read keep nobody from looking at the others."""
+        seen = -1
+        try:
+            async for half in read_these(self._broker, HALF_QUEUE, offsets, slices):
+                seen = half.queue_offset
+                yield half
+            return
+        except GantryError:
+            pass  # one by one, from there on
+        for offset in offsets:
+            if offset > seen:
+                try:
+                    async for half in read_these(self._broker, HALF_QUEUE, [offset], slices):
+                        yield half
+                except GantryError as error:
+                    self._left(offset, error)
+
+    def _left(self, offset: int, error: BaseException) -> None:
+        self._left_alone += 1
+        if self._left_alone <= MOST_TOLD:
+            log.error("the undecided message at queue offset %d stays until the next round: %s", offset, error)
 
     def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
         own, ledger = half.properties, self._ledger
@@ -177,13 +196,15 @@ class Checking:
     def _checks(self, half: RecordView) -> int:
         return checks_of(half.properties) - (half.queue_offset in self._unsent)
 
-    async def _act(self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]) -> _Moved | None:
-        """What becomes of an undecided message; None where it was decided meanwhile."""
+    async def _act(
+        self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
+    ) -> asyncio.Future[PutResult | None] | None:
+        """Done when what becomes of an undecided message is stored; None where it was decided meanwhile."""
         offset, ledger = half.queue_offset, self._ledger
         if verdict is not Verdict.CARRY and await committed_message(self._broker, identity_of(half.properties)):
             if not ledger.is_open(offset):
                 return None
-            return _Moved(self._writer.submit([offset], None), half, half.properties, ask=False)
+            return self._submit(half, None, half.properties, ask=False)
         if not ledger.is_open(offset):
             return None
         own, checks = dict(half.properties), self._checks(half)
@@ -197,11 +218,27 @@ class Checking:
             )
             if self._broker.topic(CHECK_MAX_TIME_TOPIC) is None:
                 self._broker.create_topic(TopicConfig(CHECK_MAX_TIME_TOPIC, 1, 1))
-            return _Moved(self._writer.submit([offset], given_up(half, own)), half, own, ask=False)
+            return self._submit(half, given_up(half, own), own, ask=False)
         oldest.append(half.born_timestamp)
         ask = verdict is Verdict.ASK
         own[CHECK_TIMES] = str(checks + ask)
-        return _Moved(self._writer.submit([offset], renewed(half, own)), half, own, ask=ask)
+        return self._submit(half, renewed(half, own), own, ask=ask)
+
+    def _submit(
+        self, half: RecordView, message: StoreMessage | None, own: dict[str, str], *, ask: bool
+    ) -> asyncio.Future[PutResult | None]:
+        """Store *message* in place of *half*, then ask: also where the broker stops and the round has ended."""
+
+        def stored(done: asyncio.Future[PutResult | None]) -> None:
+            error = done.exception()
+            if error is not None:
+                self._left(half.queue_offset, error)
+            elif ask and (copy := done.result()) is not None:
+                self._ask(half, own, copy)
+
+        done = self._writer.submit([half.queue_offset], message)
+        done.add_done_callback(stored)
+        return done
 
     def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> None:
         """Ask a producer; its renewed half message is at *copy*."""
@@ -244,6 +281,6 @@ class Checking:
                     ledger.release(offset)
 
 
-def _kept_hours(broker: Broker) -> int:
+def kept_hours(broker: Broker) -> int:
     """How long the store keeps the log; one that keeps it for ever is given RocketMQ's three days."""
     return broker.settings.number(RESERVED) if RESERVED in broker.settings.schema else RESERVED_HOURS

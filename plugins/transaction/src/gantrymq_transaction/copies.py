@@ -5,7 +5,8 @@ answer to the first was lost. All copies have one UNIQ_KEY, so the index by key 
 with it. That is how one message comes of a transaction, whatever copy a decision names, and although a crash, or a Java
 broker, left a committed message without the op message that belongs to it. One that asks for a delay is
 looked for where it waits, too. Where the store has no index (``messageIndexEnable=false``) nothing is found, and such
-a message can come twice, as it can at a Java broker.
+a message can come twice, as it can at a Java broker. An index that is behind the log is no answer: decisions are
+refused (2), and checks put off, until it has caught up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import Broker
 from gantrymq.model import properties as props
@@ -21,6 +23,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPI
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.half_text import REAL_TOPIC
 from gantrymq_transaction.messages import asks_for_delay
+from gantrymq_transaction.rules import SYSTEM_BUSY
 
 __all__ = ["WAITING", "Identity", "by_unique_id", "committed_message", "given_up", "half_messages", "identity_of"]
 
@@ -63,9 +66,20 @@ async def given_up(broker: Broker, who: Identity) -> list[RecordView]:
 
 
 async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:
-    """The newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only those of transactions."""
+    """The newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only those of transactions.
+
+    Raises:
+        RefusedWith: the index by key does not know yet what was stored last (2); ask again.
+        StoreError: the disk cannot be read.
+    """
     found = broker.store.query(topic, unique_id, 0, _EVER_MS, _MOST)
     result = await found if inspect.isawaitable(found) else found
+    if not result.complete:
+        raise RefusedWith(
+            SYSTEM_BUSY,
+            f"what was stored of the transaction {unique_id} cannot be told while the index by key is behind the log: "
+            f"{result.problem or 'it is being caught up'}; ask again",
+        )
     records = map(read_record, result.records)
     return [
         record

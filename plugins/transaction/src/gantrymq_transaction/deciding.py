@@ -117,13 +117,15 @@ class Deciding:
         ledger = self._ledger
         while True:
             copies = await half_messages(self._broker, who)
-            known = await committed_message(self._broker, who)
             offsets = sorted({half.queue_offset, *(copy.queue_offset for copy in copies)})
+            before = [offset for offset in offsets if ledger.is_open(offset)]
+            known = await committed_message(self._broker, who)
             taken = [offset for offset in offsets if ledger.is_taken(offset)]
-            if not taken:
+            undecided = [offset for offset in offsets if ledger.is_open(offset)]
+            if taken:
+                await self._writer.decided(taken[0])
+            elif undecided == before:  # nothing was decided while the store was asked
                 break
-            await self._writer.decided(taken[0])
-        undecided = [offset for offset in offsets if ledger.is_open(offset)]
         if known is not None:
             if undecided:
                 await self._writer.submit(undecided, None)

@@ -26,6 +26,10 @@ _FULL: Final = b"\xff"
 _TRIM: Final = 4096  # entries or bytes that are dropped together
 
 
+def _ones(bits: bytes | bytearray) -> int:
+    return int.from_bytes(bits, "big").bit_count()
+
+
 class Ledger:
     """The state of one half queue and its op queue; offsets are queue offsets."""
 
@@ -64,10 +68,19 @@ class Ledger:
 
     def settle_before(self, offset: int) -> None:
         """Everything before *offset* has left the log."""
-        for each in range(self.half_offset, min(offset, self._base + 8 * len(self._bits))):
-            self.settle(each)
-        if offset > self.half_offset:
-            self._move(offset)
+        if offset <= self.half_offset:
+            return
+        self._taken = {each for each in self._taken if each >= offset}
+        if self._bits:  # those before half_offset do not count
+            self._bits[0] |= (1 << min(8, self.half_offset - self._base)) - 1
+        known = min(offset, self._base + 8 * len(self._bits))
+        whole, bits = divmod(max(0, known - self._base), 8)
+        before = self._bits[: whole + (bits > 0)]
+        self._bits[:whole] = _FULL * whole
+        if bits:
+            self._bits[whole] |= (1 << bits) - 1
+        self._settled += _ones(self._bits[: len(before)]) - _ones(before)
+        self._move(offset)
 
     def op_stored(self, op_offset: int, named: Iterable[int]) -> None:
         """The op message at *op_offset* names these half offsets."""

@@ -36,6 +36,7 @@ from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
 from gantrymq_transaction.rules import CHECK_TIMES
 
 __all__ = [
+    "as_submitted",
     "asks_for_delay",
     "check_request",
     "committed",
@@ -83,6 +84,24 @@ def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) 
         store_host=half.store_host,
         reconsume_times=half.reconsume_times,
         prepared_offset=half.log_offset,
+    )
+
+
+def as_submitted(message: StoreMessage) -> StoreMessage:
+    """One that interceptors and the store may change: what is refused with others is put once more as it was."""
+    return StoreMessage(
+        message.topic,
+        message.queue_id,
+        message.body,
+        message.properties,
+        message.tags_code,
+        message.flag,
+        message.sys_flag,
+        message.born_timestamp,
+        message.born_host,
+        message.store_host,
+        message.reconsume_times,
+        message.prepared_offset,
     )
 
 

@@ -24,6 +24,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq.remoting.serving import serves
+from gantrymq_transaction.checking import kept_hours
 from gantrymq_transaction.copies import committed_message, identity_of
 from gantrymq_transaction.listing import Wanted, page, shown
 from gantrymq_transaction.messages import real_queue, resumed
@@ -74,6 +75,13 @@ class Operators:
             )
         if await committed_message(broker, identity_of(record.properties)) is not None:
             raise RefusedWith(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
+        age_ms, keep_hours = broker.world.clock.now_ms() - record.born_timestamp, kept_hours(broker)
+        if age_ms > keep_hours * 3600_000:
+            raise RefusedWith(
+                SYSTEM_ERROR,
+                f"the message of {header.msg_id} was born {age_ms // 3600_000} hours ago; half messages older than "
+                f"{keep_hours} hours (fileReservedTime) are given up at once, so nobody would be asked",
+            )
         (result,) = await broker.put_all([resumed(record)], seen=True)
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem)

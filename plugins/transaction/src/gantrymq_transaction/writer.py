@@ -26,7 +26,8 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.world import Timer
 from gantrymq_transaction.ledger import Ledger
-from gantrymq_transaction.messages import op_message
+from gantrymq_transaction.messages import as_submitted, op_message
+from gantrymq_transaction.rules import SYSTEM_BUSY
 from gantrymq_transaction.settings import OP_BYTES
 
 __all__ = ["Writer"]
@@ -40,7 +41,6 @@ GROUP_MESSAGES: Final = 128
 GATHER_S: Final = 0.002
 WAITING_BYTES: Final = 64 * 1024 * 1024
 WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
-SYSTEM_BUSY: Final = 2
 _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 _LIGHT: Final = props.INNER_MULTI_DISPATCH.encode()
 
@@ -173,13 +173,16 @@ class Writer:
         """Begin one append; None where the messages have to be stored one by one."""
         if not all(map(self._plain, group)):
             return None
-        batch = [each.message for each in group if each.message is not None]
+        batch = [as_submitted(each.message) for each in group if each.message is not None]
         batch.append(self._op(group))
         for message in batch[1:]:
             message.joined = True
         try:
             return self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
         except RequestError:  # an interceptor refuses one of them, and none is stored
+            return None
+        except Exception:  # one by one the others get through
+            log.exception("what decides half messages could not be stored together")
             return None
 
     async def _store(self, group: list[_Waiting], appended: Awaitable[Sequence[PutResult]] | None) -> None:
@@ -203,7 +206,7 @@ class Writer:
         topic = self._broker.topic(message.topic)
         return (
             topic is not None
-            and not topic.attributes
+            and not topic.has_batch_queues
             and _LIGHT not in message.properties
             and len(message.body) <= self._broker.settings.number("maxMessageSize")
         )
@@ -234,6 +237,9 @@ class Writer:
                 await self._put_op([each])
             except GantryError as error:
                 self._failed([each], error)
+            except Exception as error:
+                log.exception("what decides the half messages at %s could not be stored", each.offsets)
+                self._failed([each], error)
             else:
                 self._settled(each, result)
 
@@ -242,8 +248,7 @@ class Writer:
 
     async def _put(self, message: StoreMessage) -> PutResult:
         """Store one message by itself; what is this plugin's own no interceptor sees."""
-        message.joined = False
-        (result,) = await self._broker.put_all([message], seen=message.topic in _OWN)
+        (result,) = await self._broker.put_all([as_submitted(message)], seen=message.topic in _OWN)
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result

@@ -177,8 +177,11 @@ class Preparing:
 
     def completed(self, message: StoreMessage, topic: TopicConfig, special: dict[str, str] | None) -> StoreMessage:
         """What is stored for *message*, whose properties have *special* ones: plugins see it. Raises RequestError."""
-        if special is not None and _is_half(message, special):
-            return self._half(message)
+        if special is not None:
+            self._placer.place(message, topic, special)  # so that none is moved that would be refused
+            message.placing = None
+            if _is_half(message, special):
+                return self._half(message)
         message = self._interception.seen(message, special)
         if (special is not None or topic.attributes) and message.topic == topic.name:
             refuse_delays(special or {}, self._unserved)

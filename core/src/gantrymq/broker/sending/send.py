@@ -21,6 +21,7 @@ from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RefusedWith, StoreError
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
+from gantrymq.model.names import NOT_SENDABLE
 from gantrymq.world.workers import into
 
 __all__ = ["Sends"]
@@ -46,7 +47,7 @@ class Sends:
         self._topics = tables.topics
         self._stats: Stats = tables.stats
         self._placer = placer
-        self._interception = interception
+        self._seen = interception.looked_at
 
     def submit(self, request: SendRequest, answered: Answered) -> None:
         """Check a send and hand it on; *answered* is called once, when it is acknowledged or refused by the store.
@@ -82,8 +83,9 @@ class Sends:
             RequestError: an interceptor refuses one of them, and none is stored.
             StoreError: the gates failed or took too long.
         """
-        made = messages if seen else [self._interception.looked_at(message) for message in messages]
-        for message in made:
+        made = messages if seen else [each if each.topic in NOT_SENDABLE else self._seen(each) for each in messages]
+        for message, given in zip(made, messages, strict=True):
+            message.joined = given.joined
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         self.store(made, into(future))

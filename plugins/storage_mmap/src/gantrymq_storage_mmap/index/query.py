@@ -119,7 +119,9 @@ class IndexReader:
         files = self._builder.held.all
         last = files[-1].header if files else IndexHeader()
         problem = "" if found.records else self._why(asked.topic, asked.key, searched, found, complete)
-        return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem)
+        return QueryResult(
+            found.records[::-1], last.end_timestamp, last.end_offset, problem, complete or not self._builder.enabled
+        )
 
     def _search(self, source: FromDisk, searched: list[_Searched], asked: _Asked) -> _Found:
         """Runs in a thread where *source* may block."""
