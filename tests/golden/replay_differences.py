@@ -120,7 +120,7 @@ DIFFERENT = (
     Named(16, "PULL_MESSAGE", "records.[45].*", ABREAST, scenario="transaction", about="GoldenTx"),
     Named(3, "GET_MAX_OFFSET", "ext.offset", REVIVE, about="rmq_sys_REVIVE_LOG_*"),
     Named(1, "GET_MAX_OFFSET", "ext.offset", REVIVE, scenario="pop", about="rmq_sys_wheel_timer"),
-    Named(230, "PULL_MESSAGE", "*", REVIVE, about="rmq_sys_REVIVE_LOG_*"),
+    Named(234, "PULL_MESSAGE", "*", REVIVE, about="rmq_sys_REVIVE_LOG_*"),
     Named(3, "PULL_MESSAGE", "*", REVIVE, scenario="pop", about="rmq_sys_wheel_timer"),
     Named(4, "POP_MESSAGE", "*", GIVEN_BACK),
     Named(1, "GET_MAX_OFFSET", "ext.offset", GIVEN_BACK, about="%RETRY%CG_pop_*"),

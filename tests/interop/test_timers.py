@@ -19,7 +19,7 @@ SETTINGS = {
     "timerWheelEnable": "true",
     "brokerName": "broker-a",
 }
-LATE_MS = 1500  # a slot is a second, and then it is on its way
+LATE_MS = 2500  # a slot is a second, and then it is on its way, beside other work
 DEADLINE_S = 40.0
 
 
@@ -44,7 +44,7 @@ def arrivals(driver: Driver, topic: str, expected: set[str]) -> dict[str, Event]
 
 def wait_for_all(sent: list[Event]) -> None:
     """Wait until the time of the last one is past, so that one that should not come had its chance."""
-    last_ms = max(int(e["deliverMs"]) for e in sent) + LATE_MS
+    last_ms = max(int(e["deliverByMs"]) for e in sent) + LATE_MS
     wait_until(lambda: time.time() * 1000 > last_ms, "the time of the last one", DEADLINE_S)
 
 
@@ -57,7 +57,7 @@ def saved(store: Path) -> None:
 
 def on_time(sent: Event, got: Event) -> bool:
     """Whether it came in its second."""
-    return -1000 <= int(got["storeTimestamp"]) - int(sent["deliverMs"]) <= LATE_MS
+    return int(sent["deliverMs"]) - 1000 <= int(got["storeTimestamp"]) <= int(sent["deliverByMs"]) + LATE_MS
 
 
 def test_the_official_client_delays_and_recalls(tmp_path: Path, topic: str) -> None:

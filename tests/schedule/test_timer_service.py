@@ -190,7 +190,7 @@ def test_a_message_that_its_topic_refuses_is_left_out_and_the_others_come(gantry
         sent = [("A", "id1", ""), ("B", "id2", "INNER_NUM\x013\x02"), ("A", "id3", "")]
         for topic, unique_id, more in sent:
             own = f"UNIQ_KEY\x01{unique_id}\x02{more}TIMER_DELAY_SEC\x012\x02"
-            await cluster.broker.send(SendRequest("g", topic, unique_id.encode(), own, queue_id=0))
+            await cluster.broker.put(StoreMessage(topic, 0, unique_id.encode(), own.encode()))
         cluster.broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
         await cluster.world.clock.sleep(5)
         shown = {each.name: each.values for each in cluster.broker.figures().shown}

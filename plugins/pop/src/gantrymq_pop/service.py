@@ -107,7 +107,9 @@ class PopService:
                 except RequestError as error:
                     log.warning("group %s of %s goes on where it was saved: %s", group, queue, error)
         for revive_queue in range(self._revive.queues):
-            self._revive.counted(revive_queue, self._broker.bounds(Queue(self._revive.topic, revive_queue)).max_offset)
+            end = self._broker.bounds(Queue(self._revive.topic, revive_queue)).max_offset
+            if end:  # else the group is named before it has anything
+                self._revive.counted(revive_queue, end)
 
     def _tidy(self) -> None:
         async def tidy() -> None:

@@ -62,10 +62,12 @@ final class Timed {
             set(message, "setDelayTimeMs", asked);
         }
         SendResult result = producer.send(message);
+        long sentBy = System.currentTimeMillis(); // a delay counts from when the broker has the message
         String handle = (String) SendResult.class.getMethod("getRecallHandle").invoke(result);
         Map<String, Object> line = Events.fields("sent", "index", index, "topic", topic, "what", what, "msgId", result.getMsgId(),
             "status", result.getSendStatus().name(), "recallHandle", handle,
-            "deliverMs", now + (what.equals("sec") ? asked * 1000 : asked));
+            "deliverMs", now + (what.equals("sec") ? asked * 1000 : asked),
+            "deliverByMs", (what.equals("at") ? now : sentBy) + (what.equals("sec") ? asked * 1000 : asked));
         Events.addBody(line, message.getBody());
         Events.print(line);
         if (what.equals("recall")) {
