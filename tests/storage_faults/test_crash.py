@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq_storage_faults import Crashed, FaultyFiles, Plan
+from gantrymq_storage_faults import Crashed, FaultyFiles, Machine, Plan
 
 QUIET = {"write_back": 0.0}
 
@@ -121,3 +121,20 @@ def test_the_owner_of_the_process_is_told(disk):
         files.stat(folder)
     files.crash()
     assert told == [1]
+
+
+def test_what_a_process_left_of_a_replacement_is_gone_with_the_next_one(disk):
+    inner, folder = disk
+    inner.replace(folder / "f", b"old")
+    left = 0
+    for seed in range(20):
+        machine = Machine(inner)
+        first = FaultyFiles(machine, Plan(seed=seed, crash_at=1))
+        with pytest.raises(Crashed):
+            first.replace(folder / "f", b"new content")
+        left += inner.stat(folder / "f.tmp") is not None
+        FaultyFiles(machine).replace(folder / "f", b"newer content")
+        machine.power_cut()
+        assert inner.list(folder) == ["f"]
+        assert inner.read(folder / "f") == b"newer content"
+    assert left

@@ -89,6 +89,7 @@ class Layer(ForwardingFiles):
             else:
                 self.names.make(path)  # in a folder whose own name may be lost
             self.names.nodes[path] = node
+            self.names.nodes.pop(_temporary(path), None)  # what a process left there that ended half way
             self.names.synced(path.parent)
 
         def part(rng: random.Random) -> None:
@@ -98,7 +99,7 @@ class Layer(ForwardingFiles):
 
     def _replace_in_part(self, path: Path, data: bytes, rng: random.Random) -> None:
         """The temporary file is there, whole or not; or it was renamed, and its folder not synced."""
-        temporary = path.with_name(path.name + ".tmp")
+        temporary = _temporary(path)
         if self._inner.stat(temporary) is None:
             self._inner.open(temporary, create=True).close()
             self.names.make(temporary)
@@ -167,6 +168,11 @@ class Layer(ForwardingFiles):
             return None if volume is None else _Volume(volume, folder, self)
 
         return self.calls.make("watch", folder, do)
+
+
+def _temporary(path: Path) -> Path:
+    """Where the content of a file that is replaced is written first."""
+    return path.with_name(path.name + ".tmp")
 
 
 class _Volume(ForwardingVolume):
