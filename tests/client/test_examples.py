@@ -22,7 +22,13 @@ def example(name, namesrv):
         stderr=subprocess.PIPE,
         text=True,
         env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "NAMESRV_ADDR": namesrv},
+        preexec_fn=heed_ctrl_c,
     )
+
+
+def heed_ctrl_c():
+    """As in a terminal: what a shell starts in the background ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_the_readme_shows_the_examples_as_they_are():
