@@ -29,6 +29,16 @@ OFTEN = {
 }
 
 
+def assert_each_after_those_before_it(tried: list[Event]) -> None:
+    """No message of a queue is looked at before all those before it were done, by whichever consumer."""
+    done: dict[object, int] = defaultdict(int)
+    for event in sorted(tried, key=lambda event: event["at"]):
+        queue = event["queue"]
+        assert event["offset"] <= done[queue], event
+        if event["good"] and event["offset"] == done[queue]:
+            done[queue] += 1
+
+
 def assert_no_overtaking(tried: list[Event], messages: int) -> None:
     """Each queue is gone through step by step; where it is gone back in, it is gone through from there again."""
     by_queue: dict[object, list[Event]] = defaultdict(list)
@@ -127,7 +137,10 @@ def test_a_consumer_joins_and_one_is_killed(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_is_restarted_among_two_consumers(tmp_path: Path, running: Running, version: str) -> None:
-    """Its locks are gone then, as a Java broker's are; the order stays."""
+    """Its locks are gone then, as a Java broker's are; no message overtakes another.
+
+    For a moment two may have one queue, as with a Java broker: who had it does not know yet that its lock is gone.
+    """
     messages, port = 200, free_port(also_below=2)
     used("gantrymq broker")
     names = running(GantryServer.name_server(tmp_path / "names"))
@@ -141,4 +154,4 @@ def test_a_broker_is_restarted_among_two_consumers(tmp_path: Path, running: Runn
     broker.stop()
     running(GantryServer.broker(tmp_path / "broker", names.namesrv, settings=settings))
     wait_until(lambda: len(good(consumers)) == messages, "all messages", DEADLINE_S, consumers[0].tail)
-    assert_no_overtaking([event for each in consumers for event in each.of("tried")], messages)
+    assert_each_after_those_before_it([event for each in consumers for event in each.of("tried")])

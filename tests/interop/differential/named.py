@@ -36,6 +36,11 @@ DIFFERENT: tuple[Named, ...] = (
         "what is popped and acknowledged is in the revive log at once, not by way of the timer when it is due",
         (f"- {TIMER}/0/*REAL_TOPIC={REVIVE}*", f"- {REVIVE}/0/*TIMER_DEQUEUE_MS=*", f"+ {REVIVE}/*"),
     ),
+    Named(
+        "pop",
+        "how far the saved offsets of groups count what pops said",
+        (f"+ offset CID_RMQ_SYS_REVIVE_KNOWN {REVIVE}/*",),
+    ),
 )
 
 
