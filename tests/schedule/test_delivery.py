@@ -1,5 +1,9 @@
 """Deliveries of timers through failures of the store: each once, and what the last life delivered stays known."""
 
+import pytest
+
+pytest.importorskip("gantrymq_storage_faults")
+
 from timer_rig import Rig
 
 from gantrymq.errors import StoreError

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("gantrymq_storage_faults")
+
 from gantrymq.errors import StoreLayoutError
 from gantrymq.world.real import real_world
 from gantrymq_schedule.timer.recovery import recover
