@@ -13,46 +13,25 @@ the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are fe
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from arguments import FLUSH_MODES, whole
-from servers_in_turn import NAMES, Driver, Rates, create_topic, server
+from send_rounds import FLUSH_MODES, THREADS, SendRounds
 
 from gantrymq.client import Admin
 from gantrymq.model.names import HALF_TOPIC
 
 TOPIC = "TransactionLoad"
-QUEUES = 8
-LOAD_DEADLINE_S = 300.0
-GOALS = {(flush, threads): 1.0 for flush in FLUSH_MODES for threads in (64, 1)}
+GOALS = {(flush, threads): 1.0 for flush in FLUSH_MODES for threads in THREADS}
 
 
-def measure(options: argparse.Namespace, namesrv: str, scratch: Path, threads: int) -> dict[str, Any]:
-    """Run one load and return its report."""
-    driver = Driver(options.client, scratch, namesrv)
-    events = driver.run(
-        "bench-send",
-        "--transactional",
-        deadline_s=LOAD_DEADLINE_S,
-        topic=TOPIC,
-        threads=threads,
-        warmup=options.warmup,
-        seconds=options.seconds,
-        size=1024,
-    )
-    report = next(event for event in events if event["event"] == "load")
-    if report["errors"]:
-        raise SystemExit(f"{report['errors']} sends failed, the first with: {report['firstError']}")
-    report["behind"] = asyncio.run(_behind(namesrv))
-    return report
+def behind(_report: dict[str, Any], namesrv: str) -> str:
+    """How far the commits are behind the sends."""
+    return f", {asyncio.run(_undecided(namesrv))} behind"
 
 
-async def _behind(namesrv: str) -> int:
+async def _undecided(namesrv: str) -> int:
     async with Admin(namesrv) as admin:
         (broker,) = await admin.masters()
         halves, committed = [
@@ -62,49 +41,5 @@ async def _behind(namesrv: str) -> int:
     return halves - committed
 
 
-def main() -> int:
-    """Run the rounds and print the table; 0 when the goals are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=whole(1), default=3)
-    parser.add_argument("--warmup", type=whole(0), default=25, help="seconds before counting")
-    parser.add_argument("--seconds", type=whole(1), default=10, help="seconds that count")
-    parser.add_argument("--threads", type=whole(1), nargs="+", default=[64, 1])
-    parser.add_argument("--flush", nargs="+", choices=FLUSH_MODES, default=list(FLUSH_MODES))
-    parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
-    parser.add_argument("--client", default="5.3.3", help="version of the Java client")
-    parser.add_argument("--quick", action="store_true", help="one round, 10 s of warm-up, 5 s that count")
-    options = parser.parse_args()
-    if options.quick:
-        options.rounds, options.warmup, options.seconds = 1, 10, 5
-    rates = Rates()
-    for flush in options.flush:
-        for threads in options.threads:
-            for number in range(1, options.rounds + 1):
-                for name in NAMES:
-                    report = one_round(options, name, flush, threads)
-                    rates.add(_label(flush, threads), name, report["sendsPerSecond"])
-                    print(
-                        f"{flush} {threads:3} threads, round {number}, {name:8}: "
-                        f"{report['sendsPerSecond']:9,.0f} sends/s, p50 {report['p50Ms']:.2f} ms, "
-                        f"p99 {report['p99Ms']:.2f} ms, {report['behind']} behind",
-                        flush=True,
-                    )
-    goals = {_label(flush, threads): goal for (flush, threads), goal in GOALS.items()}
-    return 0 if rates.show("sends/s", goals) else 1
-
-
-def one_round(options: argparse.Namespace, name: str, flush: str, threads: int) -> dict[str, Any]:
-    """Start a server on an empty store, load it, stop it."""
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        with server(name, flush, scratch, version=options.server) as namesrv:
-            create_topic(namesrv, TOPIC, queues=QUEUES)
-            return measure(options, namesrv, scratch / "load", threads)
-
-
-def _label(flush: str, threads: int) -> str:
-    return f"{flush}, {threads} threads"
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(SendRounds(__doc__, TOPIC, GOALS, flags=("--transactional",), after=behind).main())

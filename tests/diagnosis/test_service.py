@@ -8,11 +8,11 @@ import attrs
 import pytest
 
 from gantrymq.formats.record import iter_records
+from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.command import request
-from gantrymq_diagnosis.waiting_retries import level_delays_ms
 
 CONFLICTS = {
     "subscriptions": ({"expression": "TagA"}, "subscribes to T"),
@@ -293,8 +293,8 @@ def test_one_topic_of_a_group(beside):
 
 def test_levels_that_cannot_be_read_are_rocketmq_s(beside):
     async def work(cluster, client_of):
-        assert level_delays_ms(cluster.settings)[:3] == [1000, 5000, 10_000]
-        assert len(level_delays_ms(cluster.settings)) == 18
+        assert list(delay_levels_of(cluster.settings)[:3]) == [1000, 5000, 10_000]
+        assert len(delay_levels_of(cluster.settings)) == 18
 
     beside(work)
 

@@ -98,7 +98,7 @@ class RigBroker:
     def __init__(self, world, log, settings):
         self.world, self.store = world, log
         self.settings = Settings(SCHEMA, settings)
-        self.log = log
+        self.log, self.root = log, ROOT
 
     def figures(self):
         return SimpleNamespace(broker="broker-a")
@@ -108,9 +108,6 @@ class RigBroker:
 
     def create_topic(self, topic):
         """Nobody asks for it here."""
-
-    def state_folder(self, plugin):
-        return ROOT / "plugins" / plugin
 
     def bounds(self, queue):
         return Bounds(0, len(self.log.queues.get(queue, ())))

@@ -14,7 +14,7 @@ from gantrymq.model.property_order import ordered_text
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq_transaction import messages
-from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC, TRANSACTION_ID, HalfTexts
+from gantrymq_transaction.half_text import TRANSACTION_ID, HalfTexts
 from gantrymq_transaction.rules import CHECK_TIMES, checks_of
 
 golden_stores = pytest.importorskip("golden_stores")
@@ -62,7 +62,7 @@ def test_half_messages(log):
     texts = HalfTexts()
     for record in first * 2:
         own = dict(record.properties)
-        topic, queue_id = own.pop(REAL_TOPIC), int(own.pop(REAL_QUEUE))
+        topic, queue_id = own.pop(props.REAL_TOPIC), int(own.pop(props.REAL_QUEUE_ID))
         own.pop(TRANSACTION_ID)
         assert texts.of(ordered_text(own), topic, queue_id) == bytes(record.properties_bytes)
     assert len(first) == 21

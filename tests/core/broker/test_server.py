@@ -159,7 +159,8 @@ def test_a_plugin_stores_and_reads_through_the_broker(plugins):
         assert facade.committed("CG", queue) == 1
         assert facade.group("CG") is None
         folder = facade.state_folder("plugin")
-        assert folder == desk.server.root / "plugins" / "plugin"
+        assert folder == facade.root / "plugins" / "plugin"
+        assert facade.root == desk.server.root
 
     with_service(plugins, main)
 

@@ -53,6 +53,7 @@ class BrokerFacade:
         self.settings = parts.settings
         self.store = parts.store
         self.store_host = parts.identity.packed_host
+        self.root = parts.state.root
         self._parts = parts
         self._router = router
         self._strategies: dict[str, AllocationStrategy] = {}  # those that were asked for
@@ -254,7 +255,7 @@ class BrokerFacade:
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""
-        folder = self._parts.state.root / "plugins" / plugin
+        folder = self.root / "plugins" / plugin
         make_durable_dirs(self.world.files, folder)
         return folder
 

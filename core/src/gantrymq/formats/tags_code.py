@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
 from gantrymq.model.java import string_hash
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.properties import DELAY, TAGS
 
-__all__ = ["DEFAULT_DELAY_LEVELS", "deliver_time", "parse_delay_levels", "tags_code", "tags_code_of"]
+__all__ = ["DEFAULT_DELAY_LEVELS", "delay_levels_of", "deliver_time", "parse_delay_levels", "tags_code", "tags_code_of"]
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -54,6 +55,12 @@ def deliver_time(level: int, store_timestamp: int, delay_levels_ms: Sequence[int
     """When a message of delay *level* (from 1) stored at *store_timestamp* is due, in ms."""
     level = min(level, len(delay_levels_ms))
     return store_timestamp + (delay_levels_ms[level - 1] if level > 0 else 1000)
+
+
+def delay_levels_of(settings: Settings) -> tuple[int, ...]:
+    """The table in force, in ms; a store that keeps no queues on disk does not declare ``messageDelayLevel``."""
+    declared = "messageDelayLevel" in settings.schema
+    return parse_delay_levels(settings.text("messageDelayLevel") if declared else DEFAULT_DELAY_LEVELS)
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:

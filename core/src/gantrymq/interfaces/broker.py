@@ -73,6 +73,10 @@ class Broker(Protocol):
     def store_host(self) -> bytes:
         """The broker's address as records hold it, see model.hosts."""
 
+    @property
+    def root(self) -> Path:
+        """The store's folder; RocketMQ's small files lie in its ``config``."""
+
     # --- messages
 
     async def send(self, request: SendRequest) -> SendAnswer:

@@ -19,7 +19,7 @@ POP = "POP"
 
 def popped_topics(broker: Broker, group: str) -> frozenset[str]:
     """The topics whose mode is POP for *group*; none where the file is missing or cannot be read."""
-    path = broker.state_folder("diagnosis").parent.parent / "config" / FILE
+    path = broker.root / "config" / FILE
     try:
         modes = loads(broker.world.files.read(path))["messageRequestModeMap"]
         return frozenset(str(topic) for topic, groups in modes.items() if groups.get(group, {}).get("mode") == POP)

@@ -13,20 +13,18 @@ from typing import Final
 
 import attrs
 
-from gantrymq.config import Settings
 from gantrymq.errors import GantryError
 from gantrymq.formats.record import iter_records
+from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, GetLimit
-from gantrymq.model.names import retry_topic
+from gantrymq.model import properties as props
+from gantrymq.model.names import SCHEDULE_TOPIC, retry_topic
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["LOOKED_AT", "WaitingRetries", "level_delays_ms", "waiting_retries"]
+__all__ = ["LOOKED_AT", "WaitingRetries", "waiting_retries"]
 
-TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 LOOKED_AT: Final = 500
-LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _TOGETHER: Final = 100  # records that are read without a pause
 
 
@@ -39,24 +37,13 @@ class WaitingRetries:
     due_ms: int | None  # of the next one, wall time
 
 
-def level_delays_ms(settings: Settings) -> list[int]:
-    """The delay of each level, from level 1 on; RocketMQ's where the setting is not to be read."""
-    text = settings.text("messageDelayLevel") if "messageDelayLevel" in settings.schema else LEVELS
-    for each in (text, LEVELS):
-        try:
-            return [int(word[:-1]) * _UNITS[word[-1].lower()] for word in each.split()]
-        except (KeyError, ValueError):
-            continue
-    raise AssertionError(LEVELS)
-
-
 async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
     """Count what is not due yet."""
     wanted, now_ms = retry_topic(group), broker.world.clock.now_ms()
     slices = TimeSlices(broker.world.clock, _TOGETHER)
     count, more, first_ms = 0, False, None
-    for index, delay_ms in enumerate(level_delays_ms(broker.settings)):
-        queue = Queue(TOPIC, index)
+    for index, delay_ms in enumerate(delay_levels_of(broker.settings)):
+        queue = Queue(SCHEDULE_TOPIC, index)
         bounds = broker.bounds(queue)
         at = max(bounds.min_offset, bounds.max_offset - LOOKED_AT)
         cut = at > bounds.min_offset  # what lies before it may wait too
@@ -72,7 +59,7 @@ async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
                 due_ms = record.store_timestamp + delay_ms
                 if due_ms > now_ms:
                     more, cut = more or cut, False
-                    if record.properties.get("REAL_TOPIC") == wanted:
+                    if record.properties.get(props.REAL_TOPIC) == wanted:
                         count += 1
                         first_ms = due_ms if first_ms is None else min(first_ms, due_ms)
                 else:

@@ -11,7 +11,6 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import attrs
 
@@ -68,7 +67,7 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
         state=broker.store.state(),
         ends=ends,
         progress=await _all_progress(broker, figures, oldest),
-        disk=broker.world.files.disk_use(Path(broker.settings.text("storePathRootDir") or ".")),
+        disk=broker.world.files.disk_use(broker.root),
         topics=len(broker.topics()),
         permission=broker.settings.number("brokerPermission"),
         send_times=send_times.histogram(),

@@ -47,10 +47,7 @@ CHECKPOINT: Final = "ck"
 ACK: Final = "ack"
 BATCH_ACK: Final = "bAck"
 POP_AGAIN: Final = "POP_AGAIN"  # our own: marks a checkpoint that is `again`
-TIMER_OUT_MS: Final = "TIMER_OUT_MS"  # says that a message has its delay behind it
-REAL_TOPIC: Final = "REAL_TOPIC"  # left by the timer that delivered it
 TRY_AGAIN_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)  # after each try that failed
-TIMER_EARLY_MS: Final = 1000  # RocketMQ's timer delivers a checkpoint so long before it is due, its acks when it is
 
 _CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
 
@@ -136,7 +133,7 @@ def ack_message(
 def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
     """A record of the revive log as RocketMQ writes it: a timer brings it there at *due_ms*."""
     found = property_text.decode(message.properties)
-    found.pop(TIMER_OUT_MS, None)
+    found.pop(property_text.TIMER_OUT_MS, None)
     found[TIMER_DELIVER_MS] = str(due_ms)
     message.properties = property_text.encode(found)
     return message
@@ -176,7 +173,7 @@ def read_revive(record: RecordView, own_broker: str) -> RevivedRecord:
         own_broker: the name that stands in for a missing one, as old brokers left it out of acknowledgements.
     """
     found = record.properties
-    by_timer = REAL_TOPIC in found
+    by_timer = property_text.REAL_TOPIC in found  # left by the timer that delivered it
     try:
         deliver_ms = int(found.get(TIMER_DELIVER_MS, "0"))
         members = loads(bytes(record.body))

@@ -40,11 +40,6 @@ class PopQueue:
         """Whether nothing would be lost by forgetting it: the committed offset says all."""
         return not (self._takes or self._holes) and self.next == self.committed
 
-    @property
-    def has_hole(self) -> bool:
-        """Whether messages before `next` wait to be given out again."""
-        return bool(self._holes)
-
     def ahead(self) -> tuple[int, int | None]:
         """Where a pop reads, and where its part ends at the latest; None: nowhere."""
         return self._holes[0] if self._holes else (self.next, None)

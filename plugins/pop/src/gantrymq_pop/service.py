@@ -59,7 +59,7 @@ class PopService:
             FormatError: a file of pop's cannot be read.
         """
         self._broker = broker
-        config = broker.state_folder("pop").parent.parent / "config"
+        config = broker.root / "config"
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
         self._waiting = Waiting(broker)
         self._revive = ReviveLog(broker, broker_name, self._waiting.notify)

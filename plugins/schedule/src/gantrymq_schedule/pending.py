@@ -21,7 +21,6 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Connection
 from gantrymq.model import properties as props
 from gantrymq.remoting.command import Command, response_to
-from gantrymq_schedule.names import REAL_QUEUE_ID, REAL_TOPIC
 
 __all__ = ["PENDING", "Page", "PendingRequests", "PendingSource", "shown"]
 
@@ -52,8 +51,8 @@ def shown(record: RecordView, due_ms: int, kind: str) -> dict[str, Any]:
     return {
         "due_ms": due_ms,
         "kind": kind,
-        "topic": own.get(REAL_TOPIC),
-        "queue": own.get(REAL_QUEUE_ID),
+        "topic": own.get(props.REAL_TOPIC),
+        "queue": own.get(props.REAL_QUEUE_ID),
         "unique_id": own.get(props.UNIQ_KEY),
         "tags": own.get(props.TAGS),
         "keys": own.get(props.KEYS),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
+from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, Connection
 from gantrymq.remoting.command import Command, response_to
 from gantrymq_schedule.figures import figures_of
@@ -12,7 +12,7 @@ from gantrymq_schedule.interceptor import DelayInterceptor
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile
 from gantrymq_schedule.levels.pending import PendingLevels
-from gantrymq_schedule.levels.table import LevelTable, read_table
+from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_schedule.pending import PendingSource
 from gantrymq_schedule.timer.figures import timer_figures
 from gantrymq_schedule.timer.pending import PendingTimers
@@ -41,8 +41,8 @@ class Schedule:
             FormatError: a file with progress cannot be read; says what to do.
             StoreError: the files of the timers are damaged, or of another size than the settings say.
         """
-        delays_ms = read_table(broker.settings)
-        levels = LevelDelivery(broker, config_folder(broker), delays_ms)
+        delays_ms = delay_levels_of(broker.settings)
+        levels = LevelDelivery(broker, broker.root / "config", delays_ms)
         await levels.start()
         self._levels = levels
         self._pending = {"levels": PendingLevels(broker, levels.progress, delays_ms)}
@@ -75,10 +75,3 @@ class Schedule:
         """45: the progress of the levels, as delayOffset.json has it."""
         text = self._levels.offsets_text() if self._levels is not None else DelayOffsetsFile().to_text()
         return response_to(asked, 0, None, None, text.encode())
-
-
-def config_folder(broker: Broker) -> Path:
-    """Where a store has RocketMQ's own small files."""
-    given = broker.settings.text("storePathRootDir")
-    root = Path(given) if given else Path(broker.world.environ.get("HOME", ".")) / "store"
-    return root / "config"

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from gantrymq.config import Setting
 
-__all__ = ["FLUSH_INTERVAL", "LEVELS", "SCHEMA"]
+__all__ = ["FLUSH_INTERVAL", "SCHEMA"]
 
-LEVELS = "messageDelayLevel"
 FLUSH_INTERVAL = "flushDelayOffsetInterval"
 
 SCHEMA: tuple[Setting, ...] = (

@@ -21,7 +21,6 @@ from gantrymq.interfaces import Broker
 from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
-from gantrymq_transaction.half_text import REAL_TOPIC
 from gantrymq_transaction.messages import asks_for_delay
 from gantrymq_transaction.rules import SYSTEM_BUSY
 
@@ -44,7 +43,9 @@ class Identity(NamedTuple):
 def identity_of(own: Mapping[str, str]) -> Identity:
     """The identity of a half message with these properties."""
     delayed = asks_for_delay(own)
-    return Identity(own.get(props.PRODUCER_GROUP, ""), own.get(REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""), delayed)
+    return Identity(
+        own.get(props.PRODUCER_GROUP, ""), own.get(props.REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""), delayed
+    )
 
 
 async def committed_message(broker: Broker, who: Identity) -> RecordView | None:

@@ -15,10 +15,8 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 
-__all__ = ["REAL_QUEUE", "REAL_TOPIC", "TRANSACTION_ID", "HalfTexts"]
+__all__ = ["TRANSACTION_ID", "HalfTexts"]
 
-REAL_TOPIC: Final = "REAL_TOPIC"
-REAL_QUEUE: Final = "REAL_QID"
 TRANSACTION_ID: Final = "__transactionId__"
 
 KEPT: Final = 1024  # distinct texts
@@ -73,6 +71,6 @@ def _half(own: dict[str, str], topic: str, queue_id: int) -> dict[str, str]:
     unique_id = own.get(props.UNIQ_KEY)
     if unique_id:
         own[TRANSACTION_ID] = unique_id
-    own[REAL_TOPIC] = topic
-    own[REAL_QUEUE] = str(queue_id)
+    own[props.REAL_TOPIC] = topic
+    own[props.REAL_QUEUE_ID] = str(queue_id)
     return own

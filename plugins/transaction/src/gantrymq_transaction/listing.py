@@ -16,7 +16,6 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.copies import WAITING, by_unique_id
-from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
 from gantrymq_transaction.messages import asks_for_delay
 from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
 from gantrymq_transaction.rules import SYSTEM_ERROR, checks_of
@@ -107,7 +106,7 @@ async def shown(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
 def _is(record: RecordView, wanted: Wanted) -> bool:
     own = record.properties
     return (not wanted.group or own.get(props.PRODUCER_GROUP) == wanted.group) and (
-        not wanted.topic or own.get(REAL_TOPIC) == wanted.topic
+        not wanted.topic or own.get(props.REAL_TOPIC) == wanted.topic
     )
 
 
@@ -128,8 +127,8 @@ def _described(record: RecordView, host: bytes) -> dict[str, Any]:
         "offset_id": offset_id(host, record.log_offset),
         "half_queue_offset": record.queue_offset,
         "producer_group": own.get(props.PRODUCER_GROUP, ""),
-        "topic": own.get(REAL_TOPIC, ""),
-        "queue": own.get(REAL_QUEUE, ""),
+        "topic": own.get(props.REAL_TOPIC, ""),
+        "queue": own.get(props.REAL_QUEUE_ID, ""),
         "tags": own.get(props.TAGS, ""),
         "keys": own.get(props.KEYS, ""),
         "checks": checks_of(own),

@@ -32,7 +32,6 @@ from gantrymq.model.property_order import ordered_text
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
-from gantrymq_transaction.half_text import REAL_QUEUE, REAL_TOPIC
 from gantrymq_transaction.rules import CHECK_TIMES
 
 __all__ = [
@@ -57,7 +56,7 @@ _NUMBER: Final = re.compile(rb"[0-9]{1,18}\Z")
 
 def real_queue(own: Mapping[str, str]) -> tuple[str, int] | None:
     """Topic and queue id that a half message is meant for; None where its properties do not say so."""
-    topic, queue_id = own.get(REAL_TOPIC), own.get(REAL_QUEUE, "")
+    topic, queue_id = own.get(props.REAL_TOPIC), own.get(props.REAL_QUEUE_ID, "")
     return (topic, int(queue_id)) if topic and queue_id.isascii() and queue_id.isdecimal() else None
 
 

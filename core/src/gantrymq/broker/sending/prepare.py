@@ -124,12 +124,10 @@ class Preparing:
             raise MessageIllegal(
                 f"the message from {format_address(*request.peer)} has no body; a body of 1 byte or more is needed"
             )
-        if self._settings.revision != self._revision:
-            self._read_settings()
+        topic = self.topic_of(request)
         if not request.born_host:
             now_ms = request.born_timestamp or self._world.clock.now_ms()
             request = request._replace(born_host=self._store_host, born_timestamp=now_ms)
-        topic = self._topic_of(request)
         queue_id = request.queue_id
         if queue_id >= topic.write_queues and queue_id >= topic.read_queues:
             raise InvalidParameter(
@@ -188,12 +186,6 @@ class Preparing:
             self._placer.place(message, topic, special or {})
         return message
 
-    def topic_of(self, request: SendRequest) -> TopicConfig:
-        """The topic of a send, made where a send makes it. Raises RequestError: as `prepare`, for its first checks."""
-        if self._settings.revision != self._revision:
-            self._read_settings()
-        return self._topic_of(request)
-
     def passed(self, request: SendRequest) -> Passed | None:
         """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
         topic = self._topics.get(request.topic)
@@ -214,7 +206,10 @@ class Preparing:
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def _topic_of(self, request: SendRequest) -> TopicConfig:
+    def topic_of(self, request: SendRequest) -> TopicConfig:
+        """The topic of a send, made where a send makes it. Raises RequestError: as `prepare`, for its first checks."""
+        if self._settings.revision != self._revision:
+            self._read_settings()
         name = request.topic
         if self._accept_from_ms and self._world.clock.now_ms() < self._accept_from_ms:
             raise RefusedWith(

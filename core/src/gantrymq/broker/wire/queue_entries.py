@@ -12,7 +12,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import with_json
 from gantrymq.errors import InvalidParameter, RefusedWith
 from gantrymq.formats.record import RecordView, iter_records
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
+from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
 from gantrymq.interfaces import Connection, GetLimit, GetResult
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
@@ -20,7 +20,6 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 from gantrymq.remoting.serving import serves
 
-_LEVELS = "messageDelayLevel"  # the setting of a store whose queues have tags codes of their own
 MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound
 
 
@@ -31,8 +30,7 @@ class QueueEntryRequests:
         self._store = parts.store
         self._topics = parts.topics
         self._clients = parts.clients
-        levels = parts.settings.text(_LEVELS) if _LEVELS in parts.settings.schema else DEFAULT_DELAY_LEVELS
-        self._levels_ms = parse_delay_levels(levels)
+        self._levels_ms = delay_levels_of(parts.settings)
 
     @serves(RequestCode.QUERY_CONSUME_QUEUE)
     async def entries(self, asked: Command, connection: Connection) -> Command:

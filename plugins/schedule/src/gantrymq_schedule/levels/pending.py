@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, GetLimit
+from gantrymq.model import properties as props
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.levels.due import read_from
 from gantrymq_schedule.levels.progress import LevelProgress
 from gantrymq_schedule.levels.table import queue_of
-from gantrymq_schedule.names import REAL_TOPIC
 from gantrymq_schedule.pending import Page, shown
 
 __all__ = ["PendingLevels"]
@@ -106,7 +106,7 @@ class PendingLevels:
                 order_ms = max(order_ms, due_ms)
                 if until_ms is not None and due_ms > until_ms:
                     return found, end, order_ms
-                if topic is None or record.properties.get(REAL_TOPIC) == topic:
+                if topic is None or record.properties.get(props.REAL_TOPIC) == topic:
                     found.append(_Found(order_ms, level, due_ms, record))
             if result.next_offset <= at:
                 return found, end, order_ms

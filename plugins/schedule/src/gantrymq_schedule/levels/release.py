@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.property_order import ordered_text
-from gantrymq_schedule.names import REAL_QUEUE_ID, REAL_TOPIC
+from gantrymq_schedule.delivered import in_place_of
 
 __all__ = ["real_message", "real_place"]
 
@@ -27,11 +26,13 @@ def real_place(record: RecordView) -> tuple[str, int]:
         MessageIllegal: it does not say, or names the topic of half messages, whose owner decides on them.
     """
     own = record.properties
-    topic, queue_id = own.get(REAL_TOPIC, ""), own.get(REAL_QUEUE_ID, "")
+    topic, queue_id = own.get(props.REAL_TOPIC, ""), own.get(props.REAL_QUEUE_ID, "")
     if not topic or not queue_id.isdecimal():
-        raise MessageIllegal(f"{REAL_TOPIC}={topic} and {REAL_QUEUE_ID}={queue_id} do not say where it belongs")
+        raise MessageIllegal(
+            f"{props.REAL_TOPIC}={topic} and {props.REAL_QUEUE_ID}={queue_id} do not say where it belongs"
+        )
     if topic == HALF_TOPIC:
-        raise MessageIllegal(f"{REAL_TOPIC} is {HALF_TOPIC}: a half message cannot be delayed")
+        raise MessageIllegal(f"{props.REAL_TOPIC} is {HALF_TOPIC}: a half message cannot be delayed")
     return topic, int(queue_id)
 
 
@@ -43,17 +44,4 @@ def real_message(record: RecordView) -> StoreMessage:
     """
     topic, queue_id = real_place(record)
     text = bytes(record.properties_bytes)
-    return StoreMessage(
-        topic,
-        queue_id,
-        record.body,
-        text if text.endswith(b"\x02") else ordered_text(record.properties),
-        tags_code(record.properties.get(props.TAGS)),
-        record.flag,
-        record.sys_flag,
-        record.born_timestamp,
-        record.born_host,
-        record.store_host,
-        record.reconsume_times,
-        wait_stored=False,
-    )
+    return in_place_of(record, topic, queue_id, text if text.endswith(b"\x02") else ordered_text(record.properties))

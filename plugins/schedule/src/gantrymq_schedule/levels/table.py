@@ -11,24 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gantrymq.config import Settings
-from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from gantrymq.interfaces import Placing, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq_schedule.levels.waiting_texts import WaitingTexts
-from gantrymq_schedule.names import REAL_QUEUE_ID, REAL_TOPIC
-from gantrymq_schedule.settings import LEVELS
 
-__all__ = ["LevelTable", "level_of", "queue_of", "read_table"]
-
-
-def read_table(settings: Settings) -> tuple[int, ...]:
-    """Durations in ms, the first is level 1. A store that keeps no queues on disk has no such setting."""
-    text = settings.text(LEVELS) if LEVELS in settings.schema else DEFAULT_DELAY_LEVELS
-    return parse_delay_levels(text)
+__all__ = ["LevelTable", "level_of", "queue_of"]
 
 
 def queue_of(level: int) -> Queue:
@@ -63,8 +53,8 @@ class LevelTable:
         if level > len(self._placings):
             level = len(self._placings)
             own[props.DELAY] = str(level)
-        own[REAL_TOPIC] = message.topic
-        own[REAL_QUEUE_ID] = str(message.queue_id)
+        own[props.REAL_TOPIC] = message.topic
+        own[props.REAL_QUEUE_ID] = str(message.queue_id)
         text = ordered_text(own)
         self._texts.learn(message.properties, message.topic, message.queue_id, text, level)
         self._place(message, text, level)

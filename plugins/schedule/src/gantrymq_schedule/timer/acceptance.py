@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from gantrymq.errors import MessageIllegal, RefusedWith
 from gantrymq.interfaces import Broker, StoreMessage
+from gantrymq.model import properties as props
 from gantrymq_schedule.timer import settings as keys
-from gantrymq_schedule.timer.messages import DELETE_KEY, OUT_MS, TIMER_QUEUE, asked_ms, moved
+from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, asked_ms, moved
 from gantrymq_schedule.timer.recall import answer_fields
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 
@@ -32,7 +33,7 @@ class Acceptance:
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
         """As `Timers.move`."""
-        if OUT_MS in own or message.topic == TIMER_QUEUE.topic:
+        if props.TIMER_OUT_MS in own or message.topic == TIMER_QUEUE.topic:
             return message
         settings = self._broker.settings
         if not settings.flag(keys.ENABLED):

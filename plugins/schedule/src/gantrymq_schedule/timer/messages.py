@@ -16,19 +16,18 @@ from typing import NamedTuple
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.record import RecordView
-from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import MovedMessage, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
+from gantrymq_schedule.delivered import in_place_of
 
 __all__ = [
     "BORN_TIMESTAMP",
     "DELETE_KEY",
     "MOST_PROPERTIES_BYTES",
     "NEVER_WAITED",
-    "OUT_MS",
     "RECALL_TAG",
     "TIMER_QUEUE",
     "Waiting",
@@ -42,7 +41,6 @@ __all__ = [
 ]
 
 TIMER_QUEUE = Queue(names.TIMER_TOPIC, 0)
-OUT_MS = "TIMER_OUT_MS"
 DELETE_KEY = "TIMER_DEL_UNIQKEY"
 BORN_TIMESTAMP, TRACE_CONTEXT = "BORN_TIMESTAMP", "TRACE_CONTEXT"
 RECALL_TAG = "_RECALL_TAG_"
@@ -56,7 +54,6 @@ _RECALL_NAMES = (
     TRACE_CONTEXT,
     props.PRODUCER_GROUP,
 )  # in the order in which Java puts them
-REAL_TOPIC, REAL_QUEUE_ID = "REAL_TOPIC", "REAL_QID"
 _ENQUEUE_MS, _DEQUEUE_MS, _ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
 NEVER_WAITED = 0x7FFF_FFFF_FFFF_FFFF  # in TIMER_ENQUEUE_MS
 _ADDED_LATER = 100  # bytes, at most: enqueue and dequeue times, rolls
@@ -88,7 +85,12 @@ def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMess
     Raises:
         MessageIllegal: its properties leave no room for what is added until it is delivered.
     """
-    own = {**own, OUT_MS: str(slot_ms), REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
+    own = {
+        **own,
+        props.TIMER_OUT_MS: str(slot_ms),
+        props.REAL_TOPIC: message.topic,
+        props.REAL_QUEUE_ID: str(message.queue_id),
+    }
     text = _recall_text(own) if own.get(props.TAGS) == RECALL_TAG and DELETE_KEY in own else ordered_text(own)
     if len(text) > MOST_PROPERTIES_BYTES:
         raise MessageIllegal(
@@ -134,7 +136,7 @@ class Waiting(NamedTuple):
 def waiting_of(record: RecordView) -> Waiting | None:
     """Read it of a record of the timer queue; None where that says no time, or no topic that messages may go to."""
     own = record.properties
-    time, topic, queue_id = own.get(OUT_MS, ""), own.get(REAL_TOPIC), own.get(REAL_QUEUE_ID, "")
+    time, topic, queue_id = own.get(props.TIMER_OUT_MS, ""), own.get(props.REAL_TOPIC), own.get(props.REAL_QUEUE_ID, "")
     if topic is None or topic == TIMER_QUEUE.topic or topic in names.NOT_SENDABLE:
         return None
     if not _small(time) or not _small(queue_id) or record.topic != TIMER_QUEUE.topic:
@@ -150,7 +152,7 @@ def delete_key(topic: str, unique_id: str) -> str:
 def returned(record: RecordView, waiting: Waiting, enqueue_ms: int, now_ms: int) -> StoreMessage:
     """The message itself, for its real topic."""
     own = {**record.properties, _ENQUEUE_MS: str(enqueue_ms), _DEQUEUE_MS: str(now_ms)}
-    return _made(record, waiting.topic, waiting.queue_id, own)
+    return in_place_of(record, waiting.topic, waiting.queue_id, ordered_text(own))
 
 
 def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
@@ -162,7 +164,7 @@ def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
         _ROLL_TIMES: str(int(times) + 1 if _small(times) else 1),
         _DEQUEUE_MS: str(now_ms),
     }
-    return _made(record, record.topic, record.queue_id, own)
+    return in_place_of(record, record.topic, record.queue_id, ordered_text(own))
 
 
 def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...] | None:
@@ -174,28 +176,11 @@ def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...]
     if b"TIMER_DEQUEUE_MS" not in properties:
         return None
     own = props.decode(properties)
-    if _DEQUEUE_MS not in own or OUT_MS not in own:
+    if _DEQUEUE_MS not in own or props.TIMER_OUT_MS not in own:
         return None
-    names = (props.UNIQ_KEY, OUT_MS, props.KEYS, DELETE_KEY)
+    names = (props.UNIQ_KEY, props.TIMER_OUT_MS, props.KEYS, DELETE_KEY)
     rounds = own.get(_ROLL_TIMES, "") if topic == TIMER_QUEUE.topic else ""
     return (topic, str(queue_id), rounds, *(own.get(name, "") for name in names))
-
-
-def _made(record: RecordView, topic: str, queue_id: int, own: Mapping[str, str]) -> StoreMessage:
-    return StoreMessage(
-        topic,
-        queue_id,
-        record.body,
-        ordered_text(own),
-        tags_code(own.get(props.TAGS)),
-        record.flag,
-        record.sys_flag,
-        record.born_timestamp,
-        record.born_host,
-        record.store_host,
-        record.reconsume_times,
-        wait_stored=False,
-    )
 
 
 def _small(text: str) -> bool:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.formats.record import RecordView
@@ -245,7 +244,7 @@ class Timers:
 async def _recovered(broker: Broker) -> tuple[TimerState, TakingIn]:
     """The state as the files tell it. Raises as `Timers.start`, and OSError."""
     settings, world = broker.settings, broker.world
-    run, root, precision_ms = world.workers.run, _store_root(broker), keys.precision(settings)
+    run, root, precision_ms = world.workers.run, broker.root, keys.precision(settings)
     files = WheelFiles(world.files, root, settings.number(keys.FILE_BYTES), precision_ms)
     progress = Progress(world.files, root)
     saved = await run(progress.load)
@@ -271,8 +270,3 @@ async def _recovered(broker: Broker) -> tuple[TimerState, TakingIn]:
     state.waiting, state.queue_offset = found.waiting, min(offset, bounds.max_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     return state, TakingIn(state, found.in_wheel)
-
-
-def _store_root(broker: Broker) -> Path:
-    """The folder of the store."""
-    return broker.state_folder("schedule").parents[1]
