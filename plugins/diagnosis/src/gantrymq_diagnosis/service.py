@@ -12,6 +12,7 @@ from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.gather import gather
+from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
 from gantrymq_diagnosis.watch import Watch
@@ -34,6 +35,7 @@ class DiagnosisService:
         """Nothing is known yet."""
         self._broker: Broker | None = None
         self._watch = Watch()
+        self.members = MemberQuestions()
 
     async def start(self, broker: Broker) -> None:
         """Hear heartbeats."""
@@ -41,10 +43,12 @@ class DiagnosisService:
         broker.on_heartbeat(self.heard)
         broker.on_connection_closed(self._watch.closed)
         broker.show(self._conflicts)
+        self.members.start(broker)
 
     async def stop(self) -> None:
         """Answer nothing more."""
         self._broker = None
+        self.members.stop()
 
     def heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
         """Look at what a client says of its groups; where it says what it said before, that is all.
