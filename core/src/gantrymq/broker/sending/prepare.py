@@ -25,7 +25,6 @@ from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
-    GroupNotExist,
     InvalidParameter,
     MessageIllegal,
     NoPermission,
@@ -240,9 +239,7 @@ class Preparing:
         """Whether a message for a retry topic is a dead letter: it failed too often, or its group consumes in order."""
         if request.batch:
             raise MessageIllegal(f"a batch cannot go to the retry topic {request.topic}; send the messages one by one")
-        group = self._groups.known(_group_of(request))
-        if group is None:
-            raise GroupNotExist(f"the consumer group of {request.topic} does not exist on this broker")
+        group = self._groups.require(_group_of(request))
         most = most_tries(group, request.max_reconsume_times, request.client_version)
         return request.reconsume_times > most or self._locks.any_held(group.name)
 
