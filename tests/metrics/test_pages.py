@@ -11,11 +11,14 @@ from rocketmq_names import EXPORTER, ROCKETMQ_5, ROCKETMQ_5_OF_PLUGINS
 
 from gantrymq.client import PullConsumer
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import Shown, StoreState
+from gantrymq.interfaces import Shown, StoreMessage, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
+from gantrymq_metrics.moment import take_moment
+from gantrymq_metrics.oldest_messages import OldestMessages
+from gantrymq_metrics.send_times import SendTimes
 
 ORDERS = {"topic": "Orders"}
 ALONE = {"plugins": "metrics,storage_memory,filter_tag"}  # no other plugin shows figures
@@ -342,3 +345,38 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
 def test_each_problem_is_a_sentence(broker, problems):
     found = health(broker)
     assert (found["healthy"], found["problems"]) == (not problems, problems)
+
+
+def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):
+    """Between two turns of others only so many queues are looked at, by a group that is behind on all of them too."""
+
+    async def work(cluster, service):
+        cluster.broker.create_topic(TopicConfig("Wide", 20_000, 20_000))
+        for start in range(0, 20_000, 1000):
+            letters = [StoreMessage("Wide", start + at, b"x", b"") for at in range(1000)]
+            await cluster.broker.put_all(letters)
+        cluster.broker.commit("readers", Queue("Wide", 0), 0)
+        looks = most = 0
+        bounds = cluster.broker.bounds
+
+        def counting(queue):
+            nonlocal looks, most
+            looks += 1
+            most = max(most, looks)
+            return bounds(queue)
+
+        async def others():
+            nonlocal looks
+            while True:
+                looks = 0
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(cluster.broker, "bounds", counting)
+        beside_it = asyncio.ensure_future(others())
+        moment = await take_moment(cluster.broker, SendTimes(), OldestMessages())
+        beside_it.cancel()
+        assert moment.ends["Wide"] == 20_000
+        assert [each.behind for each in moment.progress if each.group == "readers"] == [20_000]
+        return most
+
+    assert 0 < beside(work, settings=ALONE) <= 400

@@ -7,8 +7,8 @@ What is sent again keeps its body, flag, keys, tag, unique id and every property
 consumers wrote into it for its failures goes, so that it is a new message to them, which may fail as often as the
 first: the delay, the times, a transaction's marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID stay; they say where it came from.
 
-Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java, client/.../impl/consumer/
-DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
+Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java,
+client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
 """
 
 from __future__ import annotations

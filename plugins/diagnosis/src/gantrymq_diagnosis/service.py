@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from operator import itemgetter
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RefusedWith, TopicNotExist
@@ -22,6 +23,7 @@ __all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
 EXPLAIN_GROUP: Final = 65021  # of GantryMQ's own; ext: consumerGroup, and topic for that topic alone
 SHOWN_FIGURES: Final = 65022  # what plugins show of themselves
 QUEUES_TOGETHER: Final = 50  # without a pause
+FIGURES_TOGETHER: Final = 4
 
 log = logging.getLogger(__name__)
 
@@ -91,15 +93,18 @@ class DiagnosisService:
         text = "Conflicts between members of the group; gantrymq group explain names them."
         return Shown("gantrymq_group_conflicts", text, ("group",), values)
 
-    def shown(self, asked: Command, connection: Connection) -> Command:
+    async def shown(self, asked: Command, connection: Connection) -> Command:
         """65022: what plugins show, summed up over labels. Raises RefusedWith: code 1, the broker stops."""
-        if self._broker is None:
-            raise RefusedWith(1, "the broker is stopping")
-        shown = [
-            {"name": each.name, "help": each.help, "counts": each.counts, "value": sum(each.values.values())}
-            for each in sorted(self._broker.figures().shown, key=lambda shown: shown.name)
-        ]
-        return response_to(asked, 0, None, None, json.dumps({"figures": shown}).encode())
+        broker = self._broker
+        if broker is None:
+            raise _stopping()
+        found, slices = list[dict[str, object]](), TimeSlices(broker.world.clock, FIGURES_TOGETHER)
+        for each in broker.shown():
+            value = sum(each.values.values())
+            found.append({"name": each.name, "help": each.help, "counts": each.counts, "value": value})
+            await slices.item_done()
+        found.sort(key=itemgetter("name"))
+        return response_to(asked, 0, None, None, json.dumps({"figures": found}).encode())
 
     async def explain(self, asked: Command, connection: Connection) -> Command:
         """65021: everything that is known of a group, with sentences.
@@ -110,7 +115,7 @@ class DiagnosisService:
         """
         broker = self._broker
         if broker is None:
-            raise RefusedWith(1, "the broker is stopping")
+            raise _stopping()
         group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
         if not group:
             raise RefusedWith(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
@@ -127,3 +132,7 @@ class DiagnosisService:
             await slices.item_done()
         head = json.dumps({**shown, "system": names.is_system_group(group)})
         return response_to(asked, 0, None, None, f'{head[:-1]}, "queues": [{", ".join(parts)}]}}'.encode())
+
+
+def _stopping() -> RefusedWith:
+    return RefusedWith(1, "the broker is stopping; ask again when it is back, see: gantrymq status")

@@ -22,7 +22,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.oldest_messages import OldestMessages, Place
 from gantrymq_metrics.send_times import Histogram, SendTimes
 
-GROUPS_TOGETHER = 8  # a group and a topic of it, without a pause
+QUEUES_TOGETHER = 200  # without a pause
 
 
 @attrs.frozen
@@ -56,12 +56,14 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
     figures = broker.figures()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for queue in broker.store.queues():
         bounds = broker.bounds(queue)
         ends[queue.topic] = ends.get(queue.topic, 0) + bounds.max_offset
         if queue.topic.startswith(DLQ_PREFIX):
             group = queue.topic.removeprefix(DLQ_PREFIX)
             dead_letters[group] = dead_letters.get(group, 0) + bounds.max_offset - bounds.min_offset
+        await slices.item_done()
     return Moment(
         figures=figures,
         state=broker.store.state(),
@@ -79,12 +81,13 @@ async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages
     """Every group and topic that still exists."""
     behind: dict[tuple[str, str], dict[Place, int]] = {}
     counts: dict[tuple[str, str], int] = {}
-    slices = TimeSlices(broker.world.clock, GROUPS_TOGETHER)
+    wanted: dict[Place, int] = {}
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for (topic, group), offsets in figures.committed.items():
         if broker.topic(topic) is not None:
-            behind[topic, group], counts[topic, group] = _behind(broker, topic, group, offsets)
-            await slices.item_done()
-    wanted = {place: at for places in behind.values() for place, at in places.items()}
+            places, counts[topic, group] = await _behind(broker, topic, group, offsets, slices)
+            behind[topic, group] = places
+            wanted.update(places)
     stored, now_ms = await oldest.look(broker, wanted), broker.world.clock.now_ms()
     found = []
     for (topic, group), places in behind.items():
@@ -95,7 +98,9 @@ async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages
     return tuple(found)
 
 
-def _behind(broker: Broker, topic: str, group: str, offsets: Mapping[int, int]) -> tuple[dict[Place, int], int]:
+async def _behind(
+    broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
+) -> tuple[dict[Place, int], int]:
     """Where a group goes on in the queues that it is behind on, and the messages before it in all of them."""
     config = broker.topic(topic)
     places: dict[Place, int] = {}
@@ -107,4 +112,5 @@ def _behind(broker: Broker, topic: str, group: str, offsets: Mapping[int, int]) 
         if begin < bounds.max_offset:
             places[group, queue] = begin
             count += bounds.max_offset - begin
+        await slices.item_done()
     return places, count

@@ -57,6 +57,10 @@ POLLING_FULL: Final = 209
 POLLING_TIMEOUT: Final = 210
 
 MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches
+TOO_MANY: Final = (
+    "as many pops wait on this broker as may; pop again later, or let more wait with: gantrymq broker config set "
+    "popPollingSize=N (for one queue of a group), popPollingMapSize=N (queues of groups), maxPopPollingSize=N (in all)"
+)
 LATE_MS: Final = 500  # a pop that comes so long after its time is up is not looked at
 NEARLY_MS: Final = 50  # whose time is up so soon is not held
 LONGEST_S: Final = 600.0
@@ -88,10 +92,15 @@ class PopRequests:
         now_ms = self._clock.now_ms()
         header.born_time = header.born_time or now_ms
         if now_ms - header.born_time - header.poll_time > LATE_MS:
-            raise RefusedWith(POLLING_TIMEOUT, "this pop arrived after its time was up (bornTime + pollTime)")
+            raise RefusedWith(
+                POLLING_TIMEOUT,
+                "this pop arrived after its time was up (bornTime + pollTime); compare the clocks of client "
+                "and broker, or "
+                "let it wait for longer",
+            )
         self._check_broker()
         if not 1 <= header.max_msg_nums <= MOST:
-            raise InvalidParameter(f"maxMsgNums {header.max_msg_nums} is not between 1 and {MOST}")
+            raise InvalidParameter(f"maxMsgNums {header.max_msg_nums} is not between 1 and {MOST}; pop more often")
         _check_invisible(header.invisible_time)
         topic = self._checked_topic(header.topic, header.queue_id)
         self._check_group(header.consumer_group)
@@ -126,7 +135,7 @@ class PopRequests:
         topic = self._checked_topic(header.topic, header.queue_id)
         self._check_group(header.consumer_group)
         if not 1 <= header.max_msg_nums <= MOST:
-            raise InvalidParameter(f"maxMsgNums {header.max_msg_nums} is not between 1 and {MOST}")
+            raise InvalidParameter(f"maxMsgNums {header.max_msg_nums} is not between 1 and {MOST}; pop more often")
         found, rest = await self._popping.peek(header.consumer_group, topic, header.queue_id, header.max_msg_nums)
         buffers = [buffer for each in found for buffer in each.buffers]
         ext = {
@@ -156,7 +165,9 @@ class PopRequests:
         """
         broker_name, acks = _batch(asked)
         if not acks:
-            raise RefusedWith(NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements is empty")
+            raise RefusedWith(
+                NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements (acks) is empty; name one or more"
+            )
         left = len(acks)
         problems: list[GantryError] = []
         answer = _answering(asked, connection)
@@ -214,7 +225,10 @@ class PopRequests:
             _send(asked, connection, response_to(asked, 0, "FOUND", _ext(popped, header)), popped.buffers)
             return None
         code = self._hold(asked, connection, header, popped, lambda: self._looked_again(asked, connection, header))
-        return None if code is None else response_to(asked, code, "NO_MESSAGE_IN_QUEUE", _ext(popped, header))
+        if code is None:
+            return None
+        remark = TOO_MANY if code == POLLING_FULL else "NO_MESSAGE_IN_QUEUE"
+        return response_to(asked, code, remark, _ext(popped, header))
 
     def _hold(
         self, asked: Command, connection: Connection, header: PopRequest, popped: Popped, wake: Callable[[], None]
@@ -314,7 +328,11 @@ class PopRequests:
                 "--perm 6"
             )
         if queue_id >= topic.read_queues:
-            raise InvalidParameter(f"queueId {queue_id} is outside topic {name}, with {topic.read_queues} read queues")
+            raise InvalidParameter(
+                f"queueId {queue_id} is outside topic {name}, with {topic.read_queues} read queues; -1 pops "
+                "from all, and "
+                f"gantrymq topic create -t {name} -r {queue_id + 1} makes more"
+            )
         return topic
 
     def _check_group(self, name: str) -> None:
@@ -365,7 +383,10 @@ class PopRequests:
             invisible_ms = int(member("it", "invisibleTime") or 0)
             bits = base64.b64decode(str(member("b", "bitSet") or ""), validate=True)
         except (TypeError, ValueError, binascii.Error) as error:
-            raise MessageIllegal(f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}") from error
+            raise MessageIllegal(
+                f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}; write it as RocketMQ's client "
+                "does (BatchAck)"
+            ) from error
         text = f"{start} {pop_time} {invisible_ms} {revive_queue} {kind} {broker_name} {queue_id}"
         handle = self._handle(text)
         topic = real_topic(asked_topic, group, kind)
@@ -373,7 +394,9 @@ class PopRequests:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is no kind of topic; it is 0, 1 or 2")
         checked_queue(self._broker, topic, queue_id, None, to_end=True)
         if len(bits) > 65536:
-            raise MessageIllegal(f"BATCH_ACK_MESSAGE: a set of {len(bits) * 8} offsets; at most 524288 are taken")
+            raise MessageIllegal(
+                f"BATCH_ACK_MESSAGE: a set of {len(bits) * 8} offsets; at most 524288 are taken at once"
+            )
         offsets = tuple(start + each for each in range(len(bits) * 8) if bits[each >> 3] >> (each & 7) & 1)
         return _key(topic, group, queue_id, handle), handle, offsets
 
@@ -386,7 +409,7 @@ def _check_invisible(invisible_ms: int) -> None:
     if not 0 <= invisible_ms <= MOST_INVISIBLE_MS:
         raise InvalidParameter(
             f"invisibleTime {invisible_ms} ms is not between 0 and {MOST_INVISIBLE_MS} (three days), as far as a "
-            "message may be hidden"
+            "message may be hidden; ask for less"
         )
 
 

@@ -49,7 +49,9 @@ class PopService:
         """Answer a request of `CODES`."""
         handler = self._handlers.get(asked.code)
         if handler is None:
-            raise ServiceNotAvailable("pop consumption does not run on this broker now; it starts or stops")
+            raise ServiceNotAvailable(
+                "pop consumption does not run on this broker now, which starts or stops; ask again in a moment"
+            )
         return handler(asked, connection)
 
     async def start(self, broker: Broker) -> None:
