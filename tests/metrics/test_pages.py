@@ -14,6 +14,8 @@ from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import Shown, StoreMessage, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.command import request
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
 from gantrymq_metrics.moment import take_moment
@@ -21,6 +23,19 @@ from gantrymq_metrics.oldest_messages import OldestMessages
 from gantrymq_metrics.send_times import SendTimes
 
 ORDERS = {"topic": "Orders"}
+PULL = {
+    "consumerGroup": "readers",
+    "topic": "Orders",
+    "queueId": "0",
+    "queueOffset": "0",
+    "maxMsgNums": "32",
+    "sysFlag": "4",
+    "commitOffset": "0",
+    "suspendTimeoutMillis": "0",
+    "subscription": "*",
+    "subVersion": "0",
+    "expressionType": "TAG",
+}
 ALONE = {"plugins": "metrics,storage_memory,filter_tag"}  # no other plugin shows figures
 
 
@@ -193,6 +208,46 @@ def test_messages_to_be_tried_again_and_dead_letters(beside, scrape):
     assert figures("rocketmq_topic_retry_offset", topic="%RETRY%readers") == 3
     assert figures("rocketmq_topic_dlq_offset", group="readers") == 3
     assert figures("rocketmq_consumer_lag_messages", consumer_group="readers") is None
+
+
+def test_messages_that_were_pulled_and_are_not_committed_are_in_flight(beside, scrape):
+    async def consume(cluster, service):
+        await cluster.create_topic("Orders", 2)
+        for _ in range(5):
+            await cluster.put("Orders", b"x")
+        client = RemotingClient(cluster.world)
+        connection = await client.connect(cluster.broker_address)
+        await connection.call(request(11, PULL), 10.0)
+        cluster.broker.commit("readers", Queue("Orders", 0), 2)
+        found = await scrape(cluster, service)
+        cluster.broker.commit("readers", Queue("Orders", 0), 5)
+        await client.close()
+        return found, await scrape(cluster, service)
+
+    before, after = beside(consume)
+    own = {"consumer_group": "readers", "topic": "Orders", "is_retry": "false", "is_system": "false"}
+    assert before("rocketmq_consumer_inflight_messages", **own) == 3
+    assert after("rocketmq_consumer_inflight_messages", **own) == 0
+
+
+def test_messages_that_became_dead_letters_are_counted(beside, scrape):
+    async def fail(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        await cluster.put("Orders", b"x")
+        cluster.broker.require_group("readers")
+        client = RemotingClient(cluster.world)
+        connection = await client.connect(cluster.broker_address)
+        back = {"offset": "0", "group": "readers", "delayLevel": "-1", "originMsgId": "", "originTopic": "Orders"}
+        assert (await connection.call(request(36, back | {"unitMode": "false"}), 10.0)).code == 0
+        send = {"a": "P", "b": "%RETRY%readers", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0"}
+        assert (await connection.call(request(310, send | {"j": "17", "m": "false"}, b"x"), 10.0)).code == 0
+        await client.close()
+        return await scrape(cluster, service)
+
+    figures = beside(fail)
+    own = {"consumer_group": "readers", "is_system": "false"}
+    assert figures("rocketmq_send_to_dlq_messages_total", topic="Orders", **own) == 1
+    assert figures("rocketmq_send_to_dlq_messages_total", topic="%RETRY%readers", **own) == 1
 
 
 def test_a_group_that_has_everything_is_not_late(beside, scrape):

@@ -77,6 +77,21 @@ def lag_families(moment: Moment) -> Iterator[Metric]:
         _LAG_LABELS,
         [(_lag_labels(each), each.behind_ms) for each in own],
     )
+    yield make.gauge(
+        "rocketmq_consumer_inflight_messages",
+        "Messages that the group was given and has not acknowledged.",
+        _LAG_LABELS,
+        [(_lag_labels(each), each.in_flight) for each in own],
+    )
+    yield make.counter(
+        "rocketmq_send_to_dlq_messages_total",
+        "Messages that became dead letters of the group.",
+        ("topic", "consumer_group", "is_system"),
+        [
+            ((topic, group, str(is_system_topic(topic) or is_system_group(group)).lower()), count)
+            for (topic, group), count in moment.figures.dead_letters.items()
+        ],
+    )
 
 
 def _retried(progress: Progress) -> bool:

@@ -33,6 +33,7 @@ class Progress:
     group: str
     committed: int  # sum of queue offsets
     behind: int  # messages
+    in_flight: int  # of these, messages that were pulled
     behind_ms: int  # since the oldest of them was stored; 0 when there is none or it cannot be read
 
 
@@ -80,12 +81,13 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
 async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages) -> tuple[Progress, ...]:
     """Every group and topic that still exists."""
     behind: dict[tuple[str, str], dict[Place, int]] = {}
-    counts: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
     wanted: dict[Place, int] = {}
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for (topic, group), offsets in figures.committed.items():
         if broker.topic(topic) is not None:
-            places, counts[topic, group] = await _behind(broker, topic, group, offsets, slices)
+            places, *more = await _behind(broker, topic, group, offsets, slices)
+            counts[topic, group] = more[0], more[1]
             behind[topic, group] = places
             wanted.update(places)
     stored, now_ms = await oldest.look(broker, wanted), broker.world.clock.now_ms()
@@ -93,18 +95,18 @@ async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages
     for (topic, group), places in behind.items():
         oldest_ms = min((stored[place] for place in places if place in stored), default=now_ms)
         committed = sum(figures.committed[topic, group].values())
-        found.append(Progress(topic, group, committed, counts[topic, group], max(0, now_ms - oldest_ms)))
+        found.append(Progress(topic, group, committed, *counts[topic, group], max(0, now_ms - oldest_ms)))
         await slices.item_done()
     return tuple(found)
 
 
 async def _behind(
     broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
-) -> tuple[dict[Place, int], int]:
-    """Where a group goes on in the queues that it is behind on, and the messages before it in all of them."""
+) -> tuple[dict[Place, int], int, int]:
+    """Where a group goes on in the queues that it is behind on, the messages before it, and those that it has of them."""
     config = broker.topic(topic)
     places: dict[Place, int] = {}
-    count = 0
+    count = in_flight = 0
     for queue_id in range(0 if config is None else config.read_queues):
         queue = Queue(topic, queue_id)
         bounds = broker.bounds(queue)
@@ -112,5 +114,8 @@ async def _behind(
         if begin < bounds.max_offset:
             places[group, queue] = begin
             count += bounds.max_offset - begin
+            pulled = broker.reading(group, queue).last.next_offset
+            if queue_id in offsets:
+                in_flight += max(0, min(pulled, bounds.max_offset) - begin)
         await slices.item_done()
-    return places, count
+    return places, count, in_flight

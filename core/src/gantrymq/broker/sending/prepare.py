@@ -81,7 +81,7 @@ class Preparing:
         self._world = world
         self._settings = settings
         self._topics = tables.topics
-        self._groups, self._locks = tables.groups, tables.locks
+        self._groups, self._locks, self._stats = tables.groups, tables.locks, tables.stats
         self._interception = interception
         self.sees_all = bool(interception.of_all)  # plugins look at every message, not those of some properties alone
         self._unserved = tuple(name for name in DELAYS if name not in interception.names)
@@ -138,6 +138,7 @@ class Preparing:
         if topic.name.startswith(names.RETRY_PREFIX) and self._is_dead(request):
             own = {**props.decode_text(request.properties), props.DELAY: "-1"}
             request = request._replace(properties=props.encode_text(own))
+            self._stats.dead_letters[request.topic, _group_of(request)] += 1
             topic, queue_id = self._topics.create_retry(names.dead_letter_topic(_group_of(request)), 1), 0
         flags = request.sys_flag
         if topic.filter_type == "MULTI_TAG":
