@@ -230,6 +230,19 @@ def test_messages_that_were_pulled_and_are_not_committed_are_in_flight(beside, s
     assert after("rocketmq_consumer_inflight_messages", **own) == 0
 
 
+def test_messages_that_a_plugin_says_are_in_flight_are_added_to_those_pulled(beside, scrape):
+    async def show(cluster, service):
+        labels = ("topic", "consumer_group", "is_retry", "is_system")
+        values = {("Orders", "poppers", "false", "false"): 2, ("Orders", "poppers", "true", "false"): 1}
+        cluster.broker.show(lambda: Shown("rocketmq_consumer_inflight_messages", "Out.", labels, values))
+        return await scrape(cluster, service)
+
+    figures = beside(show, settings=ALONE)
+    own = {"consumer_group": "poppers", "topic": "Orders"}
+    assert figures("rocketmq_consumer_inflight_messages", is_retry="false", **own) == 2
+    assert figures("rocketmq_consumer_inflight_messages", is_retry="true", **own) == 1
+
+
 def test_messages_that_became_dead_letters_are_counted(beside, scrape):
     async def fail(cluster, service):
         await cluster.create_topic("Orders", 1)

@@ -103,7 +103,7 @@ async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages
 async def _behind(
     broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
 ) -> tuple[dict[Place, int], int, int]:
-    """Where a group goes on in the queues that it is behind on, the messages before it, and those that it has of them."""
+    """Where a group goes on in the queues that it is behind on, the messages before it, and those that it has."""
     config = broker.topic(topic)
     places: dict[Place, int] = {}
     count = in_flight = 0

@@ -20,6 +20,7 @@ from gantrymq.world import Timer
 from gantrymq_pop.acking import Acking
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
+from gantrymq_pop.in_flight import shown_in_flight
 from gantrymq_pop.order_file import OrderFile
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.popping import Popping
@@ -75,6 +76,7 @@ class PopService:
         self._acking = Acking(broker, self._revive, orders, self._waiting.notify)
         self._requests = PopRequests(broker, broker_name, self._popping, self._acking, self._revive, self._waiting)
         self._handlers = {**handlers_of(self._requests), **handlers_of(self._assignment)}
+        broker.show(lambda: shown_in_flight(self._revive.in_flight))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
     async def stop(self) -> None:
