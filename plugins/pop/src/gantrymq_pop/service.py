@@ -17,6 +17,7 @@ from gantrymq.model.queue import Queue
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.serving import handlers_of
 from gantrymq.world import Timer
+from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acking import Acking
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
@@ -74,8 +75,9 @@ class PopService:
         await self._recover()
         self._popping = Popping(broker, broker_name, self._revive, orders, self._waiting.notify)
         self._acking = Acking(broker, self._revive, orders, self._waiting.notify)
-        self._requests = PopRequests(broker, broker_name, self._popping, self._acking, self._revive, self._waiting)
-        self._handlers = {**handlers_of(self._requests), **handlers_of(self._assignment)}
+        self._requests = PopRequests(broker, self._popping, self._waiting)
+        about = AckRequests(broker, broker_name, self._acking, self._revive)
+        self._handlers = {**handlers_of(self._requests), **handlers_of(about), **handlers_of(self._assignment)}
         broker.show(lambda: shown_in_flight(self._revive.in_flight))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
