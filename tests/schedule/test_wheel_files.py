@@ -259,3 +259,47 @@ def test_a_sync_beside_an_append_does_not_hide_what_is_written_after_it(wheel, m
     others[0].join()
     wheel.sync()
     assert events[-1] == "sync"
+
+
+@pytest.mark.parametrize(("was", "now"), [(1000, 100), (1000, 500), (500, 1000), (100, 1000), (100, 200)])
+@pytest.mark.parametrize("gone", [False, True], ids=["", "wheel-gone"])
+def test_messages_in_slots_of_another_precision_stop_the_start(tmp_path, was, now, gone):
+    """Nothing is changed by it: with the precision of before they are all there."""
+    wheel = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
+    tick = NOW * 1000 // was
+    due = [tick + 1, tick + 2, tick + 175_001]
+    wheel.append([NewEntry(each, DEFAULT, number * 100, 100, 7) for number, each in enumerate(due)], NOW * 1000)
+    wheel.close()
+    if gone:
+        wheel.wheel_path.unlink()
+    finer = gone and now < was
+    if finer:  # of those in reach nothing is lost, and the last one is not
+        due[2] = tick + SLOTS * now // was + 5
+        wheel.append([NewEntry(due[2], DEFAULT, 300, 100, 7)], NOW * 1000)
+        wheel.close()
+        wheel.wheel_path.unlink()
+    before = {path: path.read_bytes() for path in wheel.folder.iterdir()}
+    again = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
+    with pytest.raises(StoreLayoutError, match=f"slot.* of .*, and timerPrecisionMs is {now} now; set it back") as stop:
+        recover(again, FILES, 0, NOW * 1000 // now, LOG_END)
+    assert gone or f"back to {was}," in str(stop.value)
+    again.close()
+    assert before == {path: path.read_bytes() for path in wheel.folder.iterdir()}
+    as_before = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
+    assert recover(as_before, FILES, 0, tick, LOG_END).waiting == (4 if finer else 3)
+    as_before.close()
+
+
+@pytest.mark.parametrize(("was", "now"), [(1000, 100), (500, 1000)])
+def test_the_precision_may_change_when_nothing_waits(tmp_path, was, now):
+    wheel = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
+    wheel.append([NewEntry(NOW * 1000 // was, DEFAULT, 0, 100, 7)], NOW * 1000)
+    wheel.close()
+    again = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
+    found = recover(again, FILES, 0, (NOW + 1) * 1000 // now, LOG_END)
+    assert (found.waiting, again.end) == (0, wheel.end)
+    again.append([NewEntry((NOW + 5) * 1000 // now, DEFAULT, 100, 100, 7)], NOW * 1000)
+    again.close()
+    last = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
+    assert recover(last, FILES, wheel.end, (NOW + 1) * 1000 // now, LOG_END).waiting == 1
+    last.close()
