@@ -4,11 +4,14 @@ import random
 from collections import Counter
 
 import pytest
-from timer_rig import ROOT, Promise, Rig
+from timer_rig import ROOT, Promise, Rig, RigBroker
 
 from gantrymq.errors import RefusedWith, StoreLayoutError
-from gantrymq.interfaces import StoreMessage
-from gantrymq_schedule.timer.messages import TIMER_QUEUE
+from gantrymq.interfaces import GetResult, GetStatus, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq_schedule.timer.messages import TIMER_QUEUE, returned
+from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE
+from gantrymq_schedule.timer.taking_in import PUT_TOGETHER
 from gantrymq_schedule.timer.timers import Timers
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 from gantrymq_schedule.timer.wheel_files import WheelFiles
@@ -251,3 +254,45 @@ def test_a_slot_that_is_full_takes_no_more_and_nothing_is_read_to_know_it(monkey
         assert await fill(10) == 10
 
     run(5, work, timerCongestNumEachSlot=10)
+
+
+def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_order(monkeypatch):
+    since, most, appends = [0], [0], []
+
+    async def many(broker, queue, queue_offset, limit):
+        found = broker.log.queues[queue][queue_offset:]
+        end = queue_offset + len(found)
+        return GetResult(GetStatus.FOUND, end, 0, end, tuple(each.raw for each in found))
+
+    def counted(*arguments):
+        since[0] += 1
+        most[0] = max(most[0], since[0])
+        return returned(*arguments)
+
+    async def put_all(broker, messages, *, seen=False):
+        appends.append(len(messages))
+        return await put(broker, messages, seen=seen)
+
+    async def work(rig):
+        await rig.timers.stop()
+        for number in range(1000):
+            own = {"UNIQ_KEY": str(number), "TIMER_OUT_MS": "1000", "REAL_TOPIC": "A", "REAL_QID": "0"}
+            rig.log.append(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+        sleep = rig.clock.sleep
+
+        async def pause(seconds):
+            since[0] = 0
+            await sleep(seconds)
+
+        rig.clock.sleep = pause
+        await rig.start()
+        await sleep(10)
+
+    put = RigBroker.put_all
+    monkeypatch.setattr(RigBroker, "get", many)
+    monkeypatch.setattr(RigBroker, "put_all", put_all)
+    monkeypatch.setattr("gantrymq_schedule.timer.taking_in.returned", counted)
+    rig = run(6, work)
+    assert [unique_id for unique_id, _ in rig.delivered()] == [str(number) for number in range(1000)]
+    assert 0 < most[0] <= WITHOUT_A_PAUSE
+    assert max(appends) <= PUT_TOGETHER
