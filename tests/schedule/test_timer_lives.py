@@ -9,7 +9,7 @@ from timer_rig import ROOT, Promise, Rig, RigBroker
 from gantrymq.errors import RefusedWith, StoreLayoutError
 from gantrymq.interfaces import GetResult, GetStatus, StoreMessage
 from gantrymq.model import properties as props
-from gantrymq_schedule.timer.messages import TIMER_QUEUE, returned
+from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key, returned
 from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE
 from gantrymq_schedule.timer.taking_in import PUT_TOGETHER
 from gantrymq_schedule.timer.timers import Timers
@@ -296,3 +296,22 @@ def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_o
     assert [unique_id for unique_id, _ in rig.delivered()] == [str(number) for number in range(1000)]
     assert 0 < most[0] <= WITHOUT_A_PAUSE
     assert max(appends) <= PUT_TOGETHER
+
+
+def test_a_recall_far_behind_its_message_in_the_queue_holds_though_their_slot_was_due_before_they_were_read():
+    async def work(rig):
+        await rig.timers.stop()
+        due_ms = rig.clock.now_ms() // 1000 * 1000 + 5000
+
+        def stored(unique_id, **more):
+            own = {"UNIQ_KEY": unique_id, "TIMER_OUT_MS": str(due_ms), "REAL_TOPIC": "A", "REAL_QID": "0", **more}
+            rig.log.append(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+
+        for number in range(60):
+            stored(f"id{number}")
+        stored("id0", **{DELETE_KEY: delete_key("A", "id0")})
+        await rig.clock.sleep(20)
+        await rig.start()
+        await rig.clock.sleep(5)
+
+    assert [unique_id for unique_id, _ in run(7, work).delivered()] == [f"id{number}" for number in range(1, 60)]
