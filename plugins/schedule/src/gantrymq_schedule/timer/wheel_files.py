@@ -131,7 +131,9 @@ class WheelFiles:
     def written_parts(self) -> Iterator[bytes]:
         """All slots as they stand, but for those that nobody ever wrote, in order and some thousand at a time."""
         wheel = self._open_wheel(create=False)
-        for begin, behind in [] if wheel is None else wheel.written(0, WHEEL_BYTES):
+        if wheel is None:
+            return
+        for begin, behind in wheel.written(0, WHEEL_BYTES):
             for at in range(begin // SLOT_BYTES * SLOT_BYTES, behind, READ_BYTES):
                 part = wheel.pread(READ_BYTES, at)
                 yield part[: len(part) // SLOT_BYTES * SLOT_BYTES]
