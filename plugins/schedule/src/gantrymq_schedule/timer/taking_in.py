@@ -24,7 +24,7 @@ __all__ = ["TakingIn"]
 log = logging.getLogger(__name__)
 
 TOGETHER = GetLimit(1000, 4 * 1024 * 1024)
-PUT_TOGETHER = 250  # messages of one append
+PUT_TOGETHER = 500  # messages of one append, as when a slot is emptied
 
 _Past = list[tuple[RecordView, Waiting]]
 
