@@ -141,9 +141,8 @@ def _forbidden(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     return Diagnosis(
         "group-forbidden",
-        f"group {group.group} is forbidden to read topic {queue.topic.topic}; allow it as it was forbidden, "
-        "with request "
-        "353 (updateAndGetGroupReadForbidden) and readable=true",
+        f"group {group.group} is forbidden to read topic {queue.topic.topic}; allow it as it was forbidden, with "
+        "request 353 (updateAndGetGroupReadForbidden) and readable=true",
     )
 
 
@@ -162,9 +161,8 @@ def _no_broadcasting(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     return Diagnosis(
         "broadcast-disabled",
-        f"group {group.group} may not broadcast (consumeBroadcastEnable=false); allow it with: gantrymq group "
-        "create -g "
-        f"{group.group} --broadcast",
+        f"group {group.group} may not broadcast (consumeBroadcastEnable=false); allow it with: gantrymq group create "
+        f"-g {group.group} --broadcast",
     )
 
 
@@ -173,9 +171,8 @@ def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     return Diagnosis(
         "not-subscribed",
-        f"no member subscribes to topic {queue.topic.topic} any more; subscribe to it in every member, and see "
-        "what they "
-        f"read with: gantrymq group clients {group.group}",
+        f"no member subscribes to topic {queue.topic.topic} any more; subscribe to it in every member, and see what "
+        f"they read with: gantrymq group clients {group.group}",
     )
 
 
@@ -185,9 +182,8 @@ def _different(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
             return Diagnosis(
                 "different-subscriptions",
                 f"members subscribe differently; in force is '{queue.topic.expression or 'nothing'}' and what others "
-                "want is passed over; let all subscribe alike, or keep out who does not with: gantrymq broker "
-                "config set "
-                "consumerConflictPolicy=refuse",
+                "want is passed over; let all subscribe alike, or keep out who does not with: gantrymq broker config "
+                "set consumerConflictPolicy=refuse",
             )
     return None
 
@@ -258,9 +254,8 @@ def _paused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if _actively(group.members):
         return Diagnosis(
             "paused",
-            f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind)} wait "
-            "for it to "
-            "pull again",
+            f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind)} wait for it "
+            "to pull again",
         )
     return Diagnosis(
         "paused",
