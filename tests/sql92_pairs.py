@@ -16,6 +16,8 @@ from typing import NamedTuple
 import sql92_values as values
 from sql92_values import cased, pick, quoted
 
+SEED = 1  # of the pairs that are held against Java
+COUNT = 20_000
 DEPTH = 3  # of parentheses and NOTs; parts of an expression get fewer
 COMPARISONS = ("=", "=", "=", "<>", "<>", ">", ">=", "<", "<=")
 PIECES = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*|\d+(?:\.\d*)?|<>|<=|>=|\s+|.", re.DOTALL)
@@ -35,6 +37,22 @@ def pairs(seed: int, count: int) -> Iterator[Pair]:
     for _ in range(count):
         expression = Writer(rng).expression()
         yield Pair(expression, properties(rng, expression))
+
+
+def corners() -> list[Pair]:
+    """Every value, number, blank and tail of sql92_values once or more, in the plainest expressions."""
+    found = [
+        Pair(expression, f"a\x01{value}\x02b\x015\x02c\x011.5\x02".encode())
+        for value in sorted({value for group in values.VALUES for value in group})
+        for expression in ("a = 5", "a > 1.5", "a <= 2147483648", "a = b", "c < a", "a = TRUE", "a IN ('5', 'true')")
+    ]
+    five = b"a\x015\x02"
+    numbers = (*values.UNSIGNED, *values.UNSIGNED_FLOATING, *values.WRONG_NUMBERS)
+    found += [Pair(form.format(number), five) for number in numbers for form in ("a >= {}", "{} <> 5", "-{} < a")]
+    blanks = (*dict.fromkeys(values.BLANKS), *values.WRONG_BLANKS, *values.GARBAGE)
+    forms = ("a = 5{}", "a = 5 {}", "a{}= 5", "{}a = 5", "a {} 5", "(a = 5 {})", "a = '{}'")
+    found += [Pair(form.format(blank), five) for blank in blanks for form in forms]
+    return found
 
 
 class Writer:
@@ -96,7 +114,14 @@ class Writer:
         if len(low) == len(high) == 1 and self._chance(0.7):
             low, high = sorted((low, high), key=_size)
         bounds = [low, high] if self._chance(0.9) else [self._operand(depth), self._operand(depth)]
-        return [*self._operand(depth), *self._maybe_not(), self._word("BETWEEN"), *bounds[0], self._word("AND"), *bounds[1]]
+        return [
+            *self._operand(depth),
+            *self._maybe_not(),
+            self._word("BETWEEN"),
+            *bounds[0],
+            self._word("AND"),
+            *bounds[1],
+        ]
 
     def _listed(self, depth: int) -> list[str]:
         items: list[str] = []
@@ -176,7 +201,9 @@ def spoilt(rng: random.Random, text: str) -> str:
     """*text* with one piece of it removed, doubled, put elsewhere or replaced, or one character."""
     if rng.random() < 0.3:
         at = rng.randrange(len(text) + 1)
-        return text[:at] + rng.choice(("", "'", "(", ")", "=", "<", "@", "\u017f", "\x00", "-", "E", "5")) + text[at + 1 :]
+        return (
+            text[:at] + rng.choice(("", "'", "(", ")", "=", "<", "@", "\u017f", "\x00", "-", "E", "5")) + text[at + 1 :]
+        )
     pieces: list[str] = PIECES.findall(text)
     at, other = rng.randrange(len(pieces)), rng.randrange(len(pieces))
     match rng.randrange(5):

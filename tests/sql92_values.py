@@ -29,7 +29,18 @@ DIGITS = ("\u0661\u0662", "\uff15", "\u096b", "-\u0665", "\U0001d7cf", "5\u0665"
 TRUTHS = ("true", "false", "True", "TRUE", "tRuE", "FALSE", "null", "NULL", "yes", " true", "t")
 TEXTS = (
     *("abc", "ABC", "hangzhou", "it's", "''", "'", "a b", "x||y", "--", "/*", "*/", "%", "\\", '"', "a\nb", "\u00fc"),
-    *("u\u0308", "\u4e2d\u6587", "\U0001f600", "\U0001f600x", "\u212a", "\u017f", "\u0130", "\ufeffa", "\ufffd", "\x7f"),
+    *(
+        "u\u0308",
+        "\u4e2d\u6587",
+        "\U0001f600",
+        "\U0001f600x",
+        "\u212a",
+        "\u017f",
+        "\u0130",
+        "\ufeffa",
+        "\ufffd",
+        "\x7f",
+    ),
 )
 NUMBERS_AS_TEXT = (WHOLE, WHOLE, LARGE, FLOATING, JAVA_ONLY, DIGITS)
 VALUES = (WHOLE, WHOLE, WHOLE, FLOATING, LARGE, JAVA_ONLY, DIGITS, TRUTHS, TEXTS, TEXTS)
@@ -47,9 +58,44 @@ WRONG_NUMBERS = (
 BLANKS = (" ", " ", " ", " ", "  ", "\t", "\n", "\r\n", "\f", "/* c */", "/**/", "-- c\n", "--\r", " /* * / ** */ ")
 WRONG_BLANKS = ("\u00a0", "\x0b", "\u3000", "\x00", "\x1c", "\u2028", "\ufeff", "/*", "-- c", "//", "#")
 GARBAGE = (
-    *(")", "(", "foo", "5", "'x'", "'x", ";", "@", "&&", "||", "==", "!=", "= =", "< >", "> =", ",", "NULL", "garbage @"),
+    *(
+        ")",
+        "(",
+        "foo",
+        "5",
+        "'x'",
+        "'x",
+        ";",
+        "@",
+        "&&",
+        "||",
+        "==",
+        "!=",
+        "= =",
+        "< >",
+        "> =",
+        ",",
+        "NULL",
+        "garbage @",
+    ),
     *("-- end", "-- end\n", "/* end", "/* end */", "IS", "NOT", "NOT NULL", "IS NOT", "AND", "OR", "*", "/", "+ 5"),
-    *("- 5", "%", '"x"', "\u017f", "\u212a", "\u0130s", "LIKE 'x'", "[", "{", "?", ":", "'", "\\", "\u4e2d", "\U0001f600"),
+    *(
+        "- 5",
+        "%",
+        '"x"',
+        "\u017f",
+        "\u212a",
+        "\u0130s",
+        "LIKE 'x'",
+        "[",
+        "{",
+        "?",
+        ":",
+        "'",
+        "\\",
+        "\u4e2d",
+        "\U0001f600",
+    ),
 )
 
 

@@ -39,7 +39,9 @@ class JavaFilters(Process):
         """Java's answer to each pair of an expression and raw property bytes, in their order."""
         found: list[JavaAnswer] = []
         for begin in range(0, len(pairs), AT_ONCE):
-            events = self._ask([("answer", _base64(text.encode()), _base64(raw)) for text, raw in pairs[begin:][:AT_ONCE]])
+            events = self._ask(
+                [("answer", _base64(text.encode()), _base64(raw)) for text, raw in pairs[begin:][:AT_ONCE]]
+            )
             found += [JavaAnswer(str(event["answer"]), str(event.get("why", ""))) for event in events]
         return found
 
