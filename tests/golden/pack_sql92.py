@@ -14,9 +14,9 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "interop")]
 
-from harness import JavaFilters
-from sql92_golden import Answered, write
-from sql92_pairs import COUNT, SEED, corners, pairs
+from harness import JavaFilters  # noqa: E402 (it is found only now)
+from sql92_golden import Answered, write  # noqa: E402
+from sql92_pairs import COUNT, SEED, corners, pairs  # noqa: E402
 
 SAMPLE = 2_000
 

@@ -119,7 +119,7 @@ def asked(client: Process, *words: str) -> Event:
 
 
 def pushed(side: Side, name: str) -> list[str]:
-    """All that the push consumer of expression *name* got, once the broker has its progress at the end of every queue."""
+    """All that the push consumer of *name* got, once the broker has its progress at the end of every queue."""
     group = group_of(side, name)
 
     def noted() -> dict[int, int | None]:
