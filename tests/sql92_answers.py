@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gantrymq_filter_sql92.expression import compiled
+from gantrymq_filter_sql92.values import EvaluationFailed
 
 from gantrymq.errors import SubscriptionParseFailed
 
@@ -17,7 +18,7 @@ def our_answer(expression: str, properties: bytes) -> str:
         return "refused"
     try:
         answer = WORDS[ready.evaluate(properties)]
-    except ValueError:
+    except EvaluationFailed:
         answer = "failed"
     assert ready.matches(properties) == (answer == "true")
     return answer

@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("gantrymq_filter_sql92")
 
 from gantrymq_filter_sql92.expression import compiled
+from gantrymq_filter_sql92.values import EvaluationFailed
 from sql92_mutations import corpus, mutated
 from sql92_pairs import properties
 
@@ -59,7 +60,7 @@ def tried(text: str, raw: bytes) -> str:
         return "refused"
     try:
         answer = ready.evaluate(raw)
-    except ValueError:
+    except EvaluationFailed:
         answer = "failed"
     assert answer in (True, False, None, "failed")
     assert ready.matches(raw) == (answer is True)
@@ -68,6 +69,7 @@ def tried(text: str, raw: bytes) -> str:
 
 def check(seed: int) -> Counter[str]:
     """A round of a thousand expressions; how many ended how."""
+    compiled("a = 1 OR b <> 'x'")  # what is made once
     rng = random.Random(seed)
     texts = corpus()
     found: Counter[str] = Counter()
