@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from gantrymq_filter_sql92.expression import compiled
-from gantrymq_filter_sql92.values import EvaluationFailed
+from typing import NamedTuple
 
 from gantrymq.errors import SubscriptionParseFailed
+from gantrymq_filter_sql92.expression import compiled
+from gantrymq_filter_sql92.values import EvaluationFailed
 
 WORDS = {True: "true", False: "false", None: "null"}
 
 
-def our_answer(expression: str, properties: bytes) -> str:
+class OurAnswer(NamedTuple):
     """``true``, ``false``, ``null``, ``refused`` by the parser or ``failed`` on the message."""
+
+    answer: str
+    why: str = ""  # of the last two
+
+
+def our_answer(expression: str, properties: bytes) -> OurAnswer:
+    """What we say of the pair; a subscription takes the message where that is ``true``."""
     try:
         ready = compiled(expression)
-    except SubscriptionParseFailed:
-        return "refused"
+    except SubscriptionParseFailed as error:
+        return OurAnswer("refused", str(error))
     try:
-        answer = WORDS[ready.evaluate(properties)]
-    except EvaluationFailed:
-        answer = "failed"
-    assert ready.matches(properties) == (answer == "true")
-    return answer
+        found = OurAnswer(WORDS[ready.evaluate(properties)])
+    except EvaluationFailed as error:
+        found = OurAnswer("failed", str(error))
+    assert ready.matches(properties) == (found.answer == "true")
+    return found
