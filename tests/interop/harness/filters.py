@@ -46,7 +46,10 @@ class JavaFilters(Process):
         return found
 
     def rate(self, seconds: float, expressions: Iterable[str], messages: Iterable[bytes]) -> Event:
-        """Answers a second of one thread: ``whole`` from raw properties on, ``decoded`` with a map of them at hand."""
+        """Answers for a second of CPU: ``whole`` from raw properties on, ``decoded`` with a map of them at hand.
+
+        Every expression is asked of each message; *seconds* are of CPU, for each of the two.
+        """
         texts = ",".join(_base64(text.encode()) for text in expressions)
         raws = ",".join(map(_base64, messages))
         return self._ask([("rate", str(int(seconds * 1e9)), texts, raws)])[0]
