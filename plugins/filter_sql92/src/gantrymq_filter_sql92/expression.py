@@ -32,7 +32,7 @@ class CompiledExpression:
             properties: the property bytes of a record, as stored.
 
         Raises:
-            EvaluationFailed: Java raises an exception too, as where a property is compared with a number and holds none.
+            EvaluationFailed: Java raises an exception too, as where a number is compared with a text that is none.
         """
         return self._condition(properties)
 

@@ -1,8 +1,8 @@
 """From text to tree, with RocketMQ's rules of what an expression is.
 
-Keywords are names, whatever the case of their letters. The condition ends before the first token that cannot go on, if it
-is whole there: ``a > 1 garbage`` is ``a > 1``. A character with which no token can start is refused where reading comes to
-it.
+Keywords are names, whatever the case of their letters. The condition ends before the first token that cannot go on, if
+it is whole there: ``a > 1 garbage`` is ``a > 1``. A character with which no token can start is refused where reading
+comes to it.
 
 Source: apache/rocketmq filter/.../parser/SelectorParser.jj
 """
@@ -64,8 +64,8 @@ def parse(text: str) -> Expression:
     """The tree of an expression.
 
     Raises:
-        SubscriptionParseFailed: RocketMQ does not take it either, or it is longer than `MAX_CHARACTERS` or nested deeper
-            than `MAX_DEPTH`; as `ExpressionRefused`, with the place.
+        SubscriptionParseFailed: RocketMQ does not take it either, or it is longer than `MAX_CHARACTERS` or nested
+            deeper than `MAX_DEPTH`; as `ExpressionRefused`, with the place.
     """
     if len(text) > MAX_CHARACTERS:
         raise ExpressionRefused(

@@ -35,9 +35,9 @@ def lookup(name: str) -> Lookup:
             return None
         end = properties.find(b"\x02", start)
         value = properties[start:end] if end >= 0 else properties[start:]
-        return value or _before(properties, at)
+        return value or before(properties, at)
 
-    def _before(properties: bytes, at: int) -> bytes | None:
+    def before(properties: bytes, at: int) -> bytes | None:
         """The value of a pair before the one at *at*, which is empty; below 0 that is the first."""
         while at >= 0:
             end = at + 1
@@ -49,7 +49,5 @@ def lookup(name: str) -> Lookup:
             if value:
                 return value
         return None
-
-    return find(properties[: empty_at + 1]) if empty_at >= 0 else None
 
     return find

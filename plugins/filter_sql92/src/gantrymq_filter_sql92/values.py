@@ -6,8 +6,8 @@
 Where the classes differ, a text is read as what stands on the other side; a Boolean on the left and a text on the right
 is an error, and so is a text that is no such number. A Boolean and a number are never equal.
 
-Source: apache/rocketmq filter/.../expression/ComparisonExpression.java (__compare); Java's Integer.valueOf, Long.valueOf,
-Double.valueOf, Boolean.valueOf, Double.compareTo.
+Source: apache/rocketmq filter/.../expression/ComparisonExpression.java (__compare); Java's Integer.valueOf,
+Long.valueOf, Double.valueOf, Boolean.valueOf, Double.compareTo.
 """
 
 from __future__ import annotations
