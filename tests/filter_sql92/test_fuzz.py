@@ -31,6 +31,7 @@ USUAL = range(1, 11)
 LONG = range(1, 1_001)
 STUCK_S = 120.0  # of a thousand expressions, which take a second or a few
 GROWTH_BYTES = 2 << 20  # what rounds may leave in memory altogether, in caches and interned names
+PEAK_BYTES = 64 << 20  # what they may take at any time; the largest text of a round has 20,000 characters
 MOST_CALLS = 2_000  # for a text without length
 CALLS_A_CHARACTER = 200
 
@@ -98,18 +99,18 @@ def test_spoilt_expressions_break_nothing(seed):
 
 
 def test_rounds_leave_nothing_in_memory():
-    assert grown(range(1, 4), range(4, 7)) < GROWTH_BYTES
+    check_memory(range(1, 4), range(4, 7))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("tenth", range(10))
 def test_a_million_spoilt_expressions(tenth):
     seeds = LONG[tenth * 100 : tenth * 100 + 100]
-    assert grown(seeds[:5], seeds[5:]) < GROWTH_BYTES
+    check_memory(seeds[:5], seeds[5:])
 
 
-def grown(first: range, others: range) -> int:
-    """Bytes that are still in use after *others* and were not before; *first* warms caches up."""
+def check_memory(first: range, others: range) -> None:
+    """What *others* leave in use and take meanwhile is bounded; *first* warms caches up."""
     for seed in first:
         check(seed)
     gc.collect()
@@ -118,6 +119,8 @@ def grown(first: range, others: range) -> int:
         for seed in others:
             check(seed)
         gc.collect()
-        return tracemalloc.get_traced_memory()[0]
+        grown, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    assert grown < GROWTH_BYTES
+    assert peak < PEAK_BYTES

@@ -20,7 +20,7 @@ from sql92_answers import OurAnswer, our_answer
 from sql92_mutations import corpus, mutated
 from sql92_pairs import COUNT, SEED, Pair, corners, pairs, properties
 
-from gantrymq_filter_sql92.parser import MAX_CHARACTERS, MAX_DEPTH
+from gantrymq_filter_sql92.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS
 
 pytestmark = pytest.mark.interop
 
@@ -28,7 +28,7 @@ SPOILT = 10_000
 STACK_OVERFLOW = "java.lang.StackOverflowError"
 # What differs, by what ours or Java says of it.
 DIFFERENT = {
-    "long": f"over {MAX_CHARACTERS:,} characters: ours refuses it, as one expression may not hold the broker up",
+    "long": f"over {MAX_CHARACTERS:,} characters or {MAX_TOKENS:,} words: ours refuses it, as none may hold us up",
     "deep": f"nested deeper than {MAX_DEPTH}: ours refuses it at the same depth everywhere, Java where its stack ends",
     "stack": "thousands of parentheses in each other: they end Java's stack, and to ours are none by themselves",
 }
@@ -36,7 +36,7 @@ DIFFERENT = {
 
 def kind_of(ours: OurAnswer, java: JavaAnswer) -> str | None:
     """Which of DIFFERENT a difference is; None for another."""
-    if ours.answer == "refused" and f"at most {MAX_CHARACTERS:,}" in ours.why:
+    if ours.answer == "refused" and (f"most {MAX_CHARACTERS:,}" in ours.why or f"than {MAX_TOKENS:,}" in ours.why):
         return "long"
     if ours.answer == "refused" and f"at most {MAX_DEPTH} are taken" in ours.why:
         return "deep"
