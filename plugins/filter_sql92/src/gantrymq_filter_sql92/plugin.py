@@ -1,9 +1,9 @@
-"""Where GantryMQ finds the filter type SQL92, and the bit map that goes before it."""
+"""Where GantryMQ finds the filter type SQL92, the bit map that goes before it, and the command ``filter``."""
 
 from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, FilterRegistry, ServiceRegistry
+from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
 from gantrymq_filter_sql92.bitmap.service import FilterBitMap
 from gantrymq_filter_sql92.bitmap.settings import SCHEMA
 from gantrymq_filter_sql92.expression import compiled
@@ -35,3 +35,13 @@ def gantry_register_filters(registry: FilterRegistry) -> None:
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Keep the bit map while the broker runs."""
     registry.add(_of_this_load[0])
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer ``gantrymq filter``, which is imported when it is used."""
+    registry.add_imported(
+        "filter",
+        "gantrymq_filter_sql92.commands:filter_",
+        "Look at SQL92 expressions: what they mean, and which messages they take.",
+    )
