@@ -34,10 +34,12 @@ class FilterData:
     bits: GroupBits
     mask: int = attrs.field(init=False, eq=False, repr=False)
     byte_count: int = attrs.field(init=False, eq=False, repr=False)  # of a map
+    _places: tuple[tuple[int, int], ...] = attrs.field(init=False, eq=False, repr=False)  # byte of a map, bit in it
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "mask", self.bits.mask)
         object.__setattr__(self, "byte_count", self.bits.bit_count // 8)
+        object.__setattr__(self, "_places", tuple((each // 8, 1 << each % 8) for each in self.bits.positions))
 
     @property
     def dead(self) -> bool:
@@ -48,7 +50,10 @@ class FilterData:
         """What a message's bits say of it; None where they say nothing of this group."""
         if stored_ms <= self.born_ms or len(bit_map) != self.byte_count or not bit_map:
             return None
-        return int.from_bytes(bit_map, "little") & self.mask == self.mask
+        for at, bit in self._places:  # noqa: SIM110 (a generator takes twice as long)
+            if not bit_map[at] & bit:
+                return False
+        return True
 
     def to_json(self) -> dict[str, Any]:
         """The members as RocketMQ writes them."""
