@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import CommandRegistry, FilterRegistry
-from gantrymq_filter_sql92.filter import Sql92Filter
 
 
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Offer SQL92 subscriptions."""
+    from gantrymq_filter_sql92.filter import (
+        Sql92Filter,
+    )  # the grammar is read with it, which a command need not wait for
+
     registry.add(Sql92Filter.name, Sql92Filter)
 
 
