@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lark import Lark
 from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from gantrymq_filter_sql92.building import Builder
 from gantrymq_filter_sql92.refusal import ExpressionRefused, Misplaced
@@ -100,14 +101,15 @@ def _read(text: str) -> Reading:
             at, found = token.start_pos or 0, str(token)
             break
     try:
-        tree: Expression = steps.feed_eof()
+        tree: Expression = steps.feed_eof()  # type: ignore[no-untyped-call]
     except UnexpectedToken:
         stands = f"{found[:40]!a} stands" if found else "it ends"
-        raise Misplaced(at, f"{stands} where {_expected(steps.accepts())} can stand") from None
+        raise Misplaced(at, f"{stands} where {_expected(steps)} can stand") from None
     return Reading(tree, at)
 
 
-def _expected(accepted: set[str]) -> str:
+def _expected(steps: InteractiveParser) -> str:
+    accepted: set[str] = steps.accepts()  # type: ignore[no-untyped-call]
     said = dict.fromkeys(_AS_SAID.get(name, name.lstrip("_")) for name in sorted(accepted, key=_order))
     *most, last = said
     return f"{', '.join(most)} or {last}" if most else last

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
-from gantrymq_filter_sql92.bitmap.service import FilterBitMap
 from gantrymq_filter_sql92.bitmap.settings import SCHEMA
-from gantrymq_filter_sql92.expression import compiled
-from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
 
+if TYPE_CHECKING:
+    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
 
-def _bit_map() -> FilterBitMap:
-    return FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
-
-
-_of_this_load = [_bit_map()]  # hooks of one load are called in a row; filters come before services
+_of_this_load: list[FilterBitMap] = []  # hooks of one load are called in a row; filters come before services
 
 
 @hookimpl
@@ -27,7 +24,13 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Offer SQL92 subscriptions."""
-    bit_map = _of_this_load[0] = _bit_map()
+    # The grammar is read with these, which a command need not wait for.
+    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
+    from gantrymq_filter_sql92.expression import compiled
+    from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
+
+    bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
+    _of_this_load[:] = [bit_map]
     registry.add(Sql92Filter.name, lambda: Sql92Filter(bit_map.filter_of))
 
 

@@ -9,6 +9,7 @@ from gantrymq_filter_sql92.printing import printed
 from gantrymq_filter_sql92.tree import (
     And,
     Between,
+    Boolean,
     Comparison,
     Double,
     Expression,
@@ -36,7 +37,9 @@ def tree_lines(tree: Expression, properties: bytes | None = None) -> Iterator[st
     """One line for each part, parents first; with *properties* also what it is for a message that has them."""
     for level, node in walk(tree):
         line = _INDENT * (level - 1) + kind_of(node)
-        yield line if properties is None else f"{line}: {answer_of(node, properties)}"
+        if properties is not None and not isinstance(node, Text | Integer | Double | Boolean):
+            line += f": {answer_of(node, properties)}"
+        yield line
 
 
 def kind_of(node: Expression) -> str:
