@@ -1,20 +1,17 @@
-"""Where GantryMQ finds the filter type SQL92, and the bit map that goes before it."""
+"""Where GantryMQ finds the filter type SQL92, the bit map that goes before it, and the command ``filter``."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import ConfigRegistry, FilterRegistry, ServiceRegistry
-from gantrymq_filter_sql92.bitmap.service import FilterBitMap
+from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
 from gantrymq_filter_sql92.bitmap.settings import SCHEMA
-from gantrymq_filter_sql92.expression import compiled
-from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
 
+if TYPE_CHECKING:
+    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
 
-def _bit_map() -> FilterBitMap:
-    return FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
-
-
-_of_this_load = [_bit_map()]  # hooks of one load are called in a row; filters come before services
+_of_this_load: list[FilterBitMap] = []  # hooks of one load are called in a row; filters come before services
 
 
 @hookimpl
@@ -27,7 +24,13 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Offer SQL92 subscriptions."""
-    bit_map = _of_this_load[0] = _bit_map()
+    # The grammar is read with these, which a command need not wait for.
+    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
+    from gantrymq_filter_sql92.expression import compiled
+    from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
+
+    bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
+    _of_this_load[:] = [bit_map]
     registry.add(Sql92Filter.name, lambda: Sql92Filter(bit_map.filter_of))
 
 
@@ -35,3 +38,13 @@ def gantry_register_filters(registry: FilterRegistry) -> None:
 def gantry_register_services(registry: ServiceRegistry) -> None:
     """Keep the bit map while the broker runs."""
     registry.add(_of_this_load[0])
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer ``gantrymq filter``, which is imported when it is used."""
+    registry.add_imported(
+        "filter",
+        "gantrymq_filter_sql92.commands:filter_",
+        "Look at SQL92 expressions: what they mean, and which messages they take.",
+    )
