@@ -10,53 +10,16 @@ from sql92_pairs import PIECES, Writer, pairs, spoilt
 CORPUS = 300  # expressions that mutations begin with
 LARGEST = 20_000  # characters; far over what a parser has to take
 NESTING = (
-    *(
-        "(",
-        "NOT ",
-        "+",
-        "-",
-        "- ",
-        "((",
-        "(NOT ",
-        "a = (",
-        "'",
-        "''",
-        "/*",
-        "/**/",
-        "/* *",
-        "** ",
-        "-- \n",
-        "--",
-        "1",
-        "a",
-    ),
-    *("a=", "a AND ", "0", ".", "1e", "$", "x BETWEEN ", "x IN (", "\n"),
+    *("(", "NOT ", "+", "-", "- ", "((", "(NOT ", "a = (", "'", "''", "/*", "/**/", "/* *", "** ", "-- \n", "--", "\n"),
+    *("1", "a", "a=", "a AND ", "0", ".", "1e", "$", "x BETWEEN ", "x IN ("),
 )
 LINKS = (
-    " AND a = 1",
-    " OR a",
-    " = b",
-    " <> 1",
-    " IS NULL",
-    " IS NOT NULL",
-    " CONTAINS 'x'",
-    " NOT IN ('x')",
-    ", 'x'",
-    ")",
+    *(" AND a = 1", " OR a", " = b", " <> 1", " IS NULL", " IS NOT NULL", " CONTAINS 'x'", " NOT IN ('x')", ", 'x'"),
+    *(")", " NOT BETWEEN 1 AND 2"),
 )
 CHARACTERS = (
-    "\x00",
-    "\x7f",
-    "\x85",
-    "\u0130",
-    "\u0131",
-    "\u017f",
-    "\u212a",
-    "\u2028",
-    "\u0665",
-    "\U0001f600",
-    "\ufeff",
-    "\ufffd",
+    *("\x00", "\x7f", "\x85", "\u0130", "\u0131", "\u017f", "\u212a", "\u2028", "\u0665", "\U0001f600", "\ufeff"),
+    *("\ufffd", "\u00e9"),
 )
 
 

@@ -21,6 +21,7 @@ COUNT = 20_000
 DEPTH = 3  # of parentheses and NOTs; parts of an expression get fewer
 COMPARISONS = ("=", "=", "=", "<>", "<>", ">", ">=", "<", "<=")
 PIECES = re.compile(r"'(?:[^']|'')*'|[A-Za-z_$][\w$]*|\d+(?:\.\d*)?|<>|<=|>=|\s+|.", re.DOTALL)
+ORDERED = ("-Infinity", "-1", "-0", "-0.0", "0", "0.0", "5", "5.0", "1e400", "NaN", "x")
 UNPAIRED = (b"", b"a", b"a\x01", b"a\x02", b"\x01\x02", b"\x02\x02", b"a\x01\x02", b"a\x015", b"b\x01x\x02a\x015")
 
 
@@ -45,6 +46,12 @@ def corners() -> list[Pair]:
         Pair(expression, f"a\x01{value}\x02b\x015\x02c\x011.5\x02".encode())
         for value in sorted({value for group in values.VALUES for value in group})
         for expression in ("a = 5", "a > 1.5", "a <= 2147483648", "a = b", "c < a", "a = TRUE", "a IN ('5', 'true')")
+    ]
+    found += [
+        Pair(expression, f"a\x01{one}\x02b\x01{other}\x02".encode())
+        for one in ORDERED
+        for other in ORDERED
+        for expression in ("a = b", "a > b", "a <= b")
     ]
     five = b"a\x015\x02"
     numbers = (*values.UNSIGNED, *values.UNSIGNED_FLOATING, *values.WRONG_NUMBERS)

@@ -106,11 +106,11 @@ def test_rounds_leave_nothing_in_memory():
 @pytest.mark.parametrize("tenth", range(10))
 def test_a_million_spoilt_expressions(tenth):
     seeds = LONG[tenth * 100 : tenth * 100 + 100]
-    check_memory(seeds[:5], seeds[5:])
+    check_memory(seeds[:90], seeds[90:])
 
 
 def check_memory(first: range, others: range) -> None:
-    """What *others* leave in use and take meanwhile is bounded; *first* warms caches up."""
+    """What *others* leave in use and take meanwhile is bounded; *first*, not measured and faster, warms caches up."""
     for seed in first:
         check(seed)
     gc.collect()
