@@ -26,7 +26,7 @@ from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["MOST_FILTERS", "ByTopic", "FilterTable", "members_of"]
 
-MOST_FILTERS: Final = 50_000  # of all topics; a group beyond is read without bits. RocketMQ has no bound
+MOST_FILTERS: Final = 20_000  # of all topics; a group beyond is read without bits. RocketMQ has no bound
 MOST_NEW: Final = 32  # expressions of one heartbeat that are compiled; others come with the next one
 LOADED_DEAD_MS: Final = 30_000
 
@@ -55,6 +55,11 @@ class FilterTable:
     def of_topic(self, topic: str) -> Mapping[str, FilterData]:
         """The filters on a topic, by group; read-only."""
         return self._by_topic.get(topic, {})
+
+    def expressions(self) -> set[str]:
+        """Every expression of the type, each once."""
+        found = (data for groups in self._by_topic.values() for data in groups.values())
+        return {data.expression for data in found if data.type == self._type_name}
 
     def topics(self) -> list[str]:
         """Topics that a group filters."""
