@@ -87,7 +87,7 @@ CASES = (
 
 
 def messages() -> list[bytes]:
-    """Stored properties of messages, some 250 bytes each: what a client adds, and five of the application's."""
+    """Stored properties of messages, some 200 bytes each: what a client adds, and five of the application's."""
     rng = random.Random(1)
     found = []
     for number in range(MESSAGES):
