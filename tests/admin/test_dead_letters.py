@@ -9,12 +9,15 @@ from click.testing import CliRunner
 from gantrymq.cli import main
 from gantrymq.client import Admin
 from gantrymq.errors import NoRoute
+from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import StoreMessage
 from gantrymq.loose_json import dumps
 from gantrymq.model.message import Message
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
@@ -162,6 +165,62 @@ def test_what_is_sent_again_is_as_it_was_but_for_its_failures(server, command, d
         assert each.properties["RETRY_TOPIC"] == "T"
         assert not {"DELAY", "REAL_TOPIC", "RECONSUME_TIME"} & each.properties.keys()
     assert command("list")["dead_letters"] == 3  # they stay
+
+
+def pop_letters(server, *marks):
+    """Dead letters of group CG that were popped from T and failed again, one for each form of the retry topic."""
+
+    async def fill():
+        kept = [StoreMessage("%DLQ%CG", 0, b"p", b"RETRY_TOPIC\x01%%RETRY%%CG%sT\x02" % mark) for mark in marks]
+        await server.broker.put_all(kept)
+
+    server.run(fill())
+
+
+def test_letters_of_a_group_that_pops_go_where_its_pops_read(server, command, dead):
+    dead(1)
+    server.create_topic("%RETRY%CG_T", 1)
+    pop_letters(server, b"_", b"+")
+    assert [each["origin_topic"] for each in command("list")["letters"]] == ["T", "T", "T"]
+    done = command("resend", "--all")
+    assert (done["resent"], done["by_topic"]) == (3, {"%RETRY%CG_T": 3})
+    assert sorted(each.body for each in server.pull("%RETRY%CG_T")) == [b"b0", b"p", b"p"]
+    assert command("resend", "--all", "--dry-run", "--to", "topic")["by_topic"] == {"T": 3}
+    assert command("resend", "--all", "--dry-run", "--to", "retry")["by_topic"] == {"%RETRY%CG": 3}
+
+
+def test_a_popped_letter_that_no_topic_takes_is_left_out_with_the_reason(server, command, dead):
+    dead(1)
+    pop_letters(server, b"+")
+    said = command("resend", "--all", code=1)
+    assert "was popped, and no name server knows %RETRY%CG_T" in said
+    assert "send it with --to topic" in said
+    assert command("resend", "1", "--to", "topic")["by_topic"] == {"T": 1}
+
+
+def test_what_is_sent_again_to_a_group_that_pops_is_popped(gantrymq_broker_factory):
+    pytest.importorskip("gantrymq_pop")
+    server = gantrymq_broker_factory({"store": "memory"})
+    for topic in ("T", "%RETRY%CG_T", "%DLQ%CG"):
+        server.create_topic(topic, 1)
+    pop_letters(server, b"_")
+    words = ["group", "dlq", "CG", "resend", "--all", "-n", server.namesrv]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert [each.body for each in server.run(popped(server))] == [b"p"]
+
+
+async def popped(server):
+    """What a pop of group CG gets of T."""
+    ext = {"consumerGroup": "CG", "topic": "T", "queueId": "-1", "maxMsgNums": "8", "invisibleTime": "60000"}
+    ext |= {"pollTime": "0", "bornTime": "0", "initMode": "0", "exp": "*", "expType": "TAG"}
+    client = RemotingClient(server.cluster.world)
+    try:
+        connection = await client.connect(server.broker_address)
+        answer = await connection.call(request(RequestCode.POP_MESSAGE, ext), 10.0)
+        return list(iter_records(answer.payload))
+    finally:
+        await client.close()
 
 
 def test_some_letters_by_offset_and_by_range(server, command, dead):

@@ -9,6 +9,7 @@ import pytest
 
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import delay_levels_of
+from gantrymq.interfaces import Shown
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
@@ -320,6 +321,42 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
         assert (await shown())["gantrymq_group_conflicts"]["value"] == 0
 
     beside(work)
+
+
+def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch):
+    async def work(cluster, client_of):
+        monkeypatch.setattr(cluster.broker, "figures", None)  # those of every topic and queue are not asked for
+        read = together = most = 0
+
+        def figure(number):
+            def look():
+                nonlocal read, together, most
+                read += 1
+                together += 1
+                most = max(most, together)
+                return Shown(f"gantrymq_figure_{number:03}", "One.", (), {(): number})
+
+            return look
+
+        for number in range(100):
+            cluster.broker.show(figure(number))
+
+        async def others():
+            nonlocal together
+            while True:
+                together = 0
+                await asyncio.sleep(0)
+
+        beside_it = asyncio.ensure_future(others())
+        (service,) = (each for each in cluster.plugins.services if each.name == "diagnosis")
+        answer = await service.shown(request(65022), None)
+        beside_it.cancel()
+        names = [each["name"] for each in json.loads(answer.body)["figures"]]
+        assert names == sorted(names)
+        assert (len(names), read) == (101, 100)
+        assert most <= 4
+
+    beside(work, plugins="storage_memory,filter_tag,diagnosis,nameserver")
 
 
 def test_a_message_that_was_sent_back_waits_with_its_time(beside):

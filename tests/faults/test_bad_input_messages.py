@@ -125,8 +125,13 @@ def test_bi41_a_batch_over_4_mib(refuses_batch):
     refuses_batch("T", bytes(4 * MIB + 1), size=4 * MIB + 1, limit=4 * MIB)
 
 
-def test_bi42_the_retry_topic_of_an_unknown_group(refuses):
-    refuses("%RETRY%Nobody", topic="%RETRY%Nobody")
+def test_bi42_the_retry_topic_of_an_unknown_group(broker_with, row):
+    broker = broker_with(autoCreateSubscriptionGroup=False)
+    with broker.peer() as peer:
+        answer = peer.send("%RETRY%Nobody")
+        row.check(answer.remark, answer.code, group="Nobody")
+        end = peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "%RETRY%Nobody", "queueId": 0}).ext["offset"]
+        assert end == "0"
 
 
 def test_bi43_a_topic_attribute_that_is_not_built(broker, row):

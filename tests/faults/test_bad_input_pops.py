@@ -80,7 +80,7 @@ def test_bi190_a_pop_of_too_many_messages(refuses, count):
 
 
 def test_bi191_a_pop_from_a_queue_that_the_topic_does_not_have(refuses):
-    refuses(POP, {"queueId": 4}, queue=4, topic="T", count=4)
+    refuses(POP, {"queueId": 4}, queue=4, topic="T", count=4, wanted=5)
 
 
 @pytest.mark.parametrize("body", [None, b"{}", b'{"brokerName":"broker-a","acks":[]}'])

@@ -8,15 +8,15 @@ import pytest
 from click.testing import CliRunner
 from faulty_broker import Peer, start_broker
 
-from gantrymq.broker.wire import members
 from gantrymq.cli import main
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode
 from gantrymq_testing.running_broker import RunningBroker
 
 replies = pytest.importorskip("gantrymq_request_reply.replies")
+members = pytest.importorskip("gantrymq_diagnosis.members")
 
-PLUGINS = "filter_tag,request_reply,storage_mmap"
+PLUGINS = "diagnosis,filter_tag,request_reply,storage_mmap"
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 CG = {"consumerGroup": "CG", "clientId": "c1"}
 SECONDS = 0.3  # that a client has to answer, where a test waits for that

@@ -8,10 +8,13 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from mmap_stores import TAKEN_OVER, read_queue, with_open_store
 
+from gantrymq.formats.config import pretty
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit
+from gantrymq.loose_json import loads
 from gantrymq.model.queue import Queue
 from gantrymq_pop.checkpoints import Checkpoint, ack_message, checkpoint_message, read_revive
+from gantrymq_pop.request_modes import Mode, RequestModes
 from gantrymq_pop.topics import REVIVE_GROUP, normal_topic
 from gantrymq_testing.running_broker import RunningBroker
 
@@ -39,6 +42,14 @@ def test_checkpoints_and_acknowledgements_are_written_as_java_wrote_them(golden_
 
     with_open_store(golden_copy("pop"), look)
     assert {kind: seen.count(kind) for kind in seen} == {"Checkpoint": 7, "Acknowledged": 20}
+
+
+def test_modes_of_groups_are_read_and_written_as_java_wrote_them(golden_copy):
+    text = (golden_copy("pop").store / "config" / "messageRequestMode.json").read_bytes()
+    modes = RequestModes()
+    modes.load(loads(text))
+    assert modes.get("GoldenPop_" + "t" * 60, GROUP) == Mode("POP", 8)
+    assert pretty(modes.to_json()).encode() == text
 
 
 def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):

@@ -81,7 +81,24 @@ def test_handles_are_java_s(golden):
         assert decode_handle(message["recallHandle"]) == told
 
 
-def test_what_java_left_pending_fires_once_at_its_time(golden_copy, tmp_path):
+@pytest.fixture
+def quiet(monkeypatch):
+    """For days on the virtual clock: no sync waits for a real disk, and what looks each second looks each minute.
+
+    Timers keep their intervals, and so do restarts. Returns settings of the store.
+    """
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(f"os.{name}", lambda descriptor: None, raising=False)
+    for name in ("SAMPLE_S", "FLUSH_S"):
+        monkeypatch.setattr(f"gantrymq.broker.server.{name}", 60.0)
+    return {
+        "flushIntervalCommitLog": "60000",
+        "flushIntervalConsumeQueue": "60000",
+        "plugins": "filter_tag,storage_mmap,schedule",
+    }
+
+
+def test_what_java_left_pending_fires_once_at_its_time(golden_copy, tmp_path, quiet):
     scenario = golden_copy("timer")
     shutil.move(scenario.store, tmp_path / "cluster/store")
     packed = tmp_path / "cluster/store/timerwheel.gz"
@@ -92,7 +109,7 @@ def test_what_java_left_pending_fires_once_at_its_time(golden_copy, tmp_path):
 
     async def main(world):
         cluster = Cluster(
-            attrs.evolve(world, files=real_world().files), tmp_path / "cluster", {**settings, "store": "mmap"}
+            attrs.evolve(world, files=real_world().files), tmp_path / "cluster", {**settings, **quiet, "store": "mmap"}
         )
         await cluster.start()
         try:

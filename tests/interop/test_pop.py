@@ -95,7 +95,6 @@ def test_pops_outlive_a_killed_broker(topic: str, tmp_path: Path, running: Runni
 
 
 def test_a_java_broker_gives_back_what_was_popped_here(topic: str, tmp_path: Path, running: Running) -> None:
-    """And ours what was popped there."""
     with GantryServer.both(tmp_path / "ours", settings={**SMALL_STORE, **NAMED}) as server:
         create_topic(server.namesrv, topic)
         pops = running(Pops(tmp_path / "pops", server.namesrv, server.broker_address))
@@ -122,3 +121,35 @@ def test_a_java_broker_gives_back_what_was_popped_here(topic: str, tmp_path: Pat
         assert bodies(back) == bodies(left)
         for each in back[:2]:
             assert pops.ack(topic, GROUP, str(each["handle"])) == "OK"
+
+
+def test_ours_gives_back_what_was_popped_at_a_java_broker(topic: str, tmp_path: Path, running: Running) -> None:
+    """Its checkpoints and acknowledgements are on their way through its timer when it is stopped.
+
+    Killed, it would forget how far the group popped within the last seconds, and give all of it again itself.
+    """
+    with (
+        JavaNameServer(VERSION, tmp_path / "namesrv") as namesrv,
+        JavaBroker(VERSION, tmp_path / "java", namesrv.address, settings=TIMER) as broker,
+    ):
+        create_topic(namesrv.address, topic)
+        pops = running(Pops(tmp_path / "pops-java", namesrv.address, broker.address))
+        Driver(VERSION, tmp_path, namesrv.address).produce(topic, 12, body_prefix="e")
+        popped = pops.pop(topic, GROUP, invisible_ms=INVISIBLE_MS)
+        assert len(popped) == 12
+        for each in popped[:6]:
+            assert pops.ack(topic, GROUP, each["handle"]) == "OK"
+        broker.stop()
+    with GantryServer.both(tmp_path / "ours", store=broker.store, settings={**SMALL_STORE, **NAMED}) as server:
+        pops = running(Pops(tmp_path / "pops", server.namesrv, server.broker_address))
+        left = popped[6:]
+        if time.time() * 1000 + 2_000 < int(popped[6]["handle"].split(" ")[1]) + INVISIBLE_MS:
+            assert pops.ack(topic, GROUP, left.pop(0)["handle"]) == "OK"
+        back: list[dict[str, object]] = []
+        wait_until(
+            lambda: back.extend(pops.pop(topic, GROUP, invisible_ms=60_000, poll_ms=1_000)) or len(back) >= len(left),
+            "messages that ours gives back",
+            ARRIVE_S,
+        )
+        assert pops.pop(topic, GROUP, poll_ms=3_000) == []
+        assert bodies(back) == bodies(left)

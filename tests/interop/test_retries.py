@@ -1,5 +1,6 @@
 """Official clients fail messages: they come again later each time, and at last they are dead letters."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -8,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Driver, GantryServer, create_topic
+from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic
 from harness.gantry_server import gantrymq
+from harness.java_servers import SMALL_STORE
 from harness.peers import used
 from harness.polling import wait_until
+
+from gantrymq.client import Admin
+from gantrymq.model.names import SCHEDULE_TOPIC
 
 pytestmark = pytest.mark.interop
 
@@ -21,10 +26,12 @@ OFTEN = {"rocketmq.client.rebalance.waitInterval": "1000"}  # a client reads its
 VERSIONS = ("4.9.8", "5.3.3")
 
 
+SETTINGS = {"messageDelayLevel": " ".join(f"{seconds}s" for seconds in LEVELS_S)}
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer]:
-    levels = " ".join(f"{seconds}s" for seconds in LEVELS_S)
-    with GantryServer.both(tmp_path_factory.mktemp("ours"), settings={"messageDelayLevel": levels}) as server:
+    with GantryServer.both(tmp_path_factory.mktemp("ours"), settings=SETTINGS) as server:
         yield server
 
 
@@ -34,10 +41,10 @@ def driver(request: pytest.FixtureRequest, broker: GantryServer, tmp_path: Path)
     return Driver(request.param, tmp_path, broker.namesrv, properties=OFTEN)
 
 
-def dead_letters(broker: GantryServer, scratch: Path, group: str) -> list[dict[str, Any]]:
+def dead_letters(namesrv: str, scratch: Path, group: str) -> list[dict[str, Any]]:
     """Of *group*, which may be known to nobody yet."""
     try:
-        found = gantrymq(scratch, "group", "dlq", group, "list", "-n", broker.namesrv)
+        found = gantrymq(scratch, "group", "dlq", group, "list", "-n", namesrv)
     except RuntimeError:
         return []
     return list(found["letters"])
@@ -50,7 +57,7 @@ def test_a_failing_message_comes_later_each_time_and_at_last_lies_among_the_dead
     group = f"payers{topic}"
     driver.produce(topic, 2, tags="fail2,fail9", keys_prefix="k", body_prefix="m")
     with driver.start("retry", topic=topic, group=group, max_times=3) as consumer:
-        dead = wait_until(lambda: dead_letters(broker, tmp_path, group), "a dead letter", DEADLINE_S)
+        dead = wait_until(lambda: dead_letters(broker.namesrv, tmp_path, group), "a dead letter", DEADLINE_S)
         tried = consumer.of("tried")
         by_key = {key: [e for e in tried if e["keys"] == key] for key in ("k0", "k1")}
         assert [(e["times"], e["good"]) for e in by_key["k0"]] == [(0, False), (1, False), (2, True)]
@@ -85,7 +92,7 @@ def test_a_negative_level_is_a_dead_letter_at_once(
     group = f"payers{topic}"
     driver.produce(topic, 1, tags="fail1")
     with driver.start("retry", topic=topic, group=group, level=-1) as consumer:
-        (letter,) = wait_until(lambda: dead_letters(broker, tmp_path, group), "a dead letter", DEADLINE_S)
+        (letter,) = wait_until(lambda: dead_letters(broker.namesrv, tmp_path, group), "a dead letter", DEADLINE_S)
         assert len(consumer.of("tried")) == 1
     assert letter["reconsume_times"] == 1
 
@@ -108,7 +115,9 @@ def test_retries_and_dead_letters_of_groups_in_namespaces(broker: GantryServer, 
                 gantrymq(tmp_path, "message", "send", *words)
         for name, prefix, consumer in consumers:
             (letter,) = wait_until(
-                partial(dead_letters, broker, tmp_path, f"{prefix}of-{name}"), f"dead letter of {name}", DEADLINE_S
+                partial(dead_letters, broker.namesrv, tmp_path, f"{prefix}of-{name}"),
+                f"dead letter of {name}",
+                DEADLINE_S,
             )
             assert (letter["origin_topic"], letter["keys"], letter["reconsume_times"]) == (prefix + name, "fail9", 2)
             tried = consumer.of("tried")
@@ -157,3 +166,51 @@ def test_dead_letters_of_a_java_broker_are_listed_and_sent_again(
         (topic, "k0", "fail1", 0),
         (topic, "k1", "fail1", 0),
     }
+
+
+def sent_back(namesrv: str) -> int:
+    """How many messages were given a delay so far."""
+
+    async def ask() -> int:
+        async with Admin(namesrv) as admin:
+            (address,) = await admin.masters()
+            return sum(queue.max_offset for queue in (await admin.topic_stats(address, SCHEDULE_TOPIC)).values())
+
+    return asyncio.run(ask())
+
+
+def tries(namesrv: str, scratch: Path, topic: str, delayed: int) -> list[int]:
+    """Let a consumer fail until so many messages were *delayed* since the store was new; which tries they were."""
+    driver = Driver("5.3.3", scratch, namesrv, properties=OFTEN)
+    with driver.start("retry", topic=topic, group=f"payers{topic}", max_times=4) as consumer:
+        wait_until(lambda: sent_back(namesrv) == delayed, f"{delayed} delays", DEADLINE_S, consumer.tail)
+        return [event["times"] for event in consumer.of("tried")]
+
+
+def test_a_java_broker_goes_on_in_the_middle_of_the_tries_and_ours_again(topic: str, tmp_path: Path) -> None:
+    """One message fails at ours, at a Java broker, and at ours, where it is a dead letter at last.
+
+    Both are stopped. A Java broker that was killed forgets what groups committed within the last seconds, and one that
+    opens a killed store delivers again what left the levels within the last seconds.
+    """
+    settings = {**SMALL_STORE, **SETTINGS}
+    group = f"payers{topic}"
+    with GantryServer.both(tmp_path / "ours", settings=settings) as server:
+        create_topic(server.namesrv, topic, 1)
+        Driver("5.3.3", tmp_path, server.namesrv).produce(topic, 1, tags="fail9", body_prefix="m")
+        assert tries(server.namesrv, tmp_path / "first", topic, 2) == [0, 1]
+        assert server.stop() == 0
+    with (
+        JavaNameServer("5.3.3", tmp_path / "namesrv") as namesrv,
+        JavaBroker("5.3.3", tmp_path / "java", namesrv.address, store=server.store, settings=settings) as broker,
+    ):
+        assert tries(namesrv.address, tmp_path / "second", topic, 4) == [2, 3]
+        broker.stop()
+    with GantryServer.both(tmp_path / "again", store=server.store, settings=settings) as server:
+        driver = Driver("5.3.3", tmp_path / "third", server.namesrv, properties=OFTEN)
+        with driver.start("retry", topic=topic, group=group, max_times=4) as consumer:
+            (letter,) = wait_until(
+                partial(dead_letters, server.namesrv, tmp_path, group), "a dead letter", DEADLINE_S, consumer.tail
+            )
+            assert [event["times"] for event in consumer.of("tried")] == [4]
+    assert (letter["origin_topic"], letter["reconsume_times"]) == (topic, 5)

@@ -49,6 +49,8 @@ ROCKETMQ_5 = frozenset(
         "rocketmq_producer_connections",
         "rocketmq_consumer_lag_messages",
         "rocketmq_consumer_lag_latency",
+        "rocketmq_consumer_inflight_messages",
+        "rocketmq_send_to_dlq_messages_total",
     )
 )
 

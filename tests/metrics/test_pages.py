@@ -11,13 +11,31 @@ from rocketmq_names import EXPORTER, ROCKETMQ_5, ROCKETMQ_5_OF_PLUGINS
 
 from gantrymq.client import PullConsumer
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import Shown, StoreState
+from gantrymq.interfaces import Shown, StoreMessage, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.command import request
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
+from gantrymq_metrics.moment import take_moment
+from gantrymq_metrics.oldest_messages import OldestMessages
+from gantrymq_metrics.send_times import SendTimes
 
 ORDERS = {"topic": "Orders"}
+PULL = {
+    "consumerGroup": "readers",
+    "topic": "Orders",
+    "queueId": "0",
+    "queueOffset": "0",
+    "maxMsgNums": "32",
+    "sysFlag": "4",
+    "commitOffset": "0",
+    "suspendTimeoutMillis": "0",
+    "subscription": "*",
+    "subVersion": "0",
+    "expressionType": "TAG",
+}
 ALONE = {"plugins": "metrics,storage_memory,filter_tag"}  # no other plugin shows figures
 
 
@@ -192,6 +210,59 @@ def test_messages_to_be_tried_again_and_dead_letters(beside, scrape):
     assert figures("rocketmq_consumer_lag_messages", consumer_group="readers") is None
 
 
+def test_messages_that_were_pulled_and_are_not_committed_are_in_flight(beside, scrape):
+    async def consume(cluster, service):
+        await cluster.create_topic("Orders", 2)
+        for _ in range(5):
+            await cluster.put("Orders", b"x")
+        client = RemotingClient(cluster.world)
+        connection = await client.connect(cluster.broker_address)
+        await connection.call(request(11, PULL), 10.0)
+        cluster.broker.commit("readers", Queue("Orders", 0), 2)
+        found = await scrape(cluster, service)
+        cluster.broker.commit("readers", Queue("Orders", 0), 5)
+        await client.close()
+        return found, await scrape(cluster, service)
+
+    before, after = beside(consume)
+    own = {"consumer_group": "readers", "topic": "Orders", "is_retry": "false", "is_system": "false"}
+    assert before("rocketmq_consumer_inflight_messages", **own) == 3
+    assert after("rocketmq_consumer_inflight_messages", **own) == 0
+
+
+def test_messages_that_a_plugin_says_are_in_flight_are_added_to_those_pulled(beside, scrape):
+    async def show(cluster, service):
+        labels = ("topic", "consumer_group", "is_retry", "is_system")
+        values = {("Orders", "poppers", "false", "false"): 2, ("Orders", "poppers", "true", "false"): 1}
+        cluster.broker.show(lambda: Shown("rocketmq_consumer_inflight_messages", "Out.", labels, values))
+        return await scrape(cluster, service)
+
+    figures = beside(show, settings=ALONE)
+    own = {"consumer_group": "poppers", "topic": "Orders"}
+    assert figures("rocketmq_consumer_inflight_messages", is_retry="false", **own) == 2
+    assert figures("rocketmq_consumer_inflight_messages", is_retry="true", **own) == 1
+
+
+def test_messages_that_became_dead_letters_are_counted(beside, scrape):
+    async def fail(cluster, service):
+        await cluster.create_topic("Orders", 1)
+        await cluster.put("Orders", b"x")
+        cluster.broker.require_group("readers")
+        client = RemotingClient(cluster.world)
+        connection = await client.connect(cluster.broker_address)
+        back = {"offset": "0", "group": "readers", "delayLevel": "-1", "originMsgId": "", "originTopic": "Orders"}
+        assert (await connection.call(request(36, back | {"unitMode": "false"}), 10.0)).code == 0
+        send = {"a": "P", "b": "%RETRY%readers", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0"}
+        assert (await connection.call(request(310, send | {"j": "17", "m": "false"}, b"x"), 10.0)).code == 0
+        await client.close()
+        return await scrape(cluster, service)
+
+    figures = beside(fail)
+    own = {"consumer_group": "readers", "is_system": "false"}
+    assert figures("rocketmq_send_to_dlq_messages_total", topic="Orders", **own) == 1
+    assert figures("rocketmq_send_to_dlq_messages_total", topic="%RETRY%readers", **own) == 1
+
+
 def test_a_group_that_has_everything_is_not_late(beside, scrape):
     async def consume(cluster, service):
         await cluster.create_topic("Orders", 1)
@@ -342,3 +413,38 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
 def test_each_problem_is_a_sentence(broker, problems):
     found = health(broker)
     assert (found["healthy"], found["problems"]) == (not problems, problems)
+
+
+def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):
+    """Between two turns of others only so many queues are looked at, by a group that is behind on all of them too."""
+
+    async def work(cluster, service):
+        cluster.broker.create_topic(TopicConfig("Wide", 20_000, 20_000))
+        for start in range(0, 20_000, 1000):
+            letters = [StoreMessage("Wide", start + at, b"x", b"") for at in range(1000)]
+            await cluster.broker.put_all(letters)
+        cluster.broker.commit("readers", Queue("Wide", 0), 0)
+        looks = most = 0
+        bounds = cluster.broker.bounds
+
+        def counting(queue):
+            nonlocal looks, most
+            looks += 1
+            most = max(most, looks)
+            return bounds(queue)
+
+        async def others():
+            nonlocal looks
+            while True:
+                looks = 0
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr(cluster.broker, "bounds", counting)
+        beside_it = asyncio.ensure_future(others())
+        moment = await take_moment(cluster.broker, SendTimes(), OldestMessages())
+        beside_it.cancel()
+        assert moment.ends["Wide"] == 20_000
+        assert [each.behind for each in moment.progress if each.group == "readers"] == [20_000]
+        return most
+
+    assert 0 < beside(work, settings=ALONE) <= 400

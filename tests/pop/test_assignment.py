@@ -40,7 +40,7 @@ def test_who_is_no_member_gets_nothing_to_share():
     assert shares(Averagely(), "CG", "z", QUEUES, list("abcd"), 1) == []
 
 
-def test_the_file_is_java_s(tmp_path):
+def test_what_is_kept_of_modes_is_read_again():
     modes = RequestModes()
     modes.set("T", "CG", Mode("POP", 8))
     again = RequestModes()

@@ -14,6 +14,8 @@ from gantrymq_pop.service import CODES
 from gantrymq_pop.settings import SCHEMA
 from gantrymq_pop.topics import REVIVE_GROUP
 
+IN_FLIGHT = "rocketmq_consumer_inflight_messages"
+
 
 class Registry(dict):
     def add(self, key, value=None):
@@ -39,11 +41,32 @@ def test_more_pops_than_may_wait_are_told_so(popped):
     async def main(client):
         waiting = [asyncio.ensure_future(client.pop(poll=5000)) for _ in range(3)]
         await client.clock.sleep(1)
-        assert (await client.pop(poll=5000)).code == 209
+        told = await client.pop(poll=5000)
+        assert (told.code, "gantrymq broker config set popPollingSize=N" in told.remark) == (209, True)
         assert (await client.pop(poll=5000, group="other")).code == 210
         await asyncio.gather(*waiting)
 
     popped(main, settings={"popPollingSize": 3})
+
+
+def test_what_is_out_is_counted_until_it_is_acknowledged_or_comes_back(popped):
+    async def main(client):
+        def in_flight():
+            (found,) = [each for each in client.cluster.broker.shown() if each.name == IN_FLIGHT]
+            return dict(found.values)
+
+        await client.send(b"1", b"2", b"3")
+        assert in_flight() == {}
+        one, *_ = (await client.pop(invisible=5000)).messages
+        assert in_flight() == {("T", "CG", "false", "false"): 3}
+        await client.ack(one)
+        assert in_flight() == {("T", "CG", "false", "false"): 2}
+        await client.clock.sleep(7)
+        assert in_flight() == {}
+        await client.pop(most=1)
+        assert in_flight() == {("T", "CG", "true", "false"): 1}
+
+    popped(main)
 
 
 def test_a_pop_that_comes_too_late_is_not_looked_at(popped):

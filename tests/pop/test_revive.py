@@ -1,6 +1,7 @@
 """The state of one queue of the revive log, over random acknowledgements, times and restarts."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -78,7 +79,8 @@ def test_a_checkpoint_that_lags_is_written_again_and_lets_the_position_go():
 def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
     """Time passes in steps of up to a second; a restart reads the log again from where it was committed."""
     rng = random.Random(seed)
-    log, queue, committed = [], ReviveQueue(0), -1
+    out = Counter()
+    log, queue, committed = [], ReviveQueue(0, out), -1
     now, open_ones, acknowledged, revived, started = 0, [], set(), {}, 0
 
     def write(said):
@@ -112,10 +114,12 @@ def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
                 queue.finished(pending)
         open_ones = [each for each in open_ones if set(each.offsets) - acknowledged - revived.keys()]
         assert len(queue) == len(open_ones)
+        assert out.total() == started - len(acknowledged | revived.keys())
         if rng.random() < 0.3:
             committed = queue.position
         if rng.random() < 0.1:
-            queue = ReviveQueue(committed + 1)
+            out = Counter()
+            queue = ReviveQueue(committed + 1, out)
             for offset in range(committed + 1, len(log)):
                 queue.feed(offset, log[offset], now)
             assert len(queue) == len(open_ones)

@@ -14,6 +14,7 @@ from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import Admin
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
+from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import Placing, PutResult, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
@@ -176,18 +177,64 @@ def test_what_cannot_be_stored_is_left_behind_and_does_not_stop_its_level(gantry
     async def main(cluster):
         await cluster.create_topic("T", 1)
         queue = Queue(SCHEDULE_TOPIC, 0)
-        for own in ({"REAL_TOPIC": "T"}, {"REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0"}):
+        topics = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC)
+        for own in ({"REAL_TOPIC": "T"}, *({"REAL_TOPIC": topic, "REAL_QID": "0"} for topic in topics)):
             await cluster.broker.put(StoreMessage(*queue, b"no", props.encode(own), tags_code=1))
         await cluster.send(**delayed(b"good", 1))
         await cluster.world.clock.sleep(1.2)
         assert bodies(await cluster.pull("T")) == [b"good"]
         shown = {each.name: each.values for each in cluster.broker.figures().shown}
-        assert shown["gantrymq_delayed_left_behind_total"] == {(): 2}
+        assert shown["gantrymq_delayed_left_behind_total"] == {(): 4}
+        assert cluster.broker.bounds(queue).max_offset == 5
         assert shown["gantrymq_delayed_delivered_total"] == {(): 1}
         assert shown["gantrymq_delayed_waiting"][("1",)] == 0
         assert 0 <= shown["gantrymq_delayed_late_seconds_worst"][()] <= 0.1
 
     gantrymq_simulation(main)
+
+
+def test_what_cannot_be_read_is_left_behind_and_said_by_its_offset(gantrymq_simulation, monkeypatch, caplog):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        get = cluster.store.get
+
+        def damaged(queue, position, limit, seen):
+            found = get(queue, position, limit, seen)
+            if queue.topic != SCHEDULE_TOPIC:
+                return found
+            read = [bytes(each.raw) for buffer in found.buffers for each in iter_records(buffer)]
+            texts = [each[:4] + bytes(len(each) - 4) if b"broken" in each else each for each in read]
+            return found._replace(buffers=(b"".join(texts),))
+
+        monkeypatch.setattr(cluster.store, "get", damaged)
+        for body in (b"0", b"broken", b"2", b"3"):
+            await cluster.send(**delayed(body, 1))
+        await cluster.world.clock.sleep(2)
+        assert bodies(await cluster.pull("T")) == [b"0", b"2", b"3"]
+        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        assert shown["gantrymq_delayed_left_behind_total"] == {(): 1}
+
+    gantrymq_simulation(main, settings={"store": "memory"})
+    (said,) = [each.getMessage() for each in caplog.records if "cannot be read" in each.getMessage()]
+    assert f"queue offset 1 of {queue_of(1)}" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns"),
+    [
+        ({"fileReservedTime": "71"}, "timerMaxDelaySec allows delays of 72 hours"),
+        ({"fileReservedTime": "72"}, ""),
+        ({"fileReservedTime": "71", "timerWheelEnable": "false"}, ""),
+        ({"fileReservedTime": "72", "messageDelayLevel": "1s 4d"}, "messageDelayLevel allows delays of 96 hours"),
+    ],
+)
+def test_a_delay_beyond_the_log_s_retention_is_said_at_the_start(gantrymq_simulation, caplog, settings, warns):
+    async def main(cluster):
+        pass
+
+    gantrymq_simulation(main, settings={"store": "mmap", **settings})
+    said = [each.getMessage() for each in caplog.records if "allows delays" in each.getMessage()]
+    assert [sentence[: len(warns)] for sentence in said] == [warns][: len(warns)]
 
 
 def test_a_store_that_refuses_is_tried_again_and_nothing_comes_twice(gantrymq_simulation):

@@ -4,8 +4,17 @@ import random
 from collections import Counter
 
 import pytest
-from timer_rig import ROOT, Rig
+from timer_rig import ROOT, Promise, Rig, RigBroker
 
+from gantrymq.errors import RefusedWith, StoreLayoutError
+from gantrymq.interfaces import GetResult, GetStatus, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key, returned
+from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE
+from gantrymq_schedule.timer.taking_in import PUT_TOGETHER
+from gantrymq_schedule.timer.timers import Timers
+from gantrymq_schedule.timer.wheel_clock import accepted_ms
+from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_storage_faults.machine import Machine
 from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint, encode_timer_checkpoint
 from gantrymq_testing.simulated import simulate
@@ -71,9 +80,9 @@ def test_each_message_is_delivered_once_whatever_happens(seed):
     for promise in rig.promises.values():
         assert times[promise.unique_id] == (0 if promise.recalled else 1), promise
     assert max(times.values(), default=1) == 1
+    assert times.keys() <= rig.promises.keys()
     for unique_id, at in rig.delivered():
-        promise = rig.promises.get(unique_id)
-        assert promise is None or at >= (promise.deliver_ms - 1) // 1000 * 1000
+        assert at >= accepted_ms(rig.promises[unique_id].deliver_ms, 1000) + 1000
 
 
 @pytest.mark.parametrize("java", [False, True], ids=["new", "java"])
@@ -117,3 +126,192 @@ def test_a_wheel_that_is_weeks_behind_delivers_once_through_kills(pause_s):
 
     rig = run(3, work)
     assert sorted(unique_id for unique_id, _ in rig.delivered()) == sorted(rig.promises)
+
+
+def test_a_start_with_another_precision_is_refused_and_with_the_one_before_all_come():
+    async def work(rig):
+        for delay_ms in (1500, 5000, HOUR_MS):
+            await rig.send(delay_ms)
+        await rig.timers.stop()
+        rig.settings["timerPrecisionMs"] = 100
+        with pytest.raises(StoreLayoutError, match="slots of 1000 ms"):
+            await rig.start()
+        rig.settings["timerPrecisionMs"] = 1000
+        await rig.start()
+        await rig.clock.sleep(2 * 3600)
+        await rig.timers.stop()
+        rig.settings["timerPrecisionMs"] = 100
+        await rig.start()
+        await rig.send(300)
+        await rig.clock.sleep(1)
+
+    rig = run(1, work)
+    assert [unique_id for unique_id, _ in rig.delivered()] == ["id1", "id2", "id3", "id4"]
+    assert rig.delivered()[3][1] - rig.promises["id4"].deliver_ms <= 150
+
+
+@pytest.mark.parametrize("idle_days", [3, 6, 30])
+def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
+    async def work(rig):
+        await rig.send(500)
+        await rig.clock.sleep(idle_days * 24 * 3600)
+        await rig.send(5000)
+        await rig.clock.sleep(10)
+
+    rig = run(2, work)
+    assert [unique_id for unique_id, _ in rig.delivered()] == ["id1", "id2"]
+    assert len(rig.log.queues[TIMER_QUEUE]) == 2  # one that goes round comes there again
+
+
+def test_a_start_after_idle_days_reads_little_of_what_others_stored_meanwhile(monkeypatch):
+    """What timers delivered is looked for behind the last saving, which follows the log while they do nothing."""
+    monkeypatch.setattr("gantrymq_schedule.timer.saving.IDLE_BYTES", 5000)
+    read = []
+
+    async def work(rig):
+        await rig.send(500)
+        await rig.clock.sleep(10)
+        for _ in range(200):
+            rig.log.append(StoreMessage("B", 0, b"x" * 100, b""))
+            await rig.clock.sleep(1)
+        scan = rig.log.scan
+        rig.log.scan = lambda start, end: read.append(end - start) or scan(start, end)
+        await rig.restart("kill")
+        saved = rig.timers.checkpoint().counter
+        await rig.clock.sleep(3600)
+        assert rig.timers.checkpoint().counter <= saved + 1  # where nothing is stored nothing is saved
+
+    rig = run(3, work)
+    assert [unique_id for unique_id, _ in rig.delivered()] == ["id1"]
+    assert rig.log.end > 30_000
+    assert max(read) < 5000 + 15 * 250
+
+
+@pytest.mark.parametrize(("sent", "recalls"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (0, 2)])
+def test_nothing_is_counted_as_waiting_once_all_is_out(sent, recalls):
+    async def work(rig):
+        deliver_ms = rig.clock.now_ms() + 5000
+        for _ in range(sent):
+            await rig._stored({"UNIQ_KEY": "same", "TIMER_DELIVER_MS": str(deliver_ms)})
+        for _ in range(recalls):
+            await rig.recall(Promise("same", deliver_ms))
+        await rig.send(60_000)
+        await rig.clock.sleep(10)
+        assert rig.timers._state.waiting == 1
+        assert rig.timers.topics()["A"].count == 1
+        await rig.clock.sleep(60)
+        assert rig.timers._state.waiting == rig.timers.topics()["A"].count == 0
+
+    assert [unique_id for unique_id, _ in run(4, work).delivered()] == ["id1"]
+
+
+def test_a_slot_that_is_full_takes_no_more_and_nothing_is_read_to_know_it(monkeypatch):
+    """Counted while it fills, after a restart, after a limit that is set meanwhile, and from 0 once it is empty."""
+    refusing = []
+    slot, move = WheelFiles.slot, Timers.move
+
+    def checked_slot(*arguments):
+        assert not refusing
+        return slot(*arguments)
+
+    def checked_move(*arguments):
+        refusing.append(True)
+        try:
+            return move(*arguments)
+        finally:
+            refusing.clear()
+
+    monkeypatch.setattr(WheelFiles, "slot", checked_slot)
+    monkeypatch.setattr(Timers, "move", checked_move)
+
+    async def work(rig):
+        due_ms = rig.clock.now_ms() // 1000 * 1000 + 600_000
+
+        async def fill(most):
+            """Send until one is refused; how many were not."""
+            for number in range(most):
+                try:
+                    await rig.send(due_ms - rig.clock.now_ms())
+                except RefusedWith:
+                    return number
+                await rig.clock.sleep(0.1)
+            return most
+
+        taken = await fill(30)
+        assert 10 < taken <= 20
+        await rig.restart("kill")
+        taken += await fill(30)
+        assert 10 < taken <= 20
+        rig.timers._state.broker.settings.set("timerCongestNumEachSlot", 2**31 - 1, "test")
+        assert await fill(15) == 15
+        rig.timers._state.broker.settings.set("timerCongestNumEachSlot", 10, "test")
+        rig.timers._state.wake.set()
+        await rig.clock.sleep(1)
+        assert await fill(3) == 0
+        await rig.clock.sleep(700)
+        assert all(rig.timers._crowd(tick) == 0 for tick in range(due_ms // 1000 - 5, due_ms // 1000 + 5))
+        due_ms += 10_000_000
+        assert await fill(10) == 10
+
+    run(5, work, timerCongestNumEachSlot=10)
+
+
+def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_order(monkeypatch):
+    since, most, appends = [0], [0], []
+
+    async def many(broker, queue, queue_offset, limit):
+        found = broker.log.queues[queue][queue_offset:]
+        end = queue_offset + len(found)
+        return GetResult(GetStatus.FOUND, end, 0, end, tuple(each.raw for each in found))
+
+    def counted(*arguments):
+        since[0] += 1
+        most[0] = max(most[0], since[0])
+        return returned(*arguments)
+
+    async def put_all(broker, messages, *, seen=False):
+        appends.append(len(messages))
+        return await put(broker, messages, seen=seen)
+
+    async def work(rig):
+        await rig.timers.stop()
+        for number in range(1000):
+            own = {"UNIQ_KEY": str(number), "TIMER_OUT_MS": "1000", "REAL_TOPIC": "A", "REAL_QID": "0"}
+            rig.log.append(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+        sleep = rig.clock.sleep
+
+        async def pause(seconds):
+            since[0] = 0
+            await sleep(seconds)
+
+        rig.clock.sleep = pause
+        await rig.start()
+        await sleep(10)
+
+    put = RigBroker.put_all
+    monkeypatch.setattr(RigBroker, "get", many)
+    monkeypatch.setattr(RigBroker, "put_all", put_all)
+    monkeypatch.setattr("gantrymq_schedule.timer.taking_in.returned", counted)
+    rig = run(6, work)
+    assert [unique_id for unique_id, _ in rig.delivered()] == [str(number) for number in range(1000)]
+    assert 0 < most[0] <= WITHOUT_A_PAUSE
+    assert max(appends) <= PUT_TOGETHER
+
+
+def test_a_recall_far_behind_its_message_in_the_queue_holds_though_their_slot_was_due_before_they_were_read():
+    async def work(rig):
+        await rig.timers.stop()
+        due_ms = rig.clock.now_ms() // 1000 * 1000 + 5000
+
+        def stored(unique_id, **more):
+            own = {"UNIQ_KEY": unique_id, "TIMER_OUT_MS": str(due_ms), "REAL_TOPIC": "A", "REAL_QID": "0", **more}
+            rig.log.append(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
+
+        for number in range(60):
+            stored(f"id{number}")
+        stored("id0", **{DELETE_KEY: delete_key("A", "id0")})
+        await rig.clock.sleep(20)
+        await rig.start()
+        await rig.clock.sleep(5)
+
+    assert [unique_id for unique_id, _ in run(7, work).delivered()] == [f"id{number}" for number in range(1, 60)]

@@ -8,6 +8,7 @@ import pytest
 
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import SendFailed
+from gantrymq.errors import StoreError
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, SendRequest, StoreMessage
 from gantrymq.model import properties as props
@@ -235,3 +236,38 @@ def test_a_recall_that_is_stored_too_late_is_not_acknowledged(gantrymq_simulatio
     answer, found = gantrymq_simulation(work, settings={"store": "memory", "recallMessageEnable": "true"})
     assert found == [b"timed"]
     assert (answer.code, answer.remark[:14]) == (604, "recall failed:")
+
+
+@pytest.mark.parametrize(("problem", "code"), [(None, 10), (StoreError("the disk is broken"), 1)])
+def test_a_recall_that_was_not_confirmed_is_answered_as_a_send_is(gantrymq_simulation, monkeypatch, problem, code):
+    async def work(cluster):
+        clock, store = cluster.world.clock, cluster.store
+        await cluster.create_topic("A", 1)
+        sent = await cluster.send("A", b"timed", properties={"TIMER_DELAY_SEC": "20", "UNIQ_KEY": "id1"})
+        (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
+
+        async def late(log_offset):
+            if problem is not None:
+                raise problem
+            await clock.sleep(2)
+
+        monkeypatch.setattr(pipeline, "_gates", (SimpleNamespace(name="late", passed=late),))
+        plain = None
+        if problem is None:
+            plain = (await cluster.broker.send(SendRequest("g", "A", b"x", "", queue_id=0))).unconfirmed
+        recall = await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)
+        monkeypatch.undo()
+        await clock.sleep(30)
+        return plain, recall, decode_handle(sent.recall_handle).unique_id, await bodies(cluster)
+
+    settings = {"store": "memory", "recallMessageEnable": "true", "syncFlushTimeout": "500"}
+    plain, recall, unique_id, found = gantrymq_simulation(work, settings=settings)
+    assert recall.code == code
+    if plain is not None:
+        assert plain.response_code == code
+        assert recall.ext["msgId"] == unique_id
+        assert recall.remark.startswith("recall stored, but: ")
+        assert b"timed" not in found
+    else:
+        assert code == 1
+        assert recall.remark.startswith("recall failed: ")

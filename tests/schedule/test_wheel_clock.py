@@ -123,3 +123,33 @@ def test_no_two_times_share_a_slot_and_nothing_is_early_or_left(seed):
                 wheel.saved_tick = wheel.read_tick
     assert done.keys() == due_of.keys()
     assert REACH * 2 == SLOTS
+
+
+@pytest.mark.parametrize("idle_s", [WINDOW + 1, 6 * DAY])
+def test_a_short_delay_after_idle_days_does_not_go_round(idle_s):
+    wheel = clock()
+    now_ms = wheel.write_ms + idle_s * 1000
+    tick = now_ms // 1000 + 5
+    assert wheel.place(tick * 1000, now_ms) == Place(tick, rolls=False)
+    long = wheel.place((tick + WINDOW) * 1000, now_ms)
+    assert long == Place(now_ms // 1000 + WINDOW // 2, rolls=True)
+
+
+def test_a_slot_is_within_one_turn_of_what_was_saved_however_long_nothing_happened():
+    wheel = clock(window=MOST_WINDOW)
+    now_ms = wheel.write_ms + 30 * DAY * 1000
+    place = wheel.place(now_ms + 3 * DAY * 1000, now_ms)
+    assert place.rolls
+    assert wheel.saved_tick + REACH <= place.tick < wheel.saved_tick + SLOTS
+
+
+def test_a_position_that_went_far_is_to_be_saved():
+    wheel = clock(now=100)
+    wheel.advance((100 + REACH // 4) * 1000)
+    assert wheel.next_due(1 << 62) is None
+    assert not wheel.far
+    wheel.advance((101 + REACH // 4) * 1000)
+    assert wheel.next_due(1 << 62) is None
+    assert wheel.far
+    wheel.saved_tick = wheel.read_tick
+    assert not wheel.far

@@ -79,16 +79,20 @@ def test_a_slot_of_two_weeks_before_is_empty(wheel):
 def test_an_append_that_failed_half_way_may_be_made_again(wheel, monkeypatch):
     fill(wheel, 2)
 
+    write_slots = wheel.write_slots
+
     def full(slots):
+        write_slots(slots[:1])
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patched:
         patched.setattr(wheel, "write_slots", full)
         with pytest.raises(OSError, match="full"):
             wheel.append([new(0, 200), new(1, 300)], NOW * 1000)
-    assert offsets(wheel, 0) == [0]
+    assert (offsets(wheel, 0), wheel.slot(NOW).count, offsets(wheel, 1)) == ([0], 1, [100])
     wheel.append([new(0, 200), new(1, 300)], NOW * 1000)
     assert (offsets(wheel, 0), offsets(wheel, 1)) == ([0, 200], [100, 300])
+    assert [wheel.slot(NOW + tick).count for tick in (0, 1)] == [2, 2]
 
 
 @pytest.mark.parametrize("flushed", [0, 2 * ENTRY_BYTES, FILE_BYTES + ENTRY_BYTES])
@@ -103,10 +107,11 @@ def test_a_start_finds_everything_and_tells_what_is_behind_the_checkpoint(wheel,
 
 
 def test_a_wheel_that_is_gone_is_made_from_the_log(wheel, tmp_path):
+    wheel.append([new(5, 50)], NOW * 1000)
     fill(wheel)
     wheel.wheel_path.unlink()
     again, found = opened(tmp_path, wheel.end)
-    assert found.waiting == 8
+    assert (found.waiting, found.last_tick, again.slot(NOW + 5).count, offsets(again, 5)) == (9, NOW + 5, 1, [50])
     assert (offsets(again, 0), offsets(again, 1)) == ([0, 200, 400, 600], [100, 300, 500, 700])
 
 
@@ -114,10 +119,17 @@ def test_a_wheel_that_is_gone_is_made_from_the_log(wheel, tmp_path):
 def test_entries_whose_messages_are_lost_go_and_their_slots_are_set_back(wheel, tmp_path, flushed):
     fill(wheel)
     again, found = opened(tmp_path, min(flushed, 2 * FILE_BYTES), log_end=700)
-    assert found.cut > 0
+    assert (found.cut, found.waiting) == (1, 7)
     assert (offsets(again, 0), offsets(again, 1)) == ([0, 200, 400, 600], [100, 300, 500])
     again.append([new(1, 700)], NOW * 1000)
     assert offsets(again, 1) == [100, 300, 500, 700]
+
+
+def test_files_behind_the_last_message_of_the_commit_log_go(wheel, tmp_path):
+    fill(wheel)
+    again, found = opened(tmp_path, 0, log_end=150)
+    assert (again.starts(), again.end, found.waiting) == ([0], 2 * ENTRY_BYTES, 2)
+    assert (offsets(again, 0), offsets(again, 1)) == ([0], [100])
 
 
 def test_what_stands_behind_a_hole_is_not_taken_for_entries_later(wheel, tmp_path):
@@ -143,20 +155,33 @@ def test_a_list_that_names_another_slot_s_entry_ends_there(wheel):
 
 def test_files_whose_messages_have_left_the_commit_log_are_removed_but_the_newest(wheel):
     fill(wheel)
-    assert wheel.clean(0) == 0
+    assert wheel.clean(200) == 0
     assert wheel.clean(201) == 1
     assert wheel.clean(10**9) == 1
     assert wheel.starts() == [2 * FILE_BYTES]
     assert offsets(wheel, 0) == [600]
+    wheel.append([new(0, 800)], NOW * 1000)  # the newest is full
+    assert (wheel.clean(10**9), wheel.starts()) == (0, [2 * FILE_BYTES])
+
+
+def test_a_sync_with_nothing_to_do_goes_to_no_disk(tmp_path):
+    machine = FaultyFiles(
+        FILES, Plan(failures=(Failure(errno.EIO, {"datasync"}, where="timer", at=5),))
+    )  # behind two that make files
+    made = WheelFiles(machine, tmp_path, FILE_BYTES, 1000)
+    made.append([new(0, 100)], NOW * 1000)
+    for _ in range(3):
+        made.sync()
+    made.close()
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("timerwheel", 100), ("timerlog/" + "0" * 20, 65536), ("timerlog/" + "7" * 20, 0)]
+    ("name", "size"), [("timerwheel", 100), ("timerlog/" + "0" * 20, 65536), ("timerlog/" + "7" * 20, FILE_BYTES)]
 )
 def test_files_of_another_size_stop_the_start(tmp_path, name, size):
     (tmp_path / "timerlog").mkdir()
     (tmp_path / name).write_bytes(bytes(size))
-    with pytest.raises(StoreLayoutError, match=name[:10]):
+    with pytest.raises(StoreLayoutError, match=f"{name}: {size} bytes"):
         opened(tmp_path)
 
 
@@ -259,3 +284,47 @@ def test_a_sync_beside_an_append_does_not_hide_what_is_written_after_it(wheel, m
     others[0].join()
     wheel.sync()
     assert events[-1] == "sync"
+
+
+@pytest.mark.parametrize(("was", "now"), [(1000, 100), (1000, 500), (500, 1000), (100, 1000), (100, 200)])
+@pytest.mark.parametrize("gone", [False, True], ids=["", "wheel-gone"])
+def test_messages_in_slots_of_another_precision_stop_the_start(tmp_path, was, now, gone):
+    """Nothing is changed by it: with the precision of before they are all there."""
+    wheel = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
+    tick = NOW * 1000 // was
+    due = [tick + 1, tick + 2, tick + 175_001]
+    wheel.append([NewEntry(each, DEFAULT, number * 100, 100, 7) for number, each in enumerate(due)], NOW * 1000)
+    wheel.close()
+    if gone:
+        wheel.wheel_path.unlink()
+    finer = gone and now < was
+    if finer:  # of those in reach nothing is lost, and the last one is not
+        due[2] = tick + SLOTS * now // was + 5
+        wheel.append([NewEntry(due[2], DEFAULT, 300, 100, 7)], NOW * 1000)
+        wheel.close()
+        wheel.wheel_path.unlink()
+    before = {path: path.read_bytes() for path in wheel.folder.iterdir()}
+    again = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
+    with pytest.raises(StoreLayoutError, match=f"slot.* of .*, and timerPrecisionMs is {now} now; set it back") as stop:
+        recover(again, FILES, 0, NOW * 1000 // now, LOG_END)
+    assert gone or f"back to {was}," in str(stop.value)
+    again.close()
+    assert before == {path: path.read_bytes() for path in wheel.folder.iterdir()}
+    as_before = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
+    assert recover(as_before, FILES, 0, tick, LOG_END).waiting == (4 if finer else 3)
+    as_before.close()
+
+
+@pytest.mark.parametrize(("was", "now"), [(1000, 100), (500, 1000)])
+def test_the_precision_may_change_when_nothing_waits(tmp_path, was, now):
+    wheel = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
+    wheel.append([NewEntry(NOW * 1000 // was, DEFAULT, 0, 100, 7)], NOW * 1000)
+    wheel.close()
+    again = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
+    found = recover(again, FILES, 0, (NOW + 1) * 1000 // now, LOG_END)
+    assert (found.waiting, again.end) == (0, wheel.end)
+    again.append([NewEntry((NOW + 5) * 1000 // now, DEFAULT, 100, 100, 7)], NOW * 1000)
+    again.close()
+    last = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
+    assert recover(last, FILES, wheel.end, (NOW + 1) * 1000 // now, LOG_END).waiting == 1
+    last.close()

@@ -129,8 +129,16 @@ def test_a_broker_without_write_permission_refuses_ordered_topics_only(broker):
     assert refusal_of(broker, settings={"brokerPermission": 4})[0] == 0
 
 
-def test_a_retry_topic_needs_its_group(broker):
-    assert refusal_of(broker, "%RETRY%CG")[0] == 26
+def test_a_retry_topic_needs_its_group_which_is_made_where_that_may_be(broker):
+    assert refusal_of(broker, "%RETRY%CG", settings={"autoCreateSubscriptionGroup": False})[0] == 26
+
+    async def main(desk):
+        assert (await desk.send("%RETRY%CG", default_topic_queue_nums=3)).code == 0
+        assert desk.tables.groups.known("CG").retry_max_times == 16
+        return desk.tables.topics.get("%RETRY%CG")
+
+    topic = broker(main)
+    assert (topic.read_queues, topic.write_queues, topic.perm) == (3, 3, 6)
 
 
 def test_a_message_over_the_limit_is_refused(broker):

@@ -87,10 +87,12 @@ def test_tbw102_makes_no_topics_when_that_is_switched_off_but_others_may(topics,
     assert for_send(topics, default="C", wanted=2).write_queues == 2
 
 
-def test_a_retry_topic_is_always_made_with_one_queue(topics, settings):
-    settings.set("autoCreateTopicEnable", False, "test")
+def test_a_retry_topic_is_made_as_any_other_and_where_none_may_be_with_one_queue(topics, settings):
     topic = for_send(topics, "%RETRY%CG", wanted=4, unit=True)
-    assert (topic.write_queues, topic.perm, topic.sys_flag) == (1, 6, 1)
+    assert (topic.write_queues, topic.perm, topic.sys_flag) == (4, 6, 2)
+    settings.set("autoCreateTopicEnable", False, "test")
+    topic = for_send(topics, "%RETRY%Other", wanted=4, unit=True)
+    assert (topic.write_queues, topic.perm, topic.sys_flag) == (1, 6, 2)
 
 
 def test_retry_topics_of_a_group_get_its_number_of_queues(topics):

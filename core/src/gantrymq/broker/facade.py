@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.counted_plugins import counted, counted_listener, name_of
+from gantrymq.broker.counting.shown import shown
 from gantrymq.broker.figures import take_figures
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
@@ -248,6 +249,10 @@ class BrokerFacade:
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
         return take_figures(self._parts, self._router.connections)
+
+    def shown(self) -> Iterator[Shown]:
+        """The figures of plugins alone."""
+        return shown(tuple(self._parts.shown))
 
     def show(self, what: Callable[[], Shown]) -> None:
         """Have a plugin's own among the figures."""

@@ -26,6 +26,7 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         put_mornings=Mornings(stats.put.today_morning, stats.put.yesterday_morning),
         got_mornings=Mornings(stats.got.today_morning, stats.got.yesterday_morning),
         put_failed=stats.put_failed,
+        dead_letters=dict(stats.dead_letters),
         pulls_found=stats.found.total,
         pulls_missed=stats.missed.total,
         pulls_held=parts.held.count,

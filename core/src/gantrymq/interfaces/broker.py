@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -271,6 +271,9 @@ class Broker(Protocol):
 
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now; for monitoring, not for every message."""
+
+    def shown(self) -> Iterator[Shown]:
+        """The figures of plugins alone, each read when it is taken; others may have their turn in between."""
 
     def show(self, what: Callable[[], Shown]) -> None:
         """Have figures of the plugin's own among `figures`: *what* is called at each reading.

@@ -77,3 +77,4 @@ class Figures:
     plugin_errors: Mapping[tuple[str, str], int]  # kind and name of what raised, to how often; parked ones too
     name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered
     shown: tuple[Shown, ...] = ()  # by plugins
+    dead_letters: Mapping[tuple[str, str], int] = attrs.field(factory=dict)  # made since the start, by topic and group

@@ -7,8 +7,8 @@ What is sent again keeps its body, flag, keys, tag, unique id and every property
 consumers wrote into it for its failures goes, so that it is a new message to them, which may fail as often as the
 first: the delay, the times, a transaction's marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID stay; they say where it came from.
 
-Source: apache/rocketmq common/.../message/MessageConst.java (names), client/.../impl/consumer/
-DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
+Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java,
+client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from gantrymq.model import properties as props
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "why"]
+__all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "pop_retry_topic", "why"]
+
+_POP_MARKS: Final = "_+"  # between group and topic in the names of pop's retry topics
 
 PAGE: Final = 32  # what brokers give at once
 
@@ -108,9 +110,18 @@ async def pages(
         at = result.next_offset
 
 
-def origin_of(letter: ReceivedMessage) -> str | None:
+def origin_of(letter: ReceivedMessage, group: str) -> str | None:
     """The topic it was sent to at first; None where nothing tells, as it was put there by somebody else."""
-    return letter.properties.get(props.RETRY_TOPIC)
+    topic = letter.properties.get(props.RETRY_TOPIC)
+    own = names.retry_topic(group)
+    if topic is None or not topic.startswith(tuple(own + mark for mark in _POP_MARKS)):
+        return topic
+    return topic[len(own) + 1 :]  # it was popped, came back and failed again
+
+
+def pop_retry_topic(group: str, topic: str) -> str:
+    """Where a group that pops gets its messages of *topic* once more; the form that clients may send to."""
+    return f"{names.retry_topic(group)}_{topic}"
 
 
 def why(letter: ReceivedMessage) -> str:

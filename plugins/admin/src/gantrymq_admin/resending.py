@@ -3,7 +3,9 @@
 To the group: through its retry topic, so that no other group of the topic sees a message twice. Its consumers get it
 as a message of the topic it came from. That does not work for a group whose consumers hold locks on queues, which
 consume in order: brokers put what is sent to its retry topic among the dead letters at once. This is looked for after
-the first letter. To the topic: like any other message, so every group of the topic gets it, in order or not.
+the first letter. A group that pops reads a retry topic for each topic, which its broker makes when a message comes
+back for the first time: where there is one, letters of that topic go there. To the topic: like any other message, so
+every group of the topic gets it, in order or not.
 
 Letters of one page are sent side by side. After an error the first that was not sent is where to go on; some of its
 page behind it may have been sent already.
@@ -15,10 +17,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from gantrymq.client import Producer, PullConsumer, SendResult
-from gantrymq.errors import ClientError, GantryError, NoRoute
+from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoRoute
 from gantrymq.model import names
+from gantrymq.model import properties as props
 from gantrymq.model.message import Message, ReceivedMessage
-from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages
+from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages, pop_retry_topic
 
 __all__ = ["Resend"]
 
@@ -40,17 +43,26 @@ class Resend:
         consumer: PullConsumer,
         producer: Producer | None,
         *,
-        to_topic: bool,
+        target: str,
         warn: Callable[[str], object],
     ) -> None:
-        """*producer*: None sends nothing. *warn* hears of each letter that is left out."""
+        """A run that sent nothing yet.
+
+        Args:
+            group: whose letters they are.
+            consumer: asks for topics.
+            producer: None sends nothing.
+            target: ``group``, ``topic``, or ``retry`` for %RETRY%group even where the group popped once.
+            warn: hears of each letter that is left out.
+        """
         self._group = group
         self._consumer = consumer
         self._producer = producer
-        self._to_topic = to_topic
+        self._target = target
+        self._pops: dict[str, bool] = {}  # by topic, whether the group has a retry topic of pop's for it
         self._warn = warn
         self._ends: dict[str, int] | None = None  # of the dead letters, before the first is sent
-        self._tried = to_topic or producer is None  # whether it is known that retries arrive
+        self._tried = target == "topic" or producer is None  # whether it is known that retries arrive
         self.seen = self.sent = self.left_out = 0
         self.by_topic: dict[str, int] = {}
         self.next_offset: dict[str, int] = {}
@@ -61,6 +73,9 @@ class Resend:
         Raises:
             ClientError: one could not be sent, for any reason; says how many were, and where to go on.
         """
+        for origin in {origin_of(letter, self._group) for letter in letters} - self._pops.keys():
+            if origin is not None:
+                self._pops[origin] = self._target == "group" and await self._exists(origin)
         ready = [(letter, message) for letter in letters if (message := self._message(letter)) is not None]
         if ready and not self._tried:
             await self._send(ready[:1])
@@ -73,18 +88,33 @@ class Resend:
             self.next_offset[letters[-1].broker_name] = letters[-1].queue_offset + 1
 
     def _message(self, letter: ReceivedMessage) -> Message | None:
-        topic = origin_of(letter) if self._to_topic else names.retry_topic(self._group)
         try:
-            if topic is None:
-                raise ClientError(
-                    f"the dead letter at {letter.broker_name}:{letter.queue_offset} does not tell its topic "
-                    "(RETRY_TOPIC); send it with --to group"
-                )
-            return again(letter, topic)
+            return again(letter, self._topic(letter))
         except ClientError as problem:
             self._warn(str(problem))
             self.left_out += 1
             return None
+
+    def _topic(self, letter: ReceivedMessage) -> str:
+        """Where a letter is to go. Raises ClientError: nothing is known that its group would get it from."""
+        origin, where = origin_of(letter, self._group), f"{letter.broker_name}:{letter.queue_offset}"
+        if self._target == "topic":
+            if origin is None:
+                raise ClientError(
+                    f"the dead letter at {where} does not tell its topic (RETRY_TOPIC); send it with --to group"
+                )
+            return origin
+        if origin is None or self._target == "retry":
+            return names.retry_topic(self._group)
+        if self._pops[origin]:
+            return pop_retry_topic(self._group, origin)
+        if letter.properties[props.RETRY_TOPIC] != origin:
+            raise ClientError(
+                f"the dead letter at {where} was popped, and no name server knows "
+                f"{pop_retry_topic(self._group, origin)}, which clients could send to (enableRetryTopicV2=true makes "
+                "another); send it with --to topic"
+            )
+        return names.retry_topic(self._group)
 
     async def _send(self, ready: Sequence[tuple[ReceivedMessage, Message]]) -> None:
         if self._producer is None:
@@ -108,11 +138,19 @@ class Resend:
             self.sent += 1
             self.by_topic[message.topic] = self.by_topic.get(message.topic, 0) + 1
 
+    async def _exists(self, origin: str) -> bool:
+        """Whether the group has a retry topic of pop's for a topic."""
+        try:
+            await self._consumer.queues(pop_retry_topic(self._group, origin))
+        except (InvalidParameter, NoRoute):
+            return False
+        return True
+
     async def _look_for_topic(self, topic: str) -> None:
         try:
             await self._consumer.queues(topic)
         except NoRoute as problem:
-            hint = "" if self._to_topic else "; a consumer of the group makes it when it starts"
+            hint = "" if self._target == "topic" else "; a consumer of the group makes it when it starts"
             raise NoRoute(f"nothing was sent again: {problem}{hint}") from None
 
     async def _look_for_return(self, letter: ReceivedMessage) -> None:

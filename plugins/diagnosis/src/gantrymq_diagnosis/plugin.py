@@ -1,9 +1,10 @@
-"""Entry point ``diagnosis``: the service that watches groups, its request and its setting."""
+"""Entry point ``diagnosis``: the service that watches groups, requests about them, and its setting."""
 
 from __future__ import annotations
 
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
+from gantrymq.remoting.serving import handlers_of
 from gantrymq_diagnosis.service import EXPLAIN_GROUP, SHOWN_FIGURES, DiagnosisService
 from gantrymq_diagnosis.settings import SCHEMA
 
@@ -19,10 +20,12 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Explain groups."""
+    """Explain groups, and pass questions on to their members."""
     _of_this_load[:] = [DiagnosisService()]
     registry.add(EXPLAIN_GROUP, _of_this_load[0].explain)
     registry.add(SHOWN_FIGURES, _of_this_load[0].shown)
+    for code, handler in handlers_of(_of_this_load[0].members).items():
+        registry.add(code, handler)
 
 
 @hookimpl

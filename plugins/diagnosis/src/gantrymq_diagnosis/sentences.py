@@ -44,7 +44,11 @@ def explain_queue(group: GroupFacts, queue: QueueFacts) -> Diagnosis:
 def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) -> Iterator[Diagnosis]:
     """What is to be said of the group as a whole; nothing where all is well."""
     if not group.members:
-        yield Diagnosis("nobody-online", f"no member of group {group.group} is online at this broker")
+        yield Diagnosis(
+            "nobody-online",
+            f"no member of group {group.group} is online at this broker; start one, and see who is there with: "
+            f"gantrymq group clients {group.group}",
+        )
     if not group.consume_enable:
         yield _disabled(group)
     for conflict in group.conflicts:
@@ -60,7 +64,9 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
         yield Diagnosis("retry-waiting", f"{more}{count} for another try of the group{due}")
     if group.retry_behind:
         yield Diagnosis(
-            "retry-behind", f"{_messages(group.retry_behind)} on %RETRY%{group.group} are to be tried again now"
+            "retry-behind",
+            f"{_messages(group.retry_behind)} on the retry topics of {group.group} are to be tried again now; see: "
+            f"gantrymq group progress {group.group}",
         )
     if group.dead_letters:
         yield Diagnosis(
@@ -82,7 +88,8 @@ def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "too-few-queues",
             f"{topic.topic} has {topic.read_queues} queues for {len(members)} members, so these own none of it and get "
-            f"nothing: {_some(idle)}; add queues, or take members away",
+            f"nothing: {_some(idle)}; take members away, or add queues with: gantrymq topic create -t {topic.topic} -r "
+            f"{len(members)} -w {len(members)}",
         )
 
 
@@ -122,7 +129,9 @@ def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         )
     if queue.queue_id >= topic.read_queues:
         return Diagnosis(
-            "queue-not-read", f"topic {topic.topic} has {topic.read_queues} read queues, this one is not among them"
+            "queue-not-read",
+            f"topic {topic.topic} has {topic.read_queues} read queues, this one is not among them; have it read with: "
+            f"gantrymq topic create -t {topic.topic} -r {queue.queue_id + 1}",
         )
     return None
 
@@ -130,25 +139,41 @@ def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 def _forbidden(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.topic.allowed:
         return None
-    return Diagnosis("group-forbidden", f"group {group.group} is forbidden to read topic {queue.topic.topic}")
+    return Diagnosis(
+        "group-forbidden",
+        f"group {group.group} is forbidden to read topic {queue.topic.topic}; allow it as it was forbidden, with "
+        "request 353 (updateAndGetGroupReadForbidden) and readable=true",
+    )
 
 
 def _nobody(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if group.members:
         return None
-    return Diagnosis("nobody-online", f"no member is online; {_messages(queue.behind)} wait")
+    return Diagnosis(
+        "nobody-online",
+        f"no member is online; {_messages(queue.behind)} wait; start one, and see who is there with: gantrymq group "
+        f"clients {group.group}",
+    )
 
 
 def _no_broadcasting(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if group.consume_broadcast_enable or not any(each.message_model == BROADCASTING for each in group.members):
         return None
-    return Diagnosis("broadcast-disabled", f"group {group.group} may not broadcast (consumeBroadcastEnable=false)")
+    return Diagnosis(
+        "broadcast-disabled",
+        f"group {group.group} may not broadcast (consumeBroadcastEnable=false); allow it with: gantrymq group create "
+        f"-g {group.group} --broadcast",
+    )
 
 
 def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.topic.expression is not None or all(each.consume_type == PULLS_ITSELF for each in group.members):
         return None
-    return Diagnosis("not-subscribed", f"no member subscribes to topic {queue.topic.topic} any more")
+    return Diagnosis(
+        "not-subscribed",
+        f"no member subscribes to topic {queue.topic.topic} any more; subscribe to it in every member, and see what "
+        f"they read with: gantrymq group clients {group.group}",
+    )
 
 
 def _different(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
@@ -157,7 +182,8 @@ def _different(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
             return Diagnosis(
                 "different-subscriptions",
                 f"members subscribe differently; in force is '{queue.topic.expression or 'nothing'}' and what others "
-                "want is passed over",
+                "want is passed over; let all subscribe alike, or keep out who does not with: gantrymq broker config "
+                "set consumerConflictPolicy=refuse",
             )
     return None
 
@@ -191,7 +217,7 @@ def _no_match(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     return Diagnosis(
         "nothing-matches",
         f"none of the {_messages(queue.checked)} that '{queue.topic.expression}' was held against matched; compare the "
-        "tags of what is sent",
+        f"tags of what is sent: gantrymq message pull -t {queue.topic.topic}",
     )
 
 
@@ -199,11 +225,15 @@ def _never_pulled(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.next_pull >= 0 or queue.held_by:
         return None
     if len(group.members) == 1 and _actively(group.members):
-        return Diagnosis("not-pulled", f"{group.members[0].client_id} pulls itself, and never asked for this queue")
+        return Diagnosis(
+            "not-pulled",
+            f"{group.members[0].client_id} pulls itself, and never asked for this queue; let it pull all queues "
+            "of the topic",
+        )
     return Diagnosis(
         "not-owned",
         f"none of the {len(group.members)} members has pulled it since the broker's start; queues are shared out anew "
-        "every 20 s, else its owner hangs",
+        f"every 20 s, else its owner hangs: find it with gantrymq group plan {group.group}, and restart it",
     )
 
 
@@ -223,12 +253,15 @@ def _paused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     if _actively(group.members):
         return Diagnosis(
-            "paused", f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind)} wait"
+            "paused",
+            f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind)} wait for it "
+            "to pull again",
         )
     return Diagnosis(
         "paused",
         f"{queue.pulled_by} last pulled {_span(ago)} ago: it is suspended, hangs, or holds as many messages as it may "
-        f"(1000 a queue); {_messages(queue.behind)} wait",
+        f"(1000 a queue, pullThresholdForQueue); {_messages(queue.behind)} wait; ask it what it does with: mqadmin "
+        f"consumerStatus -g {group.group} -i {queue.pulled_by}",
     )
 
 
@@ -238,7 +271,8 @@ def _at_the_end(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.held_by and queue.next_pull >= queue.max_offset:
         return Diagnosis(
             "not-committed",
-            f"all was handed out; {_messages(queue.behind)} are with {queue.held_by[0]}, which has not committed them",
+            f"all was handed out; {_messages(queue.behind)} are with {queue.held_by[0]}, which has not committed them; "
+            f"ask it what it does with: mqadmin consumerStatus -g {group.group} -i {queue.held_by[0]}",
         )
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from operator import itemgetter
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RefusedWith, TopicNotExist
@@ -12,6 +13,7 @@ from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.gather import gather
+from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
 from gantrymq_diagnosis.watch import Watch
@@ -21,6 +23,7 @@ __all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
 EXPLAIN_GROUP: Final = 65021  # of GantryMQ's own; ext: consumerGroup, and topic for that topic alone
 SHOWN_FIGURES: Final = 65022  # what plugins show of themselves
 QUEUES_TOGETHER: Final = 50  # without a pause
+FIGURES_TOGETHER: Final = 4
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,7 @@ class DiagnosisService:
         """Nothing is known yet."""
         self._broker: Broker | None = None
         self._watch = Watch()
+        self.members = MemberQuestions()
 
     async def start(self, broker: Broker) -> None:
         """Hear heartbeats."""
@@ -41,10 +45,12 @@ class DiagnosisService:
         broker.on_heartbeat(self.heard)
         broker.on_connection_closed(self._watch.closed)
         broker.show(self._conflicts)
+        self.members.start(broker)
 
     async def stop(self) -> None:
         """Answer nothing more."""
         self._broker = None
+        self.members.stop()
 
     def heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
         """Look at what a client says of its groups; where it says what it said before, that is all.
@@ -87,15 +93,18 @@ class DiagnosisService:
         text = "Conflicts between members of the group; gantrymq group explain names them."
         return Shown("gantrymq_group_conflicts", text, ("group",), values)
 
-    def shown(self, asked: Command, connection: Connection) -> Command:
+    async def shown(self, asked: Command, connection: Connection) -> Command:
         """65022: what plugins show, summed up over labels. Raises RefusedWith: code 1, the broker stops."""
-        if self._broker is None:
-            raise RefusedWith(1, "the broker is stopping")
-        shown = [
-            {"name": each.name, "help": each.help, "counts": each.counts, "value": sum(each.values.values())}
-            for each in sorted(self._broker.figures().shown, key=lambda shown: shown.name)
-        ]
-        return response_to(asked, 0, None, None, json.dumps({"figures": shown}).encode())
+        broker = self._broker
+        if broker is None:
+            raise _stopping()
+        found, slices = list[dict[str, object]](), TimeSlices(broker.world.clock, FIGURES_TOGETHER)
+        for each in broker.shown():
+            value = sum(each.values.values())
+            found.append({"name": each.name, "help": each.help, "counts": each.counts, "value": value})
+            await slices.item_done()
+        found.sort(key=itemgetter("name"))
+        return response_to(asked, 0, None, None, json.dumps({"figures": found}).encode())
 
     async def explain(self, asked: Command, connection: Connection) -> Command:
         """65021: everything that is known of a group, with sentences.
@@ -106,7 +115,7 @@ class DiagnosisService:
         """
         broker = self._broker
         if broker is None:
-            raise RefusedWith(1, "the broker is stopping")
+            raise _stopping()
         group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
         if not group:
             raise RefusedWith(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
@@ -123,3 +132,7 @@ class DiagnosisService:
             await slices.item_done()
         head = json.dumps({**shown, "system": names.is_system_group(group)})
         return response_to(asked, 0, None, None, f'{head[:-1]}, "queues": [{", ".join(parts)}]}}'.encode())
+
+
+def _stopping() -> RefusedWith:
+    return RefusedWith(1, "the broker is stopping; ask again when it is back, see: gantrymq status")

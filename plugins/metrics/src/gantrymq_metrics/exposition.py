@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from gantrymq.model.names import is_system_topic
-from gantrymq_metrics.lag_families import lag_families
+from gantrymq_metrics.lag_families import IN_FLIGHT, lag_families
 from gantrymq_metrics.making import Maker
 from gantrymq_metrics.moment import Moment
 
@@ -207,6 +207,8 @@ def _clients(moment: Moment) -> Iterator[Metric]:
 def _of_plugins(moment: Moment) -> Iterator[Metric]:
     make = Maker(moment)
     for each in sorted(moment.figures.shown, key=lambda shown: shown.name):
+        if each.name == IN_FLIGHT:
+            continue  # among those of `lag_families`
         if each.counts:
             yield make.counter(each.name, each.help, each.labels, each.values.items())
         else:

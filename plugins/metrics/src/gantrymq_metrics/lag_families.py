@@ -6,7 +6,8 @@ broker/.../metrics/ConsumerLagCalculator.java, BrokerMetricsManager.java (buildL
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import Metric
 
@@ -14,7 +15,9 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_s
 from gantrymq_metrics.making import Maker, Sample
 from gantrymq_metrics.moment import Moment, Progress
 
-__all__ = ["lag_families"]
+__all__ = ["IN_FLIGHT", "lag_families"]
+
+IN_FLIGHT = "rocketmq_consumer_inflight_messages"
 
 _TOPIC_AND_GROUP = ("topic", "group")
 _DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
@@ -77,6 +80,32 @@ def lag_families(moment: Moment) -> Iterator[Metric]:
         _LAG_LABELS,
         [(_lag_labels(each), each.behind_ms) for each in own],
     )
+    yield make.gauge(
+        IN_FLIGHT,
+        "Messages that the group was given and has not acknowledged.",
+        _LAG_LABELS,
+        _in_flight(moment, own).items(),
+    )
+    yield make.counter(
+        "rocketmq_send_to_dlq_messages_total",
+        "Messages that became dead letters of the group.",
+        ("topic", "consumer_group", "is_system"),
+        [
+            ((topic, group, str(is_system_topic(topic) or is_system_group(group)).lower()), count)
+            for (topic, group), count in moment.figures.dead_letters.items()
+        ],
+    )
+
+
+def _in_flight(moment: Moment, own: Iterable[Progress]) -> Counter[tuple[str, ...]]:
+    """By labels: what was pulled, and what a plugin that lets groups pop shows under this name."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for each in own:
+        found[_lag_labels(each)] += each.in_flight
+    for shown in moment.figures.shown:
+        if shown.name == IN_FLIGHT and shown.labels == _LAG_LABELS:
+            found.update({labels: int(value) for labels, value in shown.values.items()})
+    return found
 
 
 def _retried(progress: Progress) -> bool:

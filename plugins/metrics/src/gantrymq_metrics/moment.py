@@ -22,7 +22,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.oldest_messages import OldestMessages, Place
 from gantrymq_metrics.send_times import Histogram, SendTimes
 
-GROUPS_TOGETHER = 8  # a group and a topic of it, without a pause
+QUEUES_TOGETHER = 200  # without a pause
 
 
 @attrs.frozen
@@ -33,6 +33,7 @@ class Progress:
     group: str
     committed: int  # sum of queue offsets
     behind: int  # messages
+    in_flight: int  # of these, messages that were pulled
     behind_ms: int  # since the oldest of them was stored; 0 when there is none or it cannot be read
 
 
@@ -56,12 +57,14 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
     figures = broker.figures()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for queue in broker.store.queues():
         bounds = broker.bounds(queue)
         ends[queue.topic] = ends.get(queue.topic, 0) + bounds.max_offset
         if queue.topic.startswith(DLQ_PREFIX):
             group = queue.topic.removeprefix(DLQ_PREFIX)
             dead_letters[group] = dead_letters.get(group, 0) + bounds.max_offset - bounds.min_offset
+        await slices.item_done()
     return Moment(
         figures=figures,
         state=broker.store.state(),
@@ -78,28 +81,32 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
 async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages) -> tuple[Progress, ...]:
     """Every group and topic that still exists."""
     behind: dict[tuple[str, str], dict[Place, int]] = {}
-    counts: dict[tuple[str, str], int] = {}
-    slices = TimeSlices(broker.world.clock, GROUPS_TOGETHER)
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    wanted: dict[Place, int] = {}
+    slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for (topic, group), offsets in figures.committed.items():
         if broker.topic(topic) is not None:
-            behind[topic, group], counts[topic, group] = _behind(broker, topic, group, offsets)
-            await slices.item_done()
-    wanted = {place: at for places in behind.values() for place, at in places.items()}
+            places, *more = await _behind(broker, topic, group, offsets, slices)
+            counts[topic, group] = more[0], more[1]
+            behind[topic, group] = places
+            wanted.update(places)
     stored, now_ms = await oldest.look(broker, wanted), broker.world.clock.now_ms()
     found = []
     for (topic, group), places in behind.items():
         oldest_ms = min((stored[place] for place in places if place in stored), default=now_ms)
         committed = sum(figures.committed[topic, group].values())
-        found.append(Progress(topic, group, committed, counts[topic, group], max(0, now_ms - oldest_ms)))
+        found.append(Progress(topic, group, committed, *counts[topic, group], max(0, now_ms - oldest_ms)))
         await slices.item_done()
     return tuple(found)
 
 
-def _behind(broker: Broker, topic: str, group: str, offsets: Mapping[int, int]) -> tuple[dict[Place, int], int]:
-    """Where a group goes on in the queues that it is behind on, and the messages before it in all of them."""
+async def _behind(
+    broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
+) -> tuple[dict[Place, int], int, int]:
+    """Where a group goes on in the queues that it is behind on, the messages before it, and those that it has."""
     config = broker.topic(topic)
     places: dict[Place, int] = {}
-    count = 0
+    count = in_flight = 0
     for queue_id in range(0 if config is None else config.read_queues):
         queue = Queue(topic, queue_id)
         bounds = broker.bounds(queue)
@@ -107,4 +114,8 @@ def _behind(broker: Broker, topic: str, group: str, offsets: Mapping[int, int]) 
         if begin < bounds.max_offset:
             places[group, queue] = begin
             count += bounds.max_offset - begin
-    return places, count
+            pulled = broker.reading(group, queue).last.next_offset
+            if queue_id in offsets:
+                in_flight += max(0, min(pulled, bounds.max_offset) - begin)
+        await slices.item_done()
+    return places, count, in_flight

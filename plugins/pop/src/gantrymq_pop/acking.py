@@ -235,16 +235,22 @@ def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None,
     """
     config = broker.topic(topic)
     if config is None:
-        raise TopicNotExist(f"topic {topic} does not exist on this broker")
+        raise TopicNotExist(
+            f"topic {topic} does not exist on this broker; name the topic that the message was popped from, see: "
+            "gantrymq topic list"
+        )
     if not 0 <= queue_id < config.read_queues:
-        raise MessageIllegal(f"queueId {queue_id} is outside topic {topic}, with {config.read_queues} read queues")
+        raise MessageIllegal(
+            f"queueId {queue_id} is outside topic {topic}, with {config.read_queues} read queues; name the queue "
+            "that the message was popped from"
+        )
     if offset is not None:
         bounds = broker.bounds(Queue(topic, queue_id))
         if not bounds.min_offset <= offset < bounds.max_offset + to_end:
             raise RefusedWith(
                 NO_MESSAGE,
                 f"offset {offset} is outside queue {topic}/{queue_id}, which has messages from {bounds.min_offset} to "
-                f"{bounds.max_offset - 1}",
+                f"{bounds.max_offset - 1}; name the message's own queueOffset",
             )
 
 

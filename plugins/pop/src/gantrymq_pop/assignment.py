@@ -60,7 +60,11 @@ class Assignment:
         if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.consumers(group)})
             if not members:
-                raise RefusedWith(1, f"no consumer of group {group} is online")
+                raise RefusedWith(
+                    1,
+                    f"no consumer of group {group} is online at this broker; queues are given out after its first "
+                    f"heartbeat, see: gantrymq group clients {group}",
+                )
             strategy = self._broker.allocation(str(body.get("strategyName") or "AVG"))
             if mode.name == POP:
                 queues = shares(strategy, group, client_id, queues, members, mode.share_queues)
@@ -82,7 +86,9 @@ class Assignment:
         topic, group = str(body.get("topic") or ""), str(body.get("consumerGroup") or "")
         mode, share = str(body.get("mode") or PULL).upper(), body.get("popShareQueueNum") or 0
         if topic.startswith(RETRY_PREFIX):
-            raise NoPermission("retry topic is not allowed to set mode")
+            raise NoPermission(
+                f"retry topic is not allowed to set mode: {topic} is read as its group reads; name a topic of producers"
+            )
         if self._broker.topic(topic) is None:
             raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
         if self._broker.group(group) is None:
@@ -90,9 +96,9 @@ class Assignment:
                 f"subscription group {group} does not exist; create it with: gantrymq group create -g {group}"
             )
         if mode not in (PULL, POP):
-            raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP")
+            raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m")
         if not isinstance(share, int):
-            raise InvalidParameter(f"popShareQueueNum {share!r} is no number of members; 0 or less means all")
+            raise InvalidParameter(f"popShareQueueNum {share!r} is no number of members; 0 or less means all of them")
         async with self._saving:
             modes = RequestModes()
             modes.load(self._modes.to_json())
@@ -148,5 +154,5 @@ def _object(asked: Command) -> dict[str, Any]:
     except FormatError as error:
         raise RefusedWith(1, f"{name}: the body is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise RefusedWith(1, f"{name}: a JSON object was expected as body")
+        raise RefusedWith(1, f"{name}: the body is {str(body)[:40]}, a JSON object was expected")
     return body

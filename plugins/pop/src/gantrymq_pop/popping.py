@@ -333,7 +333,7 @@ class Popping:
                 part.state.stored(part.take)
             self._commit(group, part.queue, part.state)
         if not good:
-            raise ServiceNotAvailable(f"a pop of {request.topic} gives nothing out: {problem}")
+            raise ServiceNotAvailable(f"a pop of {request.topic} gives nothing out: {problem}; pop again in a moment")
         return good
 
     def _failed(self, group: str, parts: Sequence[Part]) -> None:

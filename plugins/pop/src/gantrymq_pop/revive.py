@@ -20,7 +20,7 @@ mergeAndRevive).
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from typing import Final
 
 from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key, RevivedRecord
@@ -35,7 +35,17 @@ FAR: Final = 50_000  # entries; a checkpoint further behind the end than this is
 class Pending:
     """A checkpoint that is not finished."""
 
-    __slots__ = ("by_timer", "checkpoint", "finished", "left", "log_offset", "queue_offset", "reviving", "settling")
+    __slots__ = (
+        "by_timer",
+        "checkpoint",
+        "counted",
+        "finished",
+        "left",
+        "log_offset",
+        "queue_offset",
+        "reviving",
+        "settling",
+    )
 
     def __init__(self, checkpoint: Checkpoint, queue_offset: int, by_timer: bool, log_offset: int | None) -> None:
         self.checkpoint = checkpoint
@@ -44,6 +54,7 @@ class Pending:
         self.by_timer = by_timer
         self.left = set(checkpoint.offsets)  # not acknowledged
         self.settling = set[int]()  # of these, what is being put on record as acknowledged
+        self.counted = 0  # messages of it that are counted as in flight
         self.finished = False
         self.reviving = False
 
@@ -56,8 +67,14 @@ class Pending:
 class ReviveQueue:
     """What one queue of the revive log says."""
 
-    def __init__(self, next_offset: int) -> None:
-        """*next_offset*: of the first entry that is fed."""
+    def __init__(self, next_offset: int, in_flight: Counter[tuple[str, str]] | None = None) -> None:
+        """A queue of which nothing is known yet.
+
+        Args:
+            next_offset: of the first entry that is fed.
+            in_flight: topic and group to the messages that are out, kept up to date.
+        """
+        self._in_flight = Counter() if in_flight is None else in_flight
         self.next_offset = next_offset
         self._by_key: dict[Key, Pending] = {}
         self._in_order: deque[Pending] = deque()  # by offset; the first is not finished
@@ -103,11 +120,13 @@ class ReviveQueue:
                 pending.left = before.left
                 pending.log_offset = before.log_offset
             before.finished = True
+            self._count(before)
         self._by_key[key] = pending
         self._in_order.append(pending)
         heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
         if not pending.left:
             self.finished(pending)
+        self._count(pending)
         self._settle()
 
     def acknowledge(self, said: Acknowledged) -> None:
@@ -117,6 +136,7 @@ class ReviveQueue:
             pending.left.difference_update(said.offsets)
             if not pending.left and not pending.reviving:
                 self.finished(pending)
+            self._count(pending)
 
     def due(self, now_ms: int, most: int) -> list[Pending]:
         """Checkpoints to be revived now, the earliest first; each is told once, until `again` or `finished`.
@@ -155,6 +175,7 @@ class ReviveQueue:
         pending.reviving = False
         if not pending.left:
             self.finished(pending)
+        self._count(pending)
         if not pending.finished:
             heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
 
@@ -163,6 +184,7 @@ class ReviveQueue:
         pending.finished = True
         if self._by_key.get(pending.checkpoint.key) is pending:
             del self._by_key[pending.checkpoint.key]
+        self._count(pending)
         self._settle()
 
     def lagging(self) -> Pending | None:
@@ -171,6 +193,16 @@ class ReviveQueue:
             return None
         first = self._in_order[0]
         return None if first.reviving or first.settling else first
+
+    def _count(self, pending: Pending) -> None:
+        """Let what is in flight be right about a checkpoint."""
+        left = 0 if pending.finished else len(pending.left)
+        if left != pending.counted:
+            place = pending.checkpoint.key.topic, pending.checkpoint.key.group
+            self._in_flight[place] += left - pending.counted
+            pending.counted = left
+            if not self._in_flight[place]:
+                del self._in_flight[place]
 
     def _settle(self) -> None:
         order = self._in_order

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 
 import attrs
@@ -65,7 +66,8 @@ class ReviveLog:
         self.topic = revive_topic(broker.settings.text("brokerClusterName"))
         self.written_queues = broker.settings.number("reviveQueueNum")
         self.queues = self._served_queues()
-        self._logs = [ReviveQueue(self._begin(each)) for each in range(self.queues)]
+        self.in_flight: Counter[tuple[str, str]] = Counter()  # topic and group to messages that are out
+        self._logs = [ReviveQueue(self._begin(each), self.in_flight) for each in range(self.queues)]
         self._committed: list[int | None] = [None] * self.queues
         self._behind_at: dict[int, int] = {}  # queue to the entry it stood at in the last tick, where it was behind
         self._timer: Timer | None = None

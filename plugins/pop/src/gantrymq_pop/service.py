@@ -17,9 +17,11 @@ from gantrymq.model.queue import Queue
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.serving import handlers_of
 from gantrymq.world import Timer
+from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acking import Acking
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
+from gantrymq_pop.in_flight import shown_in_flight
 from gantrymq_pop.order_file import OrderFile
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.popping import Popping
@@ -49,7 +51,9 @@ class PopService:
         """Answer a request of `CODES`."""
         handler = self._handlers.get(asked.code)
         if handler is None:
-            raise ServiceNotAvailable("pop consumption does not run on this broker now; it starts or stops")
+            raise ServiceNotAvailable(
+                "pop consumption does not run on this broker now, which starts or stops; ask again in a moment"
+            )
         return handler(asked, connection)
 
     async def start(self, broker: Broker) -> None:
@@ -71,8 +75,10 @@ class PopService:
         await self._recover()
         self._popping = Popping(broker, broker_name, self._revive, orders, self._waiting.notify)
         self._acking = Acking(broker, self._revive, orders, self._waiting.notify)
-        self._requests = PopRequests(broker, broker_name, self._popping, self._acking, self._revive, self._waiting)
-        self._handlers = {**handlers_of(self._requests), **handlers_of(self._assignment)}
+        self._requests = PopRequests(broker, self._popping, self._waiting)
+        about = AckRequests(broker, broker_name, self._acking, self._revive)
+        self._handlers = {**handlers_of(self._requests), **handlers_of(about), **handlers_of(self._assignment)}
+        broker.show(lambda: shown_in_flight(self._revive.in_flight))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
     async def stop(self) -> None:

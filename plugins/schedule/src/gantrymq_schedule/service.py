@@ -14,6 +14,7 @@ from gantrymq_schedule.levels.offsets_file import DelayOffsetsFile
 from gantrymq_schedule.levels.pending import PendingLevels
 from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_schedule.pending import PendingSource
+from gantrymq_schedule.retention import warn_of_retention
 from gantrymq_schedule.timer.figures import timer_figures
 from gantrymq_schedule.timer.pending import PendingTimers
 from gantrymq_schedule.timer.timers import Timers
@@ -42,6 +43,7 @@ class Schedule:
             StoreError: the files of the timers are damaged, or of another size than the settings say.
         """
         delays_ms = delay_levels_of(broker.settings)
+        warn_of_retention(broker.settings, delays_ms)
         levels = LevelDelivery(broker, broker.root / "config", delays_ms)
         await levels.start()
         self._levels = levels

@@ -94,6 +94,7 @@ class Stats:
         self.missed = Meter(self.totals, "missed")
         for key in ("put", "get", "found", "missed"):
             self.totals.add(key, 0, 0, 0)  # known from the start: rates are over the time since then
+        self.dead_letters: Counter[tuple[str, str]] = Counter()  # made, by topic and group
         self.put_failed = 0
         self.put_times = PutTimes()
         self.longest_get_s = 0.0  # that the store took for one pull
@@ -162,6 +163,8 @@ class Stats:
         self.puts.forget(topic)
         self.gets.forget(topic)
         self.sent_back.forget(topic)
+        for key in [key for key in self.dead_letters if key[0] == topic]:
+            del self.dead_letters[key]
 
 
 def local_day(clock: Clock) -> int:

@@ -25,7 +25,6 @@ from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
-    GroupNotExist,
     InvalidParameter,
     MessageIllegal,
     NoPermission,
@@ -82,7 +81,7 @@ class Preparing:
         self._world = world
         self._settings = settings
         self._topics = tables.topics
-        self._groups, self._locks = tables.groups, tables.locks
+        self._groups, self._locks, self._stats = tables.groups, tables.locks, tables.stats
         self._interception = interception
         self.sees_all = bool(interception.of_all)  # plugins look at every message, not those of some properties alone
         self._unserved = tuple(name for name in DELAYS if name not in interception.names)
@@ -139,6 +138,7 @@ class Preparing:
         if topic.name.startswith(names.RETRY_PREFIX) and self._is_dead(request):
             own = {**props.decode_text(request.properties), props.DELAY: "-1"}
             request = request._replace(properties=props.encode_text(own))
+            self._stats.dead_letters[request.topic, _group_of(request)] += 1
             topic, queue_id = self._topics.create_retry(names.dead_letter_topic(_group_of(request)), 1), 0
         flags = request.sys_flag
         if topic.filter_type == "MULTI_TAG":
@@ -240,9 +240,7 @@ class Preparing:
         """Whether a message for a retry topic is a dead letter: it failed too often, or its group consumes in order."""
         if request.batch:
             raise MessageIllegal(f"a batch cannot go to the retry topic {request.topic}; send the messages one by one")
-        group = self._groups.known(_group_of(request))
-        if group is None:
-            raise GroupNotExist(f"the consumer group of {request.topic} does not exist on this broker")
+        group = self._groups.require(_group_of(request))
         most = most_tries(group, request.max_reconsume_times, request.client_version)
         return request.reconsume_times > most or self._locks.any_held(group.name)
 

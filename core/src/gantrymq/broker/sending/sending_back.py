@@ -123,6 +123,8 @@ class SendingBack:
         message = self._interception.seen(copy_of(record, topic, queue_id, own, self._store_host), own)
         result = await self._put(message, topic, level)
         self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
+        if level is None:
+            self._stats.dead_letters[own[props.RETRY_TOPIC], group.name] += 1
         return result
 
     async def _put(self, message: StoreMessage, topic: TopicConfig, level: int | None) -> PutResult:

@@ -16,7 +16,7 @@ from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import is_light
-from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, SYS_FLAG_UNIT, TopicConfig
+from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, SYS_FLAG_UNIT, SYS_FLAG_UNIT_SUB, TopicConfig
 
 READ_WRITE = PERM_READ | PERM_WRITE
 
@@ -149,11 +149,12 @@ class TopicTable:
         known = self.get(name)
         if known is not None:
             return known
-        if name.startswith(names.RETRY_PREFIX):
-            return self.create_retry(name, 1, unit=unit)
+        retry = name.startswith(names.RETRY_PREFIX)
         model = self._topics.get(default_topic)
         automatic = default_topic != names.DEFAULT_TOPIC or self._settings.flag("autoCreateTopicEnable")
         if model is None or not model.perm & PERM_INHERIT or not automatic:
+            if retry:
+                return self.create_retry(name, 1, unit=unit)
             raise TopicNotExist(
                 f"topic {name} does not exist on this broker and {default_topic or 'no topic'} does not allow to create"
                 f" it for {peer}; create it with: gantrymq topic create -t {name}"
@@ -170,7 +171,7 @@ class TopicTable:
             write_queues=queues,
             perm=model.perm & ~PERM_INHERIT,
             filter_type=model.filter_type,
-            sys_flag=SYS_FLAG_UNIT if unit else 0,
+            sys_flag=0 if not unit else SYS_FLAG_UNIT_SUB if retry else SYS_FLAG_UNIT,
         )
         self.put(topic)
         return topic
@@ -180,7 +181,7 @@ class TopicTable:
         known = self._topics.get(name)
         if known is not None:
             return known
-        topic = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=SYS_FLAG_UNIT if unit else 0)
+        topic = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=SYS_FLAG_UNIT_SUB if unit else 0)
         self.put(topic)
         return topic
 

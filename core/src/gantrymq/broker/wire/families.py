@@ -11,7 +11,6 @@ from gantrymq.broker.wire.config import ConfigRequests
 from gantrymq.broker.wire.counters import CounterRequests
 from gantrymq.broker.wire.groups import GroupRequests
 from gantrymq.broker.wire.maintenance import MaintenanceRequests
-from gantrymq.broker.wire.members import MemberRequests
 from gantrymq.broker.wire.offsets import OffsetRequests
 from gantrymq.broker.wire.progress import ProgressRequests
 from gantrymq.broker.wire.pull import PullRequests
@@ -39,7 +38,6 @@ FAMILIES: Final = (
     ConfigRequests,
     ProgressRequests,
     ResetRequests,
-    MemberRequests,
     CounterRequests,
     QueueEntryRequests,
     QueryRequests,

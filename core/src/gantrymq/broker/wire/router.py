@@ -55,6 +55,14 @@ IN_PLUGINS: Mapping[int, str] = {  # to the distribution that serves a code
         (RequestCode.RECALL_MESSAGE, RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS),
         "gantrymq-schedule",
     ),
+    **dict.fromkeys(
+        (
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        ),
+        "gantrymq-diagnosis",
+    ),
 }
 
 

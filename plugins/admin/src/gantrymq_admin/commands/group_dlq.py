@@ -74,7 +74,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
                 "topic": names.dead_letter_topic(group),
                 "dead_letters": count,
                 "queues": [_queue_json(each) for each in queues],
-                "letters": [_letter_json(each) for each in letters],
+                "letters": [_letter_json(each, group) for each in letters],
             }
         )
         return
@@ -89,7 +89,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
                     each.queue_offset,
                     local_time(each.store_timestamp),
                     each.reconsume_times,
-                    origin_of(each) or "",
+                    origin_of(each, group) or "",
                     each.keys or "",
                     each.message_id,
                 )
@@ -117,7 +117,7 @@ def show(group: str, which: str, namesrv: str, output: str) -> None:
 
     found = run(work())
     if output == "json":
-        print_json({**as_json(found), "origin_topic": origin_of(found), "why": why(found)})
+        print_json({**as_json(found), "origin_topic": origin_of(found, group), "why": why(found)})
         return
     click.echo(f"{'Why':<18}{why(found)}")
     for label, value in lines_of(found):
@@ -133,10 +133,11 @@ def show(group: str, which: str, namesrv: str, output: str) -> None:
 @click.option(
     "--to",
     "target",
-    type=click.Choice(["group", "topic"]),
+    type=click.Choice(["group", "retry", "topic"]),
     default="group",
     show_default=True,
-    help="group: to this group alone, through its retry topic. topic: to the topic it came from, for all its groups.",
+    help="group: to this group alone, through the retry topic that it reads. retry: through %RETRY%GROUP in any case, "
+    "for a group that popped and pulls now. topic: to the topic it came from, for all its groups.",
 )
 @click.option("--dry-run", is_flag=True, help="Read and count, send nothing.")
 @namesrv_option
@@ -164,7 +165,7 @@ def resend(
 
     async def work() -> Resend:
         async with PullConsumer(READER, namesrv) as consumer, Producer(SENDER, namesrv) as producer:
-            resend = Resend(group, consumer, None if dry_run else producer, to_topic=target == "topic", warn=warn)
+            resend = Resend(group, consumer, None if dry_run else producer, target=target, warn=warn)
             if which:
                 for broker_name, offset in map(_place, which):
                     letter = await _letter(consumer, group, broker_name, offset)
@@ -250,14 +251,14 @@ def _queue_json(each: DeadQueue) -> dict[str, Any]:
     }
 
 
-def _letter_json(letter: ReceivedMessage) -> dict[str, Any]:
+def _letter_json(letter: ReceivedMessage, group: str) -> dict[str, Any]:
     return {
         "broker": letter.broker_name,
         "queue_offset": letter.queue_offset,
         "dead_since_ms": letter.store_timestamp,
         "reconsume_times": letter.reconsume_times,
         "why": why(letter),
-        "origin_topic": origin_of(letter),
+        "origin_topic": origin_of(letter, group),
         "origin_message_id": letter.properties.get(props.ORIGIN_MESSAGE_ID),
         "keys": letter.keys,
         "tags": letter.tags,

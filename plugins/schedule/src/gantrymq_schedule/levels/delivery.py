@@ -168,6 +168,9 @@ class LevelDelivery:
             self._move(level, due.position)
             self.progress.ended(level, due.position)
             return
+        for sentence in due.unreadable:
+            self.left_behind += 1
+            log.error("a delayed message cannot be read and is not delivered: %s", sentence)
         stored = self._stored.setdefault(level, set())
         waited: list[tuple[RecordView, int]] = []
         messages: list[StoreMessage] = []

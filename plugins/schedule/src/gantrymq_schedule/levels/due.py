@@ -13,12 +13,12 @@ from gantrymq.errors import FormatError
 from gantrymq.formats.ext_unit import ExtUnit
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import tags_code_of
-from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus
+from gantrymq.interfaces import Broker, GetLimit, GetResult
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.levels.progress import due_at
 
-__all__ = ["Due", "read_due", "read_from"]
+__all__ = ["Due", "Read", "read_due", "read_from"]
 
 MOST_MESSAGES: Final = 512  # of one slice, which is stored as one append
 MOST_BYTES: Final = 2 * 1024 * 1024
@@ -49,12 +49,22 @@ class Due(NamedTuple):
     records: list[tuple[RecordView, int]]  # each with the time of its queue entry
     position: int  # queue offset behind them
     time_ms: int | None  # of the message there; None when it was not looked at
+    unreadable: list[str]  # a sentence for each message before the position that cannot be read
 
 
-async def read_from(
-    broker: Broker, queue: Queue, position: int, limit: GetLimit, delays_ms: Sequence[int]
-) -> tuple[GetResult, list[tuple[RecordView, int]]]:
-    """Records of *queue* from *position*, each with the time at which it is due.
+class Read(NamedTuple):
+    """What one look into a queue found."""
+
+    records: list[tuple[RecordView, int]]  # each with the time of its queue entry
+    next_offset: int  # where it goes on
+    max_offset: int
+    unreadable: str = ""  # says which message is left out before `next_offset`, and why
+
+
+async def read_from(broker: Broker, queue: Queue, position: int, limit: GetLimit, delays_ms: Sequence[int]) -> Read:
+    """Records of *queue* from *position*, each with the time at which it is due, up to the first that cannot be read.
+
+    One that cannot, at *position* itself, is left out, alone.
 
     Raises:
         StoreError: the disk cannot be read.
@@ -73,10 +83,11 @@ async def read_from(
                 else:
                     code = tags_code_of(record.topic, record.properties, record.store_timestamp, delays_ms)
                 records.append((record, code))
-    except FormatError:  # the records behind it are read when it is their turn
-        if not records:
-            return result._replace(status=GetStatus.MESSAGE_WAS_REMOVING), []
-    return result, records
+    except FormatError as error:
+        if records:
+            return Read(records, records[-1][0].queue_offset + 1, result.max_offset)
+        return Read([], position + 1, result.max_offset, f"queue offset {position} of {queue}: {error}")
+    return Read(records, result.next_offset, result.max_offset)
 
 
 async def read_due(
@@ -98,19 +109,22 @@ async def read_due(
         StoreError: the disk cannot be read.
     """
     due: list[tuple[RecordView, int]] = []
+    unreadable: list[str] = []
     slices, size = TimeSlices(broker.world.clock, _READS_TOGETHER), 0
     while len(due) < MOST_MESSAGES and size < MOST_BYTES:
-        result, records = await read_from(broker, queue, position, _ONE_READ, delays_ms)
+        read = await read_from(broker, queue, position, _ONE_READ, delays_ms)
         now_ms = broker.world.clock.now_ms()  # after the reading: none of these was stored later
-        for record, time_ms in records:
+        for record, time_ms in read.records:
             if due_at(time_ms, now_ms, delay_ms) > until_ms:
-                return Due(due, record.queue_offset, time_ms)
+                return Due(due, record.queue_offset, time_ms, unreadable)
             due.append((record, time_ms))
             size += record.total_size
-        if result.next_offset == position:  # the queue's end
+        if read.unreadable:
+            unreadable.append(read.unreadable)
+        if read.next_offset == position:  # the queue's end
             break
-        position = result.next_offset
-        if position >= result.max_offset:
+        position = read.next_offset
+        if position >= read.max_offset:
             break
         await slices.item_done()
-    return Due(due, position, None)
+    return Due(due, position, None, unreadable)

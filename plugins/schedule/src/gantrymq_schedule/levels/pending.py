@@ -101,15 +101,15 @@ class PendingLevels:
         for _ in range(_READS):
             if at >= end or len(found) >= most:
                 break
-            result, records = await read_from(self._broker, queue_of(level), at, _ONE_READ, self._delays_ms)
-            for record, due_ms in records:
+            read = await read_from(self._broker, queue_of(level), at, _ONE_READ, self._delays_ms)
+            for record, due_ms in read.records:
                 order_ms = max(order_ms, due_ms)
                 if until_ms is not None and due_ms > until_ms:
                     return found, end, order_ms
                 if topic is None or record.properties.get(props.REAL_TOPIC) == topic:
                     found.append(_Found(order_ms, level, due_ms, record))
-            if result.next_offset <= at:
+            if read.next_offset <= at:
                 return found, end, order_ms
-            at = result.next_offset
+            at = read.next_offset
             await slices.item_done()
         return found, at, order_ms

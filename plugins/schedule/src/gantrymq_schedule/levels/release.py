@@ -12,7 +12,7 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
-from gantrymq.model.names import HALF_TOPIC
+from gantrymq.model.names import HALF_TOPIC, NOT_SENDABLE
 from gantrymq.model.property_order import ordered_text
 from gantrymq_schedule.delivered import in_place_of
 
@@ -23,7 +23,8 @@ def real_place(record: RecordView) -> tuple[str, int]:
     """Topic and queue id that *record* goes to.
 
     Raises:
-        MessageIllegal: it does not say, or names the topic of half messages, whose owner decides on them.
+        MessageIllegal: it does not say, or names a topic that only the broker writes to: the owner of half messages
+            decides on them, and what came back to the delayed messages would wait for ever.
     """
     own = record.properties
     topic, queue_id = own.get(props.REAL_TOPIC, ""), own.get(props.REAL_QUEUE_ID, "")
@@ -33,6 +34,8 @@ def real_place(record: RecordView) -> tuple[str, int]:
         )
     if topic == HALF_TOPIC:
         raise MessageIllegal(f"{props.REAL_TOPIC} is {HALF_TOPIC}: a half message cannot be delayed")
+    if topic in NOT_SENDABLE:
+        raise MessageIllegal(f"{props.REAL_TOPIC} is {topic}, which only the broker writes to")
     return topic, int(queue_id)
 
 

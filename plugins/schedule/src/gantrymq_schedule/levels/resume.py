@@ -44,16 +44,16 @@ async def first_undelivered(
         """Whether the first message at or behind *at* that can tell was delivered."""
         most = min(at + _MOST_THAT_CANNOT_TELL, end)
         while at < most:
-            result, records = await read_from(broker, queue, at, _READ, delays_ms)
+            read = await read_from(broker, queue, at, _READ, delays_ms)
             now_ms = broker.world.clock.now_ms()
-            for record, time_ms in records:
+            for record, time_ms in read.records:
                 if due_at(time_ms, now_ms, delay_ms) > now_ms:
                     return False
                 if _tells(record):
                     return await _is_stored(broker, record)
-            if result.next_offset <= at:
+            if read.next_offset <= at:
                 return False
-            at = result.next_offset
+            at = read.next_offset
         return False
 
     if position >= end or not await delivered(position):

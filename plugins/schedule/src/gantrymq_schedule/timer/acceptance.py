@@ -18,8 +18,6 @@ from gantrymq_schedule.timer.wheel_clock import accepted_ms
 
 __all__ = ["Acceptance"]
 
-_NO_LIMIT = 2**31 - 1
-
 
 class Acceptance:
     """One broker's rules."""
@@ -58,7 +56,7 @@ class Acceptance:
 
     def _refuse_crowded(self, slot_ms: int, most: int) -> None:
         """Refuse some above *most* messages of a slot, and all above twice as many."""
-        if most == _NO_LIMIT:
+        if most == keys.NO_LIMIT:
             return
         count = self._crowd(slot_ms // self._precision_ms)
         share = (count - most) / most

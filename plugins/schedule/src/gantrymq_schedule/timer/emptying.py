@@ -150,6 +150,8 @@ class Emptying:
             if due.deletes and waiting.deletes is None:
                 key = delete_key(waiting.topic, waiting.unique_id)
                 if key in due.deletes:
+                    if key in due.found:  # sent twice: one recall takes both
+                        changes[waiting.topic] -= 1
                     due.found.add(key)
                     continue
             changes[waiting.topic] += 1 if waiting.deletes is not None else -1
@@ -169,6 +171,7 @@ class Emptying:
                 changes[topic] += 1
         state.count(changes, state.broker.world.clock.now_ms())
         state.clock.delivered(due.tick)
+        state.crowds.emptied(due.tick)
         self._due, state.next_busy, state.emptying = None, None, False
         state.ended()
         if state.clock.read_tick >= state.clock.write_tick:

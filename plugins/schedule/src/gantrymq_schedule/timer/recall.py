@@ -15,12 +15,20 @@ import binascii
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from gantrymq.errors import NoPermission, RefusedWith, RequestError, ServiceNotAvailable, StoreError, TopicNotExist
+from gantrymq.errors import (
+    GantryError,
+    NoPermission,
+    RefusedWith,
+    RequestError,
+    ServiceNotAvailable,
+    StoreError,
+    TopicNotExist,
+)
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, Connection, PutStatus, StoreMessage
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq_schedule.timer import settings as keys
@@ -29,6 +37,11 @@ from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_
 __all__ = ["Handle", "Recall", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
 
 ILLEGAL_OPERATION = 604
+_UNCONFIRMED = (
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
 _VERSION = "v1"
 
 
@@ -106,6 +119,9 @@ class Recall:
             TopicNotExist: the topic is gone.
             RefusedWith: 604, no handle of this broker and topic, or its time is past, too far, or came meanwhile;
                 1, it was not stored.
+
+        A marker that is stored, but not known to be on the disk, or with a slave, is answered as a send is: with 10, 11
+        or 12, where a Java broker says 0.
         """
         broker = self._timers.broker
         if broker is None or not broker.settings.flag(keys.RECALL):
@@ -135,20 +151,27 @@ class Recall:
                 ILLEGAL_OPERATION,
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be taken back",
             )
-        await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
+        unconfirmed = await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
         if not self._timers.in_time(int(handle.time) - 1):
             raise RefusedWith(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
         region = broker.settings.text("regionId")
-        return response_to(asked, 0, None, {"msgId": handle.unique_id, "MSG_REGION": region})
+        told = {"msgId": handle.unique_id, "MSG_REGION": region}
+        if unconfirmed is not None:
+            return response_to(asked, unconfirmed.response_code, f"recall stored, but: {unconfirmed}", told)
+        return response_to(asked, 0, None, told)
 
     @staticmethod
-    async def _store(broker: Broker, marker: StoreMessage) -> None:
+    async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:
+        """Store *marker*; what kept it from being confirmed. Raises RefusedWith: it was not stored."""
         try:
             (result,) = await broker.put_all([marker])
         except (RequestError, StoreError) as error:
+            if error.response_code in _UNCONFIRMED:
+                return error
             raise RefusedWith(1, f"recall failed: {error}") from error
         if result.status is not PutStatus.OK:
             raise RefusedWith(1, f"recall failed: {result.problem or result.status.name}")
+        return None
 
 
 def _marker(broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int) -> StoreMessage:

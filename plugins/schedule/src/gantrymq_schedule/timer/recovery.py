@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gantrymq.errors import StoreLayoutError
 from gantrymq.world.files import Files
+from gantrymq_schedule.timer.precision import refuse_entry_of_other_precision, refuse_other_precision
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.timer_log import ENTRY_BYTES, TimerEntry, decode_entry, is_blank
@@ -42,7 +43,7 @@ def recover(wheel: WheelFiles, files: Files, flushed: int, read_tick: int, log_e
         log_end: of the commit log.
 
     Raises:
-        StoreLayoutError: files of another size than the settings say.
+        StoreLayoutError: files of another size than the settings say, or messages wait in slots of another length.
         OSError: the disk.
     """
     found = files.stat(wheel.wheel_path)
@@ -56,10 +57,11 @@ def recover(wheel: WheelFiles, files: Files, flushed: int, read_tick: int, log_e
         _check_file(wheel, files, start)
     if not starts:
         return Recovered(set(), 0, -1, 0)
+    refuse_other_precision(wheel, read_tick)
     begin = flushed - flushed % wheel.file_bytes
     if found is None or found.size == 0 or begin not in starts:
         begin, flushed = starts[0], min(flushed, starts[0])
-    seen = _Seen(wheel, flushed)
+    seen = _Seen(wheel, flushed, read_tick)
     cut = _read_log(wheel, starts, begin, log_end, seen)
     seen.set_slots()
     _mend(wheel, starts, read_tick, log_end)
@@ -83,14 +85,16 @@ def _check_file(wheel: WheelFiles, files: Files, start: int) -> None:
 class _Seen:
     """What the entries that were read say of their slots."""
 
-    def __init__(self, wheel: WheelFiles, flushed: int) -> None:
+    def __init__(self, wheel: WheelFiles, flushed: int, read_tick: int) -> None:
         self._wheel = wheel
         self._flushed = flushed
+        self._read_tick = read_tick
         self._slots: dict[int, Slot] = {}  # by tick modulo: a later time takes the place of an earlier one
         self.behind: set[int] = set()
 
     def entry(self, position: int, entry: TimerEntry) -> None:
-        """*entry* stands at *position*; called in the order of the log."""
+        """*entry* stands at *position*; called in the order of the log. Raises StoreLayoutError."""
+        refuse_entry_of_other_precision(self._wheel, self._read_tick, entry)
         tick = entry.due_ms // self._wheel.precision_ms
         before = self._slots.get(tick % SLOTS)
         first = before.first if before is not None and before.tick == tick else position

@@ -16,6 +16,8 @@ __all__ = ["Saving"]
 log = logging.getLogger(__name__)
 
 CLEAN_S = 30.0
+IDLE_LOOK_S = 10.0
+IDLE_BYTES = 64 * 1024 * 1024  # of the commit log without a saving, as a start after a kill reads them
 
 
 class Saving:
@@ -28,6 +30,20 @@ class Saving:
 
     async def run(self) -> None:
         """Save now and then, and remove files of the timer log that nobody needs, until cancelled."""
+        self._look()
+        try:
+            await self._save_again_and_again()
+        finally:
+            self._looking.cancel()
+
+    def _look(self) -> None:
+        """Have the progress saved while nothing happens to timed messages, but others are stored."""
+        state = self._state
+        self._looking = state.broker.world.clock.call_later(IDLE_LOOK_S, self._look)
+        if state.delivered_from - state.progress.checkpoint.delivered_from > IDLE_BYTES:
+            state.changed.set()
+
+    async def _save_again_and_again(self) -> None:
         state = self._state
         world = state.broker.world
         cleaned = world.clock.monotonic()

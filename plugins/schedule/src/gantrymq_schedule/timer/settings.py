@@ -8,7 +8,19 @@ from __future__ import annotations
 from gantrymq.config import Setting, Settings
 from gantrymq_store_files.timer_log import ENTRY_BYTES
 
-__all__ = ["ENABLED", "FILE_BYTES", "FLUSH_MS", "LONGEST_S", "MOST_IN_SLOT", "RECALL", "SCHEMA", "WINDOW", "precision"]
+__all__ = [
+    "ENABLED",
+    "FILE_BYTES",
+    "FLUSH_MS",
+    "LONGEST_S",
+    "MOST_IN_SLOT",
+    "NO_LIMIT",
+    "PRECISIONS",
+    "RECALL",
+    "SCHEMA",
+    "WINDOW",
+    "precision",
+]
 
 ENABLED = "timerWheelEnable"
 LONGEST_S = "timerMaxDelaySec"
@@ -18,14 +30,15 @@ FLUSH_MS = "timerFlushIntervalMs"
 FILE_BYTES = "mappedFileSizeTimerLog"
 MOST_IN_SLOT = "timerCongestNumEachSlot"
 RECALL = "recallMessageEnable"
+NO_LIMIT = 2**31 - 1  # of `MOST_IN_SLOT`
 
-_PRECISIONS = (100, 200, 500, 1000)  # a value between two means the smaller one, as in a Java broker
+PRECISIONS = (100, 200, 500, 1000)  # a value between two means the smaller one, as in a Java broker
 
 
 def precision(settings: Settings) -> int:
     """Milliseconds of a tick."""
     asked = settings.number(PRECISION)
-    return max(each for each in _PRECISIONS if each <= max(asked, _PRECISIONS[0]))
+    return max(each for each in PRECISIONS if each <= max(asked, PRECISIONS[0]))
 
 
 SCHEMA: tuple[Setting, ...] = (
@@ -75,7 +88,7 @@ SCHEMA: tuple[Setting, ...] = (
     Setting(
         MOST_IN_SLOT,
         "number",
-        2**31 - 1,
+        NO_LIMIT,
         "Messages of one slot from which on new ones are refused: some above it, all above twice as many.",
         at_least=1,
         runtime=True,

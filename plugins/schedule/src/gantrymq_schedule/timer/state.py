@@ -10,6 +10,7 @@ import attrs
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker
 from gantrymq.world.time_slices import TimeSlices
+from gantrymq_schedule.timer.crowds import Crowds
 from gantrymq_schedule.timer.delivery import Delivery
 from gantrymq_schedule.timer.progress import Progress
 from gantrymq_schedule.timer.wheel_clock import WheelClock
@@ -31,6 +32,7 @@ class TimerState:
     files: WheelFiles
     progress: Progress
     delivery: Delivery
+    crowds: Crowds
     last_tick: int = -1  # the last slot that may hold something
     next_busy: int | None = None  # the first one; None: to be looked for
     queue_offset: int = 0  # of the timer queue, next to be taken in

@@ -24,6 +24,7 @@ __all__ = ["TakingIn"]
 log = logging.getLogger(__name__)
 
 TOGETHER = GetLimit(1000, 4 * 1024 * 1024)
+PUT_TOGETHER = 500  # messages of one append, as when a slot is emptied
 
 _Past = list[tuple[RecordView, Waiting]]
 
@@ -65,8 +66,7 @@ class TakingIn:
             self._appended(entries)
         if past:
             state.begin()
-            made = [returned(each, told, NEVER_WAITED, now_ms) for each, told in past if told.deletes is None]
-            await state.delivery.put(made)
+            await self._deliver_at_once([each for each in past if each[1].deletes is None], now_ms)
         state.count(changes, now_ms)
         state.queue_offset, state.log_end = found.next_offset, state.files.end
         if not state.emptying:
@@ -100,9 +100,19 @@ class TakingIn:
                 changes[waiting.topic] += -1 if waiting.deletes is not None else 1
         return entries, past, changes
 
+    async def _deliver_at_once(self, past: _Past, now_ms: int) -> None:
+        slices = TimeSlices(self._state.broker.world.clock, WITHOUT_A_PAUSE)
+        for start in range(0, len(past), PUT_TOGETHER):
+            made = []
+            for record, waiting in past[start : start + PUT_TOGETHER]:
+                made.append(returned(record, waiting, NEVER_WAITED, now_ms))
+                await slices.item_done()
+            await self._state.delivery.put(made)
+
     def _appended(self, entries: Sequence[NewEntry]) -> None:
         state = self._state
         state.taken += len(entries)
+        state.crowds.taken(entries)
         state.last_tick = max(state.last_tick, max(entry.tick for entry in entries))
         if state.next_busy is not None:
             state.next_busy = min(state.next_busy, min(entry.tick for entry in entries))

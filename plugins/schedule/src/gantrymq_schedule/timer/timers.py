@@ -29,6 +29,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.acceptance import Acceptance
+from gantrymq_schedule.timer.crowds import Crowds
 from gantrymq_schedule.timer.delivery import Delivery
 from gantrymq_schedule.timer.emptying import Emptying
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
@@ -37,7 +38,7 @@ from gantrymq_schedule.timer.recovery import recover
 from gantrymq_schedule.timer.saving import Saving
 from gantrymq_schedule.timer.state import NOTHING, TimerState
 from gantrymq_schedule.timer.taking_in import TakingIn
-from gantrymq_schedule.timer.wheel_clock import REACH, WheelClock
+from gantrymq_schedule.timer.wheel_clock import IDLE_TICKS, REACH, WheelClock
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import TimerEntry
@@ -82,7 +83,7 @@ class Timers:
         """Bring the files together and begin.
 
         Raises:
-            StoreLayoutError: the files are of another size than the settings say.
+            StoreLayoutError: the files are of another size than the settings say, or the slots of another length.
             StoreError: commit log, wheel or timer log cannot be read.
         """
         self._acceptance = Acceptance(broker, self._crowd)
@@ -150,6 +151,7 @@ class Timers:
     async def _turn(self) -> bool:
         """Take in what came, then deliver a batch; whether there was something to do."""
         self._state.wake.clear()
+        await self._state.crowds.follow(self.read_tick)
         now_ms = self._state.broker.world.clock.now_ms()
         self._turn_ms = max(self._turn_ms, now_ms)
         end = self._state.broker.bounds(TIMER_QUEUE).max_offset
@@ -159,15 +161,19 @@ class Timers:
         if not self._running:
             return took
         self._state.clock.advance(now_ms)
-        return await self._emptying.deliver() or took
+        delivered = await self._emptying.deliver()
+        if self._state.clock.far:
+            self._state.changed.set()
+        return delivered or took
 
     async def _wait(self) -> None:
         """Wait for a message, for the time of the next slot, or for a saving that lets the clock go on."""
         world, timer = self._state.broker.world, None
         busy = self._state.next_busy
-        if busy is not None and busy < NOTHING and not self._state.clock.held:
+        if busy is not None and not self._state.clock.held:
             left_s = ((busy + 1) * self.precision_ms - world.clock.now_ms()) / 1000
-            timer = world.clock.call_later(min(max(left_s, 0.0), LOOK_S), self._state.wake.set)
+            look_s = LOOK_S if busy < NOTHING else IDLE_TICKS * self.precision_ms / 1000
+            timer = world.clock.call_later(min(max(left_s, 0.0), look_s), self._state.wake.set)
         try:
             await self._state.wake.wait()
         finally:
@@ -237,8 +243,7 @@ class Timers:
         }
 
     def _crowd(self, tick: int) -> int:
-        slot = self._state.files.slot(tick)
-        return slot.count if slot is not None else 0
+        return self._state.crowds.count(tick, self.read_tick)
 
 
 async def _recovered(broker: Broker) -> tuple[TimerState, TakingIn]:
@@ -266,7 +271,9 @@ async def _recovered(broker: Broker) -> tuple[TimerState, TakingIn]:
     delivery = Delivery(broker)
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
-    state = TimerState(broker, clock, files, progress, delivery, found.last_tick)
+    crowds = Crowds(broker, files)
+    await crowds.follow(read_tick)
+    state = TimerState(broker, clock, files, progress, delivery, crowds, found.last_tick)
     state.waiting, state.queue_offset = found.waiting, min(offset, bounds.max_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     return state, TakingIn(state, found.in_wheel)

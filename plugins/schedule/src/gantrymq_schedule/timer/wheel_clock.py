@@ -2,7 +2,7 @@
 
 A tick is a time divided by the precision. Slot t is due when tick t + 1 begins.
 
-    ... delivered ... | read_tick ... due ... | write_tick ... messages come in here, at most one window ahead ...
+    ... delivered ... | read_tick ... due ... | write_tick ... messages come in, at most one window ahead ...
 
 - A message waits in the slot of its due time, never in one before `write_tick`.
 - What waits for a window or longer goes into a slot within the window and from there round again (`rolls`): so two
@@ -10,6 +10,8 @@ A tick is a time divided by the precision. Slot t is due when tick t + 1 begins.
 - `write_tick` follows the wall clock, but neither back nor further than a week ahead of the `read_tick` that was saved:
   the wheel is read up first. So whoever lets `take_in` finish before `advance` has every message, and every recall, in
   its slot before that slot is due, and after a crash no slot that is read again holds another time by now.
+- While nothing comes `write_tick` stands still; the window begins where it will be next. What was read is saved each
+  `IDLE_TICKS`, or a window could not begin at the present after idle weeks.
 - A clock that was set back makes messages late by as much, not early: they wait in the slot of `write_tick`. One that
   is back by more than the longest delay was wrong before: messages do not wait for it.
 
@@ -22,10 +24,11 @@ from typing import NamedTuple
 
 from gantrymq_store_files.timer_wheel import SLOTS
 
-__all__ = ["MOST_WINDOW", "REACH", "Place", "WheelClock", "accepted_ms"]
+__all__ = ["IDLE_TICKS", "MOST_WINDOW", "REACH", "Place", "WheelClock", "accepted_ms"]
 
 REACH = SLOTS // 2  # ticks that write_tick may be ahead of read_tick
 MOST_WINDOW = SLOTS // 2 - 60
+IDLE_TICKS = REACH // 4  # that `read_tick` goes over empty slots without a saving
 
 
 class Place(NamedTuple):
@@ -65,14 +68,21 @@ class WheelClock:
 
     def advance(self, now_ms: int) -> None:
         """Let the slots before *now_ms* be due; everything that came before is in its slot."""
-        now, most = now_ms // self.precision_ms, self.saved_tick + REACH
-        self._held = now > most
-        self.write_tick = max(self.write_tick, min(now, most))
+        self._held = now_ms // self.precision_ms > self.saved_tick + REACH
+        self.write_tick = self._write_tick_at(now_ms)
+
+    def _write_tick_at(self, now_ms: int) -> int:
+        return max(self.write_tick, min(now_ms // self.precision_ms, self.saved_tick + REACH))
 
     @property
     def held(self) -> bool:
         """Whether everything up to `write_tick` is out, and a saving lets it go on."""
         return self._held and self.read_tick >= self.write_tick
+
+    @property
+    def far(self) -> bool:
+        """Whether `read_tick` is so far ahead of the one that was saved that it is to be saved."""
+        return self.read_tick - self.saved_tick > IDLE_TICKS
 
     def place(self, due_ms: int, now_ms: int) -> Place | None:
         """Where a message whose slot time is *due_ms* waits; None: it does not, its slot is past."""
@@ -82,12 +92,13 @@ class WheelClock:
             if now_ms >= due_ms + self.precision_ms or ahead_ms > self._longest_ms:
                 return None
             tick = self.write_tick
-        excess = tick - self.write_tick - self.window
+        begin = self._write_tick_at(now_ms)  # not `write_tick`, which stood still while nothing came
+        excess = tick - begin - self.window
         if excess < 0:
             return Place(tick, rolls=False)
         if excess < self.window // 3:  # or the next round would be a short one
-            return Place(self.write_tick + self.window // 2, rolls=True)
-        return Place(self.write_tick + self.window, rolls=True)
+            return Place(begin + self.window // 2, rolls=True)
+        return Place(begin + self.window, rolls=True)
 
     def next_due(self, busy_tick: int) -> int | None:
         """The slot to deliver now, *busy_tick* being the first that holds something; None: nothing is due.

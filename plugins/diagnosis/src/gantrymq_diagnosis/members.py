@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Final
 
 from gantrymq import loose_json
-from gantrymq.broker.parts import Parts
-from gantrymq.broker.tables.clients import Member
-from gantrymq.broker.wire.answers import with_json
-from gantrymq.errors import CallTimeout, ConnectionLost, FormatError, InvalidParameter, RefusedWith
-from gantrymq.interfaces import Connection
+from gantrymq.errors import (
+    CallTimeout,
+    ConnectionLost,
+    FormatError,
+    InvalidParameter,
+    RefusedWith,
+    RequestError,
+    ServiceNotAvailable,
+)
+from gantrymq.interfaces import Broker, Connection, OnlineClient
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request, response_to
@@ -26,22 +31,32 @@ from gantrymq.remoting.headers.clients import (
 )
 from gantrymq.remoting.serving import serves
 
+__all__ = ["ANSWER_S", "STATUS_S", "MemberQuestions"]
+
 log = logging.getLogger(__name__)
 
-ANSWER_S = 10.0
-STATUS_S = 5.0
-CONSUME_MSG_TIMEOUT = 207
+ANSWER_S: Final = 10.0
+STATUS_S: Final = 5.0
+CONSUME_MSG_TIMEOUT: Final = 207
 
 
-class MemberRequests:
-    """Passes questions on."""
+class MemberQuestions:
+    """Passes questions on, for as long as the broker runs; may be started again after a stop."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._identity = parts.identity
-        self._store = parts.store
-        self._topics = parts.topics
-        self._groups = parts.groups
-        self._clients = parts.clients
+    def __init__(self) -> None:
+        """Nobody is asked yet."""
+        self._broker: Broker | None = None
+        self._waiting: set[asyncio.Task[Command]] = set()
+
+    def start(self, broker: Broker) -> None:
+        """Ask the members at *broker*."""
+        self._broker = broker
+
+    def stop(self) -> None:
+        """Wait for no member any more: who waits for one is answered with code 14."""
+        self._broker = None
+        for call in self._waiting:
+            call.cancel()
 
     @serves(RequestCode.GET_CONSUMER_RUNNING_INFO)
     async def running_info(self, asked: Command, connection: Connection) -> Command:
@@ -52,12 +67,14 @@ class MemberRequests:
     @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY)
     async def consume(self, asked: Command, connection: Connection) -> Command:
         """309: one member consumes a stored message now, and says how that went."""
+        broker = self._running()
         header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
-        ext = {**(asked.ext or {}), "brokerName": self._identity.broker_name}
-        topic = self._topics.get(header.topic) if header.topic else None
+        broker_name = broker.settings.text("brokerName") or broker.world.host_name
+        ext = {**(asked.ext or {}), "brokerName": broker_name}
+        topic = broker.topic(header.topic) if header.topic else None
         if topic is not None:
             ext["topicSysFlag"] = str(topic.sys_flag)
-        group = self._groups.known(header.consumer_group)
+        group = broker.group(header.consumer_group)
         if group is not None:
             ext["groupSysFlag"] = str(group.sys_flag)
         body: bytes | memoryview | None = asked.body
@@ -66,7 +83,7 @@ class MemberRequests:
                 _, _, log_offset = parse_offset_id(header.msg_id)
             except ValueError as error:
                 raise InvalidParameter(f"msgId: {error}") from error
-            record = self._store.read(log_offset)
+            record = broker.read(log_offset)
             if record is None:
                 raise RefusedWith(1, f"no message lies at {header.msg_id} (log offset {log_offset}) on this broker")
             body = bytes(record.raw)
@@ -76,10 +93,10 @@ class MemberRequests:
     async def status(self, asked: Command, connection: Connection) -> Command:
         """223: the offsets that members have in memory, or the one that clientAddr names; the silent are left out."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
-        online = self._clients.consumer_group(header.group)
-        if online is None or not online.members:
+        online = self._running().consumers(header.group)
+        if not online:
             raise RefusedWith(1, f"No Any Consumer online in the consumer group: [{header.group}]")
-        members = [each for each in online.members.values() if header.client_addr in (None, "", each.client_id)]
+        members = [each for each in online if header.client_addr in (None, "", each.client_id)]
         ext = {"topic": header.topic, "group": header.group}
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         answers = await asyncio.gather(
@@ -94,31 +111,47 @@ class MemberRequests:
                 raise answer
             elif answer.code == 0 and answer.payload:
                 table[member.client_id] = _offsets(answer, member)
-        return with_json(asked, {"consumerTable": table, "messageQueueTable": {}})
+        body = loose_json.dumps({"consumerTable": table, "messageQueueTable": {}}, sort=True)
+        return response_to(asked, 0, None, None, body)
+
+    def _running(self) -> Broker:
+        if self._broker is None:
+            raise _stopping()
+        return self._broker
 
     async def _pass_on(
         self, asked: Command, group: str, client_id: str, ext: dict[str, str], body: bytes | memoryview | None
     ) -> Command:
-        online = self._clients.consumer_group(group)
-        members = online.members.values() if online is not None else ()
-        member = next((each for each in members if each.client_id == client_id), None)
+        member = next((each for each in self._running().consumers(group) if each.client_id == client_id), None)
         if member is None:
             raise RefusedWith(1, f"The Consumer <{group}> <{client_id}> not online")
         answer = await self._answer(group, member, request(asked.code, ext, body), ANSWER_S)
         return response_to(asked, answer.code, answer.remark, answer.ext, answer.body)
 
-    async def _answer(self, group: str, member: Member, question: Command, timeout_s: float) -> Command:
+    async def _answer(self, group: str, member: OnlineClient, question: Command, timeout_s: float) -> Command:
+        call = asyncio.ensure_future(member.connection.call(question, timeout_s))
+        self._waiting.add(call)
         try:
-            return await member.connection.call(question, timeout_s)
+            return await call
         except CallTimeout as error:
             raise RefusedWith(
                 CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{member.client_id}> Timeout: {error}"
             ) from error
         except ConnectionLost as error:
             raise RefusedWith(1, f"consumer <{group}> <{member.client_id}> left: {error}") from error
+        except asyncio.CancelledError:
+            if self._broker is not None:
+                raise
+            raise _stopping() from None
+        finally:
+            self._waiting.discard(call)
 
 
-def _offsets(answer: Command, member: Member) -> Any:
+def _stopping() -> RequestError:
+    return ServiceNotAvailable("this broker is stopping and asks no member any more; ask again when it is back")
+
+
+def _offsets(answer: Command, member: OnlineClient) -> Any:
     try:
         body = loose_json.loads(answer.payload)
     except FormatError as error:

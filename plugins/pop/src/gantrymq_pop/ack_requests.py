@@ -1,0 +1,178 @@
+"""Requests about messages that were popped: 200051, 200053, 200056 and 200151, by their receipt handles.
+
+Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any, Final
+
+from gantrymq.errors import FormatError, GantryError, MessageIllegal, RefusedWith
+from gantrymq.interfaces import Broker, Connection
+from gantrymq.loose_json import loads
+from gantrymq.remoting.codes import FLAG_RESPONSE, SERIALIZE_JSON, RequestCode
+from gantrymq.remoting.command import Command, encode, response_to
+from gantrymq.remoting.frame import PREFIX
+from gantrymq.remoting.serving import serves
+from gantrymq_pop.acking import NO_MESSAGE, Acking, checked_queue
+from gantrymq_pop.checkpoints import Key
+from gantrymq_pop.checks import check_invisible
+from gantrymq_pop.handle import Handle, read_handle
+from gantrymq_pop.headers import ChangeRequest, ack_of
+from gantrymq_pop.revive_log import ReviveLog
+from gantrymq_pop.topics import real_topic
+
+__all__ = ["AckRequests"]
+
+_DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
+
+
+class AckRequests:
+    """Serves them while the broker runs."""
+
+    def __init__(self, broker: Broker, broker_name: str, acking: Acking, revive: ReviveLog) -> None:
+        self._broker = broker
+        self._broker_name = broker_name
+        self._acking = acking
+        self._revive = revive
+
+    @serves(RequestCode.ACK_MESSAGE)
+    def acknowledge(self, asked: Command, connection: Connection) -> None:
+        """200051: one message need not come back."""
+        group, topic, queue_id, text, offset = ack_of(asked.ext)
+        checked_queue(self._broker, topic, queue_id, offset, to_end=True)
+        handle = self._handle(text)
+        self._acking.acknowledge(_key(topic, group, queue_id, handle), handle, (offset,), _answering(asked, connection))
+
+    @serves(RequestCode.BATCH_ACK_MESSAGE)
+    def acknowledge_many(self, asked: Command, connection: Connection) -> None:
+        """200151: messages of several pops need not come back.
+
+        An entry that cannot be taken leaves the others alone; the first of such is the answer.
+        """
+        broker_name, acks = _batch(asked)
+        if not acks:
+            raise RefusedWith(
+                NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements (acks) is empty; name one or more"
+            )
+        left = len(acks)
+        problems: list[GantryError] = []
+        answer = _answering(asked, connection)
+
+        def answered(problem: GantryError | None) -> None:
+            nonlocal left
+            left -= 1
+            if problem is not None:
+                problems.append(problem)
+            if left == 0:
+                answer(problems[0] if problems else None)
+
+        for each in acks:
+            try:
+                key, handle, offsets = self._batch_ack(broker_name, each)
+                self._acking.acknowledge(key, handle, offsets, answered)
+            except GantryError as error:
+                answered(error)
+
+    @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    async def change(self, asked: Command, connection: Connection) -> Command:
+        """200053: a message comes back at another time."""
+        header = ChangeRequest.from_ext(asked.ext)
+        checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=False)
+        check_invisible(header.invisible_time)
+        handle = self._handle(header.extra_info)
+        key = _key(header.topic, header.consumer_group, header.queue_id, handle)
+        changed = await self._acking.change(key, handle, header.offset, header.invisible_time)
+        ext = {
+            "popTime": str(changed.pop_time),
+            "invisibleTime": str(changed.invisible_ms),
+            "reviveQid": str(handle.revive_queue),
+        }
+        return response_to(asked, 0, None, ext)
+
+    @serves(RequestCode.POP_ROLLBACK)
+    def rollback(self, asked: Command, connection: Connection) -> Command:
+        """200056: pop state moves from RocksDB into the revive log, where it is already."""
+        return response_to(asked)
+
+    def _handle(self, text: str) -> Handle:
+        """Read a handle of this broker's. Raises MessageIllegal: it is none, or another broker's."""
+        handle = read_handle(text, self._revive.queues)
+        if not handle.broker_name.strip():
+            return handle._replace(broker_name=self._broker_name)
+        if handle.broker_name != self._broker_name:
+            raise MessageIllegal(
+                f"the receipt handle {text[:80]!r} is of broker {handle.broker_name[:80]}, and this is "
+                f"{self._broker_name}; acknowledge where the message was popped"
+            )
+        return handle
+
+    def _batch_ack(self, broker_name: str, members: dict[str, Any]) -> tuple[Key, Handle, tuple[int, ...]]:
+        """One entry of a batch: what it acknowledges."""
+
+        def member(short: str, long: str) -> Any:
+            return members.get(short, members.get(long))
+
+        try:
+            group, asked_topic = str(member("c", "consumerGroup")), str(member("t", "topic"))
+            kind = str(member("r", "retry") or "0")
+            start, queue_id = int(member("so", "startOffset")), int(member("q", "queueId"))
+            revive_queue, pop_time = int(member("rq", "reviveQueueId")), int(member("pt", "popTime"))
+            invisible_ms = int(member("it", "invisibleTime") or 0)
+            bits = base64.b64decode(str(member("b", "bitSet") or ""), validate=True)
+        except (TypeError, ValueError, binascii.Error) as error:
+            raise MessageIllegal(
+                f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}; write it as RocketMQ's client "
+                "does (BatchAck)"
+            ) from error
+        text = f"{start} {pop_time} {invisible_ms} {revive_queue} {kind} {broker_name} {queue_id}"
+        handle = self._handle(text)
+        topic = real_topic(asked_topic, group, kind)
+        if topic is None:
+            raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is no kind of topic; it is 0, 1 or 2")
+        checked_queue(self._broker, topic, queue_id, None, to_end=True)
+        if len(bits) > 65536:
+            raise MessageIllegal(
+                f"BATCH_ACK_MESSAGE: a set of {len(bits) * 8} offsets; at most 524288 are taken at once"
+            )
+        offsets = tuple(start + each for each in range(len(bits) * 8) if bits[each >> 3] >> (each & 7) & 1)
+        return _key(topic, group, queue_id, handle), handle, offsets
+
+
+def _key(topic: str, group: str, queue_id: int, handle: Handle) -> Key:
+    return Key(topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
+
+
+def _batch(asked: Command) -> tuple[str, list[dict[str, Any]]]:
+    """Broker name and acknowledgements of a batch's body."""
+    try:
+        body = loads(asked.payload) if asked.body else {}
+        acks = body.get("acks") or []
+        if not all(isinstance(each, dict) for each in acks):
+            raise TypeError("an acknowledgement is no object")
+    except (FormatError, AttributeError, TypeError) as error:
+        raise RefusedWith(1, f"BATCH_ACK_MESSAGE: the body cannot be read: {error}") from error
+    return str(body.get("brokerName") or ""), acks
+
+
+def _answering(asked: Command, connection: Connection) -> Callable[[GantryError | None], None]:
+    def answered(problem: GantryError | None) -> None:
+        if connection.closed or asked.is_oneway:
+            return
+        if problem is None:
+            connection.reply(asked, _done(asked))
+        else:
+            connection.reply(asked, response_to(asked, problem.response_code, str(problem)))
+
+    return answered
+
+
+def _done(asked: Command) -> Command | bytes:
+    """The answer that says nothing but that it is done."""
+    if asked.serialize != SERIALIZE_JSON:
+        return response_to(asked)
+    header = _DONE % asked.opaque
+    return PREFIX.pack(4 + len(header), len(header)) + header

@@ -1,0 +1,97 @@
+"""What is checked before a pop looks for messages: broker, topic, group, filter, invisible time.
+
+Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.errors import (
+    InvalidParameter,
+    NoPermission,
+    RefusedWith,
+    ServiceNotAvailable,
+    SubscriptionParseFailed,
+    TopicNotExist,
+)
+from gantrymq.interfaces import Broker, MessageFilter
+from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.model.topic import PERM_READ, TopicConfig
+from gantrymq_pop.headers import PopRequest
+from gantrymq_pop.waiting import Waiting
+
+__all__ = ["MOST_INVISIBLE_MS", "Checks", "check_invisible"]
+
+MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches
+
+
+class Checks:
+    """The checks of one broker."""
+
+    def __init__(self, broker: Broker, waiting: Waiting) -> None:
+        self._broker = broker
+        self._settings = broker.settings
+        self._waiting = waiting
+
+    def check_broker(self) -> None:
+        """Raises NoPermission, ServiceNotAvailable: this broker gives nothing out now."""
+        if not self._settings.number("brokerPermission") & PERM_READ:
+            raise NoPermission(
+                "this broker's brokerPermission forbids reading; allow it with: gantrymq broker config set "
+                "brokerPermission=6"
+            )
+        if self._waiting.closed:
+            raise ServiceNotAvailable("this broker is stopping; pop again in a moment")
+
+    def checked_topic(self, name: str, queue_id: int) -> TopicConfig:
+        """A topic that can be read, with that queue. Raises TopicNotExist, NoPermission, InvalidParameter."""
+        topic = self._broker.topic(name)
+        if topic is None:
+            raise TopicNotExist(
+                f"topic {name} does not exist on this broker; create it with: gantrymq topic create -t {name}"
+            )
+        if not topic.readable:
+            raise NoPermission(
+                f"topic {name} may not be read (perm {topic.perm}); allow it with: gantrymq topic create -t {name} "
+                "--perm 6"
+            )
+        if queue_id >= topic.read_queues:
+            raise InvalidParameter(
+                f"queueId {queue_id} is outside topic {name}, with {topic.read_queues} read queues; -1 pops "
+                f"from all, and gantrymq topic create -t {name} -r {queue_id + 1} makes more"
+            )
+        return topic
+
+    def check_group(self, name: str) -> None:
+        """Raises GroupNotExist, NoPermission: the group may not pop."""
+        if not self._broker.require_group(name).consume_enable:
+            raise NoPermission(
+                f"consumer group {name} is switched off (consumeEnable=false); switch it on with: gantrymq group "
+                f"create -g {name} --consume"
+            )
+        if self._broker.broadcasts(name):
+            raise NoPermission(
+                f"consumer group {name} consumes by broadcasting, and what is popped goes to one member; pop with "
+                "another group, or let this one consume by CLUSTERING"
+            )
+
+    def filter(self, header: PopRequest) -> MessageFilter:
+        """What the pop lets pass. Raises SubscriptionParseFailed."""
+        expression, kind = (header.exp, header.exp_type or TAG) if header.exp else (ALL, TAG)
+        subscription = Subscription(header.topic, expression, kind, 0, header.consumer_group)
+        try:
+            return self._broker.filter_of(subscription)
+        except SubscriptionParseFailed:
+            raise
+        except RefusedWith as error:
+            raise SubscriptionParseFailed(str(error)) from error
+
+
+def check_invisible(invisible_ms: int) -> None:
+    """Raises InvalidParameter: not a time (ms) that a message can be hidden for."""
+    if not 0 <= invisible_ms <= MOST_INVISIBLE_MS:
+        raise InvalidParameter(
+            f"invisibleTime {invisible_ms} ms is not between 0 and {MOST_INVISIBLE_MS} (three days), as far as a "
+            "message may be hidden; ask for less"
+        )

@@ -1,0 +1,31 @@
+"""How many messages of each topic groups popped and did not acknowledge, as RocketMQ 5 shows it.
+
+Those of pops in order are not counted; they block their queue, and are few.
+
+Source: apache/rocketmq broker/.../metrics/ConsumerLagCalculator.java (calculateInflight),
+broker/.../processor/PopInflightMessageCounter.java.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from gantrymq.interfaces import Shown
+from gantrymq.model.names import is_system_group, is_system_topic
+from gantrymq_pop.topics import normal_topic
+
+__all__ = ["shown_in_flight"]
+
+NAME = "rocketmq_consumer_inflight_messages"
+LABELS = ("topic", "consumer_group", "is_retry", "is_system")
+
+
+def shown_in_flight(counts: Mapping[tuple[str, str], int]) -> Shown:
+    """*counts*: messages by real topic and group; a retry topic is shown as the topic that it is for."""
+    values: Counter[tuple[str, ...]] = Counter()
+    for (real, group), count in counts.items():
+        topic = normal_topic(real, group)
+        system = is_system_topic(topic) or is_system_group(group)
+        values[topic, group, str(topic != real).lower(), str(system).lower()] += count
+    return Shown(NAME, "Messages that groups popped and have not acknowledged.", LABELS, values)
