@@ -9,6 +9,8 @@ Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.errors import FormatError
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
@@ -57,6 +59,10 @@ class ExtQueue(FileRow):
                 return self.add(found)
         return self.add(ExtUnit(tags_code, store_timestamp))
 
+    def cached_units(self, entries: bytes) -> dict[int, ExtUnit] | None:
+        """As `units`; None where the disk would have to be waited for."""
+        return self._units(entries, self.read_cached)
+
     def units(self, entries: bytes, *, detached: bool = False) -> dict[int, ExtUnit]:
         """The units that packed queue *entries* name, by address; what cannot be read is left out.
 
@@ -64,6 +70,12 @@ class ExtQueue(FileRow):
             entries: neighbours of one queue, so that their units are neighbours too.
             detached: for a thread of its own: looks into the files for this one call.
         """
+        return self._units(entries, self._look if detached else self.read) or {}
+
+    def _look(self, position: int, length: int) -> bytes:
+        return self.look(position, *self.split(position, length))
+
+    def _units(self, entries: bytes, read: Callable[[int, int], bytes | None]) -> dict[int, ExtUnit] | None:
         found: dict[int, ExtUnit] = {}
         by_file: dict[int, list[int]] = {}
         for _, _, code in ENTRY.iter_unpack(entries):
@@ -73,7 +85,9 @@ class ExtQueue(FileRow):
         for positions in by_file.values():
             first = min(positions)
             count = max(positions) + MAX_UNIT_BYTES - first
-            data = self.look(first, *self.split(first, count)) if detached else self.read(first, count)
+            data = read(first, count)
+            if data is None:
+                return None
             for position in positions:
                 unit = _unit_at(data, position - first)
                 if unit is not None:

@@ -11,19 +11,30 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBat
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from typing import cast
 
 import attrs
 
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
+from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter, PropertiesFilter
+from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
+from gantrymq_storage_mmap.reading.message_scan import MessageScan
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
-from gantrymq_storage_mmap.reading.read_check import Damaged, read_each, read_runs, wanted_records
+from gantrymq_storage_mmap.reading.read_check import (
+    Damaged,
+    Wanted,
+    read_each,
+    read_runs,
+    sound_pieces,
+    wanted_records,
+)
 from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_store_files.check import certain_queue_offset
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 
@@ -43,6 +54,7 @@ class Reader:
     _ahead: ReadAhead  # hears of each cold get
     _damaged: Damaged  # counts and tells the records that were refused
     _blocks: ColdBlocks
+    _scan: MessageScan
 
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -58,8 +70,14 @@ class Reader:
             return outside(queue_offset, low, high)
         filters = match is not None and not match.accepts_all
         wanted = self._entries_wanted(queue_offset, high, limit, filters)
+        by_properties: PropertiesFilter | None = None
         if not filters:
             match = None
+        elif hasattr(match, "candidates"):
+            by_properties = cast(PropertiesFilter, match)
+            queue_offset, wanted = _candidates(by_properties, queue, queue_offset, high, wanted)
+            if not wanted:
+                return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
         warm = queue_offset >= queue.warm_offset
         position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
@@ -67,6 +85,9 @@ class Reader:
             return self._cold(queue, queue_offset, wanted, limit, match)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
+        if by_properties is not None and by_properties.needs_message:
+            result = self._scanned(queue, queue_offset, data, limit, by_properties)
+            return result or self._cold(queue, queue_offset, wanted, limit, match)
         if not warm and match is not None and queue.ext is not None:  # its units may have to be waited for
             return self._cold(queue, queue_offset, wanted, limit, match)
         hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # written since the start
@@ -124,6 +145,35 @@ class Reader:
             else:
                 (data,) = self._log.read_hot([(log_offset, log_offset + size)])
                 selection.add_matching(log_offset, size, data, match)
+
+    def _scanned(
+        self, queue: ConsumeQueue, queue_offset: int, data: bytes, limit: GetLimit, match: PropertiesFilter
+    ) -> GetResult | None:
+        """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
+        units = queue.ext.cached_units(data) if queue.ext is not None else _NO_UNITS
+        if units is None:
+            return None
+        selection = Selection(self._log, self._options, queue_offset, limit)
+        found = self._scan.take(selection, data, match, units)
+        if selection.next_offset == queue_offset:
+            return None
+        hot_offset, topic = self._log.hot_offset, queue.topic.encode()
+        buffers: list[bytes | memoryview] = []
+        records: dict[int, Wanted] = {}
+        for log_offset, piece, at in found:
+            plain = log_offset >= hot_offset or certain_queue_offset(piece, 0, log_offset, len(piece), topic) == at
+            if not plain:
+                records = records or wanted_records(
+                    queue.topic, queue_offset, data, selection.next_offset - queue_offset
+                )
+                _, damaged = sound_pieces(log_offset, piece, records, topic)
+                if damaged:
+                    self._refuse(selection, damaged)
+                    continue
+            buffers.append(piece)
+        cold = ENTRY.unpack_from(data)[0] < hot_offset
+        self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
+        return selection.result(queue.min_offset, queue.max_offset, buffers, cold=cold)
 
     # --- cold -------------------------------------------------------------------------------------------------------
 
@@ -191,6 +241,23 @@ class Reader:
                 elif selection.add_matching(log_offset, size, piece, match):
                     buffers.append(piece)
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
+
+
+def _candidates(
+    match: PropertiesFilter, queue: ConsumeQueue, queue_offset: int, high: int, wanted: int
+) -> tuple[int, int]:
+    """Where to begin, and how many of *wanted* entries may be looked at before some that *match* rules out."""
+    name = Queue(queue.topic, queue.queue_id)
+    start, end = match.candidates(name, queue_offset)
+    if start >= high:
+        return high, 0
+    wanted = min(wanted, high - start)
+    while end < start + wanted:
+        following, behind = match.candidates(name, end)
+        if following > end:
+            return start, end - start
+        end = behind
+    return start, wanted
 
 
 def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
