@@ -69,15 +69,11 @@ class Reader:
         if not low <= queue_offset < high:
             return outside(queue_offset, low, high)
         filters = match is not None and not match.accepts_all
+        if filters and hasattr(match, "candidates"):
+            return self._by_properties(queue, queue_offset, limit, cast(PropertiesFilter, match))
         wanted = self._entries_wanted(queue_offset, high, limit, filters)
-        by_properties: PropertiesFilter | None = None
         if not filters:
             match = None
-        elif hasattr(match, "candidates"):
-            by_properties = cast(PropertiesFilter, match)
-            queue_offset, wanted = _candidates(by_properties, queue, queue_offset, high, wanted)
-            if not wanted:
-                return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
         warm = queue_offset >= queue.warm_offset
         position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
@@ -85,9 +81,6 @@ class Reader:
             return self._cold(queue, queue_offset, wanted, limit, match)
         if len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
-        if by_properties is not None and by_properties.needs_message:
-            result = self._scanned(queue, queue_offset, data, limit, by_properties)
-            return result or self._cold(queue, queue_offset, wanted, limit, match)
         if not warm and match is not None and queue.ext is not None:  # its units may have to be waited for
             return self._cold(queue, queue_offset, wanted, limit, match)
         hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # written since the start
@@ -146,15 +139,40 @@ class Reader:
                 (data,) = self._log.read_hot([(log_offset, log_offset + size)])
                 selection.add_matching(log_offset, size, data, match)
 
+    def _by_properties(
+        self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
+    ) -> GetResult | Awaitable[GetResult]:
+        """As `get`, from what may match on; what is in memory is looked at in one go."""
+        name, low, high = Queue(queue.topic, queue.queue_id), queue.min_offset, queue.max_offset
+        queue_offset, end = match.candidates(name, queue_offset)
+        if queue_offset >= high:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
+        wanted = self._entries_wanted(queue_offset, high, limit, filters=True)
+        position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
+        warm = queue_offset >= queue.warm_offset
+        data = queue.read(position, length) if warm else queue.read_cached(position, length)
+        if data is not None and len(data) < ENTRY_BYTES:
+            return self._no_entries(queue, queue_offset)
+        found = None if data is None else self._scanned(queue, name, queue_offset, end, data, limit, match)
+        return found or self._cold(queue, queue_offset, wanted, limit, match)
+
     def _scanned(
-        self, queue: ConsumeQueue, queue_offset: int, data: bytes, limit: GetLimit, match: PropertiesFilter
+        self,
+        queue: ConsumeQueue,
+        name: Queue,
+        queue_offset: int,
+        candidates_end: int,
+        data: bytes,
+        limit: GetLimit,
+        match: PropertiesFilter,
     ) -> GetResult | None:
         """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
         units = queue.ext.cached_units(data) if queue.ext is not None else _NO_UNITS
         if units is None:
             return None
         selection = Selection(self._log, self._options, queue_offset, limit)
-        found = self._scan.take(selection, data, match, units)
+        found = self._scan.take(selection, name, data, match, candidates_end, units)
+        selection.next_offset = min(selection.next_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
             return None
         hot_offset, topic = self._log.hot_offset, queue.topic.encode()
@@ -163,9 +181,7 @@ class Reader:
         for log_offset, piece, at in found:
             plain = log_offset >= hot_offset or certain_queue_offset(piece, 0, log_offset, len(piece), topic) == at
             if not plain:
-                records = records or wanted_records(
-                    queue.topic, queue_offset, data, selection.next_offset - queue_offset
-                )
+                records = records or wanted_records(queue.topic, queue_offset, data, len(data) // ENTRY_BYTES)
                 _, damaged = sound_pieces(log_offset, piece, records, topic)
                 if damaged:
                     self._refuse(selection, damaged)
@@ -241,23 +257,6 @@ class Reader:
                 elif selection.add_matching(log_offset, size, piece, match):
                     buffers.append(piece)
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
-
-
-def _candidates(
-    match: PropertiesFilter, queue: ConsumeQueue, queue_offset: int, high: int, wanted: int
-) -> tuple[int, int]:
-    """Where to begin, and how many of *wanted* entries may be looked at before some that *match* rules out."""
-    name = Queue(queue.topic, queue.queue_id)
-    start, end = match.candidates(name, queue_offset)
-    if start >= high:
-        return high, 0
-    wanted = min(wanted, high - start)
-    while end < start + wanted:
-        following, behind = match.candidates(name, end)
-        if following > end:
-            return start, end - start
-        end = behind
-    return start, wanted
 
 
 def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
