@@ -7,6 +7,8 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java (isMatche
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.subscription import Subscription
@@ -56,6 +58,12 @@ class Sql92Filter:
 
     name = SQL92
 
+    def __init__(
+        self, before: Callable[[Subscription, CompiledExpression, MessageFilter], MessageFilter] | None = None
+    ) -> None:
+        """*before*: makes of a compiled subscription one that looks at something else first."""
+        self._before = before
+
     def compile(self, subscription: Subscription) -> MessageFilter:
         """Prepare a subscription's expression.
 
@@ -63,4 +71,7 @@ class Sql92Filter:
             SubscriptionParseFailed: RocketMQ does not take it either, or it is too long or nested too deep.
         """
         expression = compiled(subscription.expression)
-        return EveryMessage() if subscription.class_filter else MatchingMessages(expression)
+        if subscription.class_filter:
+            return EveryMessage()
+        found = MatchingMessages(expression)
+        return found if self._before is None else self._before(subscription, expression, found)

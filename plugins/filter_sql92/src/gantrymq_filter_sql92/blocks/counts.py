@@ -17,7 +17,7 @@ class Counts:
 
     checked: int = 0  # a pull asked about them
     skipped: int = 0  # of those, passed over unread
-    evaluated: int = 0  # messages whose expression was evaluated
+    evaluated: int = 0  # messages in memory whose expression was evaluated
     false_positives: int = 0  # said maybe, were read from end to end, and had no message that matched
     made: int = 0
     dropped: int = 0  # files that were damaged, or about messages that are not there any more
@@ -50,7 +50,7 @@ def figures_of(counts: Counts, kept: Callable[[], int]) -> list[Callable[[], Sho
         ),
         total(
             "blocks_evaluated",
-            "Messages that were evaluated for subscriptions with an equality.",
+            "Messages in memory whose SQL92 expression was evaluated.",
             lambda: counts.evaluated,
         ),
         lambda: Shown("gantrymq_filter_blocks", "Block filters in memory.", (), {(): kept()}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from gantrymq.interfaces import MessageFilter
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import MessageFilter
 from gantrymq.model.queue import Queue
 from gantrymq_filter_sql92.blocks.counts import Counts
 from gantrymq_filter_sql92.blocks.keys import key_of, needle_of
@@ -26,7 +26,7 @@ class Asked(Protocol):
 
 
 class SkippingFilter:
-    """A compiled expression, of which the store may ask more than of others (`gantrymq.interfaces.PropertiesFilter`)."""
+    """A compiled expression of which a store may ask more, see `gantrymq.interfaces.PropertiesFilter`."""
 
     accepts_all = False
     needs_message = True
@@ -49,8 +49,6 @@ class SkippingFilter:
         self.names = frozenset(pair.name for pair in pairs or ())
         needles = tuple(sorted({needle_of(pair) for pair in pairs or ()}))
         self.needles = needles if len(needles) <= MOST_NEEDLES else ()
-        if self.keys is None:
-            self.match_properties = matches  # type: ignore[method-assign]
         self._reading: Queue | None = None
         self._hits: dict[Queue, tuple[int, int]] = {}  # the block that is read from its start, and what matched in it
 
