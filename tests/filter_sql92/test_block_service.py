@@ -71,10 +71,10 @@ def test_the_second_pull_skips(gantrymq_simulation):
         assert counts.skipped == 4 + 6
         assert counts.false_positives == 0
         assert await pulled(cluster, "n = 2") == []  # n is in no filter yet
-        assert counts.checked == 12
         await settled(cluster)
+        before = counts.skipped
         assert await pulled(cluster, "n = 2 OR a = 'z'") == []
-        assert counts.skipped == 16
+        assert counts.skipped - before == 6
         shown = {each.name: each.values for each in cluster.broker.figures().shown}
         assert shown["gantrymq_filter_blocks_skipped_total"] == {(): counts.skipped}
         assert shown["gantrymq_filter_blocks"] == {(): 6}
