@@ -68,7 +68,7 @@ class StoreParts:
             files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
         )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
-        self._queues = QueueTable(files, options)
+        self._queues = QueueTable(files, options, self._context.bit_maps)
         self._dropped = DroppedTopics(files, self._root)
         self._dropping = Dropping(files, workers, self._root / ASIDE, self._queues, self._dropped, self._tell)
         self._publisher = Publisher(self._queues.tails)

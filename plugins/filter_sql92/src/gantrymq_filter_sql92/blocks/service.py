@@ -71,7 +71,8 @@ class BlockFilters:
         """The filter of a subscription, with what its *expression* requires before *inner*."""
         if subscription.topic.startswith(RETRY_PREFIX):  # filtered by what belongs to other topics
             return inner
-        return SkippingFilter(inner, expression.matches, required_equalities(expression.tree), self, self.counts)
+        matches = getattr(inner, "match_properties", expression.matches)
+        return SkippingFilter(inner, matches, required_equalities(expression.tree), self, self.counts)
 
     def candidates(self, asker: SkippingFilter, queue: Queue, queue_offset: int) -> tuple[int, int]:
         """As `gantrymq.interfaces.PropertiesFilter.candidates`; budget 3 us and 1 us a key of each block skipped."""

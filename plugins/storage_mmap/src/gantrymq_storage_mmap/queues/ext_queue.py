@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.errors import FormatError
+from gantrymq.interfaces import BitMaps
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_store_files.ext_unit import (
@@ -34,12 +35,15 @@ __all__ = ["ExtQueue"]
 class ExtQueue(FileRow):
     """Units by position."""
 
-    __slots__ = ("writes",)
+    __slots__ = ("bit_maps", "writes")
 
-    def __init__(self, files: QueueFiles, topic: str, queue_id: int, *, writes: bool) -> None:
-        """*writes*: whether new messages get units (``enableConsumeQueueExt``)."""
+    def __init__(
+        self, files: QueueFiles, topic: str, queue_id: int, *, writes: bool, bit_maps: BitMaps | None = None
+    ) -> None:
+        """*writes*: whether new messages get units (``enableConsumeQueueExt``), with the bits of *bit_maps*."""
         super().__init__(files, topic, queue_id)
         self.writes = writes
+        self.bit_maps: BitMaps = {} if bit_maps is None else bit_maps
 
     def add(self, unit: ExtUnit) -> int:
         """Append *unit*, in the next file where this one has no room; returns its address."""
