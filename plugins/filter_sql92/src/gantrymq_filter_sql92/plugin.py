@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the filter type SQL92, and the Bloom filters that go before it: RocketMQ's bit map, and blocks."""
+"""Where GantryMQ finds the filter type SQL92, the bit map and the block filters that go before it."""
 
 from __future__ import annotations
 
