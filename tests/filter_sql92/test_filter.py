@@ -6,7 +6,8 @@ from gantrymq.errors import SubscriptionParseFailed
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.interfaces import ExtUnit
 from gantrymq.model.subscription import Subscription
-from gantrymq_filter_sql92 import Sql92Filter, plugin
+from gantrymq_filter_sql92 import plugin
+from gantrymq_filter_sql92.filter import Sql92Filter
 from gantrymq_testing import FilterContract
 
 

@@ -49,7 +49,6 @@ def _property(name: str, value: str) -> dict[str, str]:
 
 
 TABLE = (
-    NotBuilt("SQL92 filters", 11, PULL, 1, "the broker does not support consumer to filter message by SQL92"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not built in this version"),
     NotBuilt("users and permissions", 3001, {}, 3, "access control is not built in this version"),
 )

@@ -10,16 +10,18 @@ Source: apache/rocketmq filter/.../parser/SelectorParser.jj
 from __future__ import annotations
 
 from importlib import resources
+from typing import NamedTuple
 
 from lark import Lark
 from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from gantrymq_filter_sql92.building import Builder
 from gantrymq_filter_sql92.refusal import ExpressionRefused, Misplaced
 from gantrymq_filter_sql92.tokens import Tokens
 from gantrymq_filter_sql92.tree import Expression, depth
 
-__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_TOKENS", "parse"]
+__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_TOKENS", "Reading", "parse", "read"]
 
 MAX_CHARACTERS = 16_384
 MAX_TOKENS = 3_000
@@ -50,8 +52,24 @@ _LALR = Lark(
 _TOKENS = Tokens(_LALR)
 
 
+class Reading(NamedTuple):
+    """What reading an expression found."""
+
+    tree: Expression
+    end: int  # characters from 0, behind the condition and what may stand there; what follows is not looked at
+
+
 def parse(text: str) -> Expression:
     """The tree of an expression.
+
+    Raises:
+        SubscriptionParseFailed: as `read`.
+    """
+    return read(text).tree
+
+
+def read(text: str) -> Reading:
+    """The tree of an expression, and where it ends.
 
     Raises:
         SubscriptionParseFailed: RocketMQ does not take it either, or it is longer than `MAX_CHARACTERS` or nested
@@ -62,15 +80,16 @@ def parse(text: str) -> Expression:
             text, MAX_CHARACTERS, f"{len(text):,} characters, and an expression has at most {MAX_CHARACTERS:,}"
         )
     try:
-        tree = _read(text)
+        reading = _read(text)
     except Misplaced as problem:
         raise ExpressionRefused(text, problem.at, problem.reason) from None
-    if depth(tree) > MAX_DEPTH:
-        raise ExpressionRefused(text, 0, f"conditions are nested {depth(tree)} deep, and at most {MAX_DEPTH} are taken")
-    return tree
+    levels = depth(reading.tree)
+    if levels > MAX_DEPTH:
+        raise ExpressionRefused(text, 0, f"an expression of {levels} levels, and at most {MAX_DEPTH} are taken")
+    return reading
 
 
-def _read(text: str) -> Expression:
+def _read(text: str) -> Reading:
     steps = _LALR.parse_interactive()
     at, found = len(text), ""
     for count, token in enumerate(_TOKENS.of(text)):
@@ -82,14 +101,15 @@ def _read(text: str) -> Expression:
             at, found = token.start_pos or 0, str(token)
             break
     try:
-        tree: Expression = steps.feed_eof()
+        tree: Expression = steps.feed_eof()  # type: ignore[no-untyped-call]
     except UnexpectedToken:
         stands = f"{found[:40]!a} stands" if found else "it ends"
-        raise Misplaced(at, f"{stands} where {_expected(steps.accepts())} can stand") from None
-    return tree
+        raise Misplaced(at, f"{stands} where {_expected(steps)} can stand") from None
+    return Reading(tree, at)
 
 
-def _expected(accepted: set[str]) -> str:
+def _expected(steps: InteractiveParser) -> str:
+    accepted: set[str] = steps.accepts()  # type: ignore[no-untyped-call]
     said = dict.fromkeys(_AS_SAID.get(name, name.lstrip("_")) for name in sorted(accepted, key=_order))
     *most, last = said
     return f"{', '.join(most)} or {last}" if most else last
