@@ -26,6 +26,7 @@ from gantrymq_store_files.ext_unit import (
     iter_ext_units,
     pack_ext_unit,
     read_ext_unit,
+    units_in,
 )
 from gantrymq_store_files.queue_entry import ENTRY, is_ext_address
 
@@ -80,22 +81,20 @@ class ExtQueue(FileRow):
         return self.look(position, *self.split(position, length))
 
     def _units(self, entries: bytes, read: Callable[[int, int], bytes | None]) -> dict[int, ExtUnit] | None:
+        """Budget: 1 us a unit."""
         found: dict[int, ExtUnit] = {}
         by_file: dict[int, list[int]] = {}
+        base, file_bytes = ext_address(0), self.files.file_bytes
         for _, _, code in ENTRY.iter_unpack(entries):
             if is_ext_address(code):
-                position = ext_position(code)
-                by_file.setdefault(position // self.files.file_bytes, []).append(position)
-        for positions in by_file.values():
-            first = min(positions)
-            count = max(positions) + MAX_UNIT_BYTES - first
-            data = read(first, count)
+                by_file.setdefault((code - base) // file_bytes, []).append(code)
+        for addresses in by_file.values():
+            lowest = min(addresses)
+            first = ext_position(lowest)
+            data = read(first, min(max(addresses) - lowest + MAX_UNIT_BYTES, self.end - first))
             if data is None:
                 return None
-            for position in positions:
-                unit = _unit_at(data, position - first)
-                if unit is not None:
-                    found[ext_address(position)] = unit
+            units_in(data, addresses, lowest, found)
         return found
 
     def end_behind(self, tags_code: int) -> int:
