@@ -18,7 +18,7 @@ from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 __all__ = ["MOST_EXPRESSIONS", "EvaluationTime", "Matches", "TopicBits"]
 
 MOST_EXPRESSIONS: Final = 1000  # of one topic; they take some 4 ms a message
-WINDOW_S: Final = 0.04
+WINDOW_S: Final = 0.02
 SHARE_S: Final = 0.01  # of each window
 
 Matches = Callable[[bytes], bool]
