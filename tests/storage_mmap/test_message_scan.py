@@ -24,7 +24,7 @@ class OnRecords:
         self.value, self.seen = value, 0
 
     def match_entry(self, tags_code, ext):
-        return tags_code != 7
+        return ext is None or ext.tags_code != 7
 
     def match_message(self, record):
         self.seen += 1

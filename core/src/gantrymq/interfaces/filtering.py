@@ -32,7 +32,10 @@ class MessageFilter(Protocol):
 
 
 class PropertiesFilter(MessageFilter, Protocol):
-    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not."""
+    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not.
+
+    Of entries without an ext unit ``match_entry`` is True.
+    """
 
     needles: tuple[bytes, ...]  # the stored text of a message that matches holds one of them; empty: nobody knows
 

@@ -92,14 +92,11 @@ class MessageScan:
             if looked_bytes > MOST_BYTES:
                 break
             behind = log_offset + size
-            if tags_code > MAX_EXT_ADDRESS:
-                fits = match_entry(tags_code, None)
-            else:
+            if tags_code <= MAX_EXT_ADDRESS:
                 unit = units.get(tags_code)
-                fits = unit is None or match_entry(unit.tags_code, unit)
-            if not fits:
-                missed = False
-                continue
+                if unit is not None and not match_entry(unit.tags_code, unit):
+                    missed = False
+                    continue
             if not (lowest <= log_offset < behind <= highest) or (not log_offset and is_pre_blank(0, size)):
                 missed = True
                 continue
