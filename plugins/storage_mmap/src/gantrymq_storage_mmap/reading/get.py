@@ -23,7 +23,7 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
-from gantrymq_storage_mmap.reading.message_scan import MessageScan
+from gantrymq_storage_mmap.reading.message_scan import MessageScan, bring_in
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import (
     Damaged,
@@ -143,8 +143,8 @@ class Reader:
         self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
     ) -> GetResult | Awaitable[GetResult]:
         """As `get`, from what may match on; what is in memory is looked at in one go."""
-        name, low, high = Queue(queue.topic, queue.queue_id), queue.min_offset, queue.max_offset
-        queue_offset, end = match.candidates(name, queue_offset)
+        low, high = queue.min_offset, queue.max_offset
+        queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
         if queue_offset >= high:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
         wanted = self._entries_wanted(queue_offset, high, limit, filters=True)
@@ -153,23 +153,24 @@ class Reader:
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
         if data is not None and len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
-        found = None if data is None else self._scanned(queue, name, queue_offset, end, data, limit, match)
-        return found or self._cold(queue, queue_offset, wanted, limit, match)
+        units = _NO_UNITS if data is None or queue.ext is None else queue.ext.cached_units(data)
+        found = None
+        if data is not None and units is not None:
+            found = self._scanned(queue, queue_offset, end, data, units, limit, match)
+        return found or self._cold_by_properties(queue, queue_offset, end, wanted, limit, match)
 
     def _scanned(
         self,
         queue: ConsumeQueue,
-        name: Queue,
         queue_offset: int,
         candidates_end: int,
         data: bytes,
+        units: Units,
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult | None:
         """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
-        units = queue.ext.cached_units(data) if queue.ext is not None else _NO_UNITS
-        if units is None:
-            return None
+        name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
         found = self._scan.take(selection, name, data, match, candidates_end, units)
         selection.next_offset = min(selection.next_offset, queue.max_offset)
@@ -217,6 +218,27 @@ class Reader:
                 result = selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
         self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
+
+    async def _cold_by_properties(
+        self,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        candidates_end: int,
+        wanted: int,
+        limit: GetLimit,
+        match: PropertiesFilter,
+    ) -> GetResult:
+        """A thread brings what the get looks at into memory; what is not there afterwards is read as for any filter."""
+        workers = self._workers
+        with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
+            from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
+            data, units = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
+            if len(data) >= ENTRY_BYTES:
+                await workers.run(bring_in, self._log, data)
+                found = self._scanned(queue, queue_offset, candidates_end, data, units, limit, match)
+                if found is not None:
+                    return found
+        return await self._cold(queue, queue_offset, wanted, limit, match)
 
     def _refuse(self, selection: Selection, damaged: list[tuple[int, int, str]]) -> None:
         for log_offset, size, problem in damaged:

@@ -28,12 +28,12 @@ from gantrymq.interfaces import PropertiesFilter
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.reading.cold_blocks import MOST_SPREAD, ColdBlocks
+from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_SPREAD, ColdBlocks
 from gantrymq_storage_mmap.reading.selection import Selection
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, MAX_EXT_ADDRESS, is_pre_blank
 
-__all__ = ["MessageScan"]
+__all__ = ["MessageScan", "bring_in"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of records in one get: 5 ms from the page cache
 FEW: Final = 16  # entries: so few records are read one by one, as are those that lie far apart
@@ -142,6 +142,18 @@ def _far_apart(entries: bytes) -> bool:
     first, size, _ = ENTRY.unpack_from(entries)
     last, last_size, _ = ENTRY.unpack_from(entries, (count - 1) * ENTRY_BYTES)
     return last - first > MOST_SPREAD * count * (size + last_size) // 2
+
+
+def bring_in(log: CommitLog, entries: bytes) -> None:
+    """Read the records of *entries*, as far as one get looks, so that they are in memory. Runs in a thread."""
+    end, left = 0, MOST_BYTES
+    for log_offset, size, _ in ENTRY.iter_unpack(entries):
+        file = log.find(log_offset) if log_offset + size > end else None
+        if file is not None:
+            begin, end = max(end, log_offset), min(log_offset + max(size, BLOCK_BYTES), file.end)
+            left -= len(file.pread(begin, end))
+            if left < 0:
+                return
 
 
 def _holds_one(data: bytes, needles: tuple[bytes, ...], start: int, end: int) -> bool:
