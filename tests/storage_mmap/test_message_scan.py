@@ -7,7 +7,7 @@ import pytest
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.reading import message_scan
+from gantrymq_storage_mmap.reading import get, message_scan
 from gantrymq_testing.store_contract_bench import bodies, message, records_of
 
 T0 = Queue("T", 0)
@@ -142,6 +142,26 @@ def test_a_damaged_record_that_matches_is_refused(rig):
         got = await bench.get(T0, 0, match=OnProperties("1", (b"a\x011\x02",)))
         assert (got.next_offset, bodies(records_of(got))) == (3, [b"body-0", b"body-2"])
         assert len([line for line in rig.said if "damaged" in line]) == 1
+
+    rig.run(case, **BIG)
+
+
+def test_a_thread_brings_in_what_is_on_the_disk(rig, monkeypatch):
+    def brought(log, entries):
+        message_scan.bring_in(log, entries)
+        rig.faults.cached = True
+
+    monkeypatch.setattr(get, "bring_in", brought)
+    monkeypatch.setattr(OnRecords, "match_message", None)
+
+    async def case(bench):
+        await bench.add(*[with_a(value, b"x" * size) for value in "12" for size in (10, 1000, 300_000)])
+        await bench.restart()
+        rig.faults.cached = False
+        before = rig.faults.calls["pread"]
+        got = await bench.get(T0, 0, match=OnProperties("1"))
+        assert (got.count, got.next_offset, got.cold) == (3, 6, True)
+        assert rig.faults.calls["pread"] - before == 4
 
     rig.run(case, **BIG)
 

@@ -61,6 +61,7 @@ class BlockFilters:
         self._working: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._ticks = 0
+        self._clean_due = False
         self._told = False  # that files cannot be written
 
     # --- asked by filters -------------------------------------------------------------------------------------------
@@ -148,8 +149,9 @@ class BlockFilters:
         self._ticks += 1
         if broker.settings.flag(ENABLED):
             self._see_complete(broker.world.clock.monotonic())
-        if self._ticks % CLEAN_TICKS == 1 and self._working is None:
-            self._begin(clean=True)
+        if self._ticks % CLEAN_TICKS == 1:
+            self._clean_due = True
+            self._begin()
 
     def _see_complete(self, now: float) -> None:
         """Blocks that are complete now, of queues that were asked about lately."""
@@ -167,17 +169,19 @@ class BlockFilters:
     def _wait_for(self, work: _Work) -> None:
         if len(self._waiting) < MOST_WAITING:
             self._waiting[work] = None
-            if self._working is None:
-                self._begin(clean=False)
+            self._begin()
 
-    def _begin(self, *, clean: bool) -> None:
-        self._working = asyncio.get_running_loop().create_task(self._work(clean=clean))
+    def _begin(self) -> None:
+        if self._working is None:
+            self._working = asyncio.get_running_loop().create_task(self._work())
 
-    async def _work(self, *, clean: bool) -> None:
+    async def _work(self) -> None:
         try:
-            if clean and (broker := self._broker) is not None:
-                await self._clean(broker)
-            while self._waiting and (broker := self._broker) is not None:
+            while (self._waiting or self._clean_due) and (broker := self._broker) is not None:
+                if self._clean_due:
+                    self._clean_due = False
+                    await self._clean(broker)
+                    continue
                 work = next(iter(self._waiting))
                 clock = broker.world.clock
                 began = clock.monotonic()
