@@ -131,7 +131,7 @@ def test_filters_are_taken_from_the_disk_after_a_restart(gantrymq_simulation):
         assert await pulled(cluster, "a = 'x'") == ["x"] * 64
         await settled(cluster)
         assert await pulled(cluster, "a = 'x'") == ["x"] * 64
-        assert (counts.made - made, counts.skipped) == (0, 2)
+        assert counts.made == made and counts.skipped >= 2
 
     gantrymq_simulation(main, settings=SETTINGS)
 

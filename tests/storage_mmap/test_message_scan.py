@@ -155,7 +155,8 @@ def test_a_thread_brings_in_what_is_on_the_disk(rig, monkeypatch):
     monkeypatch.setattr(OnRecords, "match_message", None)
 
     async def case(bench):
-        await bench.add(*[with_a(value, b"x" * size) for value in "12" for size in (10, 1000, 300_000)])
+        sizes = [("1", 10), ("1", 1000), ("2", 300_000), ("1", 10), ("2", 1000), ("2", 300_000)]
+        await bench.add(*[with_a(value, b"x" * size) for value, size in sizes])
         await bench.restart()
         rig.faults.cached = False
         before = rig.faults.calls["pread"]

@@ -141,7 +141,7 @@ def _far_apart(entries: bytes) -> bool:
         return True
     first, size, _ = ENTRY.unpack_from(entries)
     last, last_size, _ = ENTRY.unpack_from(entries, (count - 1) * ENTRY_BYTES)
-    return last - first > MOST_SPREAD * count * (size + last_size) // 2
+    return bool(last - first > MOST_SPREAD * count * (size + last_size) // 2)
 
 
 def bring_in(log: CommitLog, entries: bytes) -> None:
