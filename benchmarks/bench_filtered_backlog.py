@@ -20,7 +20,8 @@ Servers run in turn, never two at once, each on a store of its own that was fill
 
 Java has the first two; "first", "blocks" and "both" stand beside the faster of them. The rate is that of the backlog,
 messages that do not match included, from the first fifth of what matches (the JVM warms up) to the last. The figures
-are medians over the rounds. The stores need 5 KB a message. Needs Java and Maven (the jars are fetched once, see
+are medians over the rounds; each line also has the CPU time of the broker for a message of the backlog, from start to
+end, which depends less on who else uses the machine. The stores need 5 KB a message. Needs Java and Maven (the jars are fetched once, see
 tests/interop).
 """
 
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import statistics
 import sys
@@ -58,13 +60,13 @@ BITS = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
 
 
 @contextmanager
-def running(name: str, scratch: Path, store: Path, version: str, settings: dict[str, str]) -> Iterator[str]:
-    """A name server and a broker on *store*; gives the name server's address."""
+def running(name: str, scratch: Path, store: Path, version: str, settings: dict[str, str]) -> Iterator[tuple[str, int]]:
+    """A name server and a broker on *store*; gives the name server's address and the broker's process id."""
     settings = {"flushDiskType": "ASYNC_FLUSH", "enablePropertyFilter": "true", **settings}
     if name == "gantrymq":
         ours = GantryServer.both(scratch, store=store, settings=settings)
         try:
-            yield ours.namesrv
+            yield ours.namesrv, ours.pid
         finally:
             ours.stop()
         return
@@ -74,7 +76,7 @@ def running(name: str, scratch: Path, store: Path, version: str, settings: dict[
             version, scratch / "broker", name_server.address, store=store, settings={**DEFAULT_SIZES, **settings}
         )
         try:
-            yield name_server.address
+            yield name_server.address, broker.pid
         finally:
             broker.stop()
     finally:
@@ -118,7 +120,7 @@ def make(options: argparse.Namespace, name: str, root: Path, *, bits: bool) -> N
     """Fill the store of a server; groups that are to have bits are there before the first message."""
     store = root / f"{name}-{'bits' if bits else 'plain'}"
     began = time.monotonic()
-    with running(name, root / f"fill-{store.name}", store, options.server, BITS if bits else {}) as namesrv:
+    with running(name, root / f"fill-{store.name}", store, options.server, BITS if bits else {}) as (namesrv, _):
         driver = Driver(options.client, root / f"known-{store.name}", namesrv)
         for layout in options.layouts:
             create_topic(namesrv, layout, queues=QUEUES)
@@ -156,6 +158,15 @@ def drain(options: argparse.Namespace, namesrv: str, scratch: Path, layout: str,
     return float(report["messagesPerSecond"]) * VALUES
 
 
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far; 0 where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_for_filters(store: Path, layout: str, messages: int) -> None:
     """Until every complete block has its filter. Raises SystemExit: they do not come."""
     wanted = QUEUES * (messages // QUEUES // BLOCK)
@@ -179,14 +190,20 @@ def measure(options: argparse.Namespace, root: Path, name: str, layout: str, mod
     if mode == "first":
         rmtree(made, ignore_errors=True)
     elif blocks and not made.exists():
-        with running(name, scratch / "making", store, options.server, settings) as namesrv:
+        with running(name, scratch / "making", store, options.server, settings) as (namesrv, _):
             drain(options, namesrv, scratch / "makes", layout, f"{layout}-makes-{mode}-{number}")
             wait_for_filters(store, layout, options.messages)
-    with running(name, scratch, store, options.server, settings) as namesrv:
+    with running(name, scratch, store, options.server, settings) as (namesrv, pid):
+        cpu_s = -cpu_seconds(pid)
         rate = drain(options, namesrv, scratch / "client", layout, group_of(layout, mode, number))
+        cpu_s += cpu_seconds(pid)
         if mode == "first":
             wait_for_filters(store, layout, options.messages)
-    print(f"{layout}, {mode}, round {number}, {name:8}: {rate:11,.0f} messages/s", flush=True)
+    cpu_us = cpu_s / options.messages * 1e6
+    print(
+        f"{layout}, {mode}, round {number}, {name:8}: {rate:11,.0f} messages/s, {cpu_us:6.2f} us of CPU each",
+        flush=True,
+    )
     return rate
 
 
