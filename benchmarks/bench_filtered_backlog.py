@@ -20,9 +20,9 @@ Servers run in turn, never two at once, each on a store of its own that was fill
 
 Java has the first two; "first", "blocks" and "both" stand beside the faster of them. The rate is that of the backlog,
 messages that do not match included, from the first fifth of what matches (the JVM warms up) to the last. The figures
-are medians over the rounds; each line also has the CPU time of the broker for a message of the backlog, from start to
-end, which depends less on who else uses the machine. The stores need 5 KB a message. Needs Java and Maven (the jars are fetched once, see
-tests/interop).
+are medians over the rounds. Each line also has the CPU time of the broker for a message of the backlog, from start to
+end, which depends less on who else uses the machine. The stores need 5 KB a message. Needs Java and Maven (the jars are
+fetched once, see tests/interop).
 """
 
 from __future__ import annotations
