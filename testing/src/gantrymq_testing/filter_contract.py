@@ -76,7 +76,8 @@ class FilterContract:
         text = properties.encode(found)
         assert compiled.match_properties(text) is compiled.match_message(_record(found))
         if hasattr(compiled, "candidates"):
-            assert not expected or not compiled.needles or any(needle in text for needle in compiled.needles)
+            needles = getattr(compiled, "needles", ())
+            assert not expected or not needles or any(needle in text for needle in needles)
             start, end = compiled.candidates(Queue("ContractTopic", 0), 5)
             assert 5 <= start < end
             assert start == 5 or not expected

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from gantrymq.config import Settings
 from gantrymq.errors import FilterFailed, GantryError, RefusedWith, SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter, PropertiesFilter
+from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
 
 _KEPT = 4096
@@ -46,7 +46,9 @@ class _Guarded:
 
 
 class _GuardedProperties(_Guarded):
-    def __init__(self, inner: PropertiesFilter) -> None:
+    """The same of a `PropertiesFilter`."""
+
+    def __init__(self, inner: Any) -> None:
         super().__init__(inner)
         self.needles = inner.needles
         self.match_properties = _guarded(inner.match_properties)
