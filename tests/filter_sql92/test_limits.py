@@ -99,3 +99,13 @@ def test_long_tokens_are_read_once(text):
     else:
         sentence = ""
     assert len(sentence) < 400
+
+
+LONGEST_NUMBERS = ["9" * 32_000, "0" * 32_000, "\u0660" * 16_000 + "7", "." + "0" * 32_000 + "1", "x" * 32_000]
+
+
+@pytest.mark.parametrize("value", LONGEST_NUMBERS, ids=["nines", "zeros", "arabic", "fraction", "no number"])
+def test_long_properties_are_read_once_however_often_they_are_compared(value):
+    comparisons = [f"a = {n}.5 OR a <> {n} OR a > 3000000000" for n in range(1, 200)]
+    for text in (" OR ".join(comparisons), " AND ".join(f"a < {n}" for n in range(700))):
+        assert compiled(text).matches(b"a\x01" + value.encode()) in (True, False)

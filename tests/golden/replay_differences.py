@@ -39,8 +39,6 @@ class Named(NamedTuple):
 
 # Requests that need what is not built, and what they are told.
 NOT_BUILT = (
-    Named(10, "CHECK_CLIENT_CONFIG", "code", "SQL92", ours="1 *by SQL92; no plugin serves this type*"),
-    Named(385, "PULL_MESSAGE", "*", "SQL92", scenario="sql", ours="1 *by SQL92; no plugin serves this type*"),
     Named(1, "GET_BROKER_EPOCH_CACHE", "code", "the controller, which Java refuses here too (1)", ours="3 *not built*"),
     Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not built*"),
     Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not built*"),
