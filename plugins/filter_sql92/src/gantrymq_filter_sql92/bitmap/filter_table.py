@@ -26,8 +26,8 @@ from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["MOST_FILTERS", "ByTopic", "FilterTable", "members_of"]
 
-MOST_FILTERS: Final = 50_000  # of all topics; a group beyond is read without bits. RocketMQ has no bound
-MOST_NEW: Final = 32  # expressions of one heartbeat that are compiled; others come with the next one
+MOST_FILTERS: Final = 20_000  # of all topics; a group beyond is read without bits. RocketMQ has no bound
+MOST_NEW: Final = 16_384  # characters of one heartbeat that are compiled, or one expression; others come with the next
 LOADED_DEAD_MS: Final = 30_000
 
 ByTopic = dict[str, dict[str, FilterData]]
@@ -56,6 +56,11 @@ class FilterTable:
         """The filters on a topic, by group; read-only."""
         return self._by_topic.get(topic, {})
 
+    def expressions(self) -> set[str]:
+        """Every expression of the type, each once."""
+        found = (data for groups in self._by_topic.values() for data in groups.values())
+        return {data.expression for data in found if data.type == self._type_name}
+
     def topics(self) -> list[str]:
         """Topics that a group filters."""
         return list(self._by_topic)
@@ -65,8 +70,8 @@ class FilterTable:
         wanted = {each.topic: each for each in subscriptions}
         left = MOST_NEW
         for topic, each in wanted.items():
-            if left and each.type == self._type_name and each.expression:
-                left -= self._register(topic, group, each, now_ms)
+            if left > 0 and each.type == self._type_name and each.expression:
+                left -= len(each.expression) * self._register(topic, group, each, now_ms)
         for topic in self._topics_of.get(group, set()) - wanted.keys():
             self._die(topic, group, now_ms)
 

@@ -20,6 +20,7 @@ from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.properties import RETRY_TOPIC
 from gantrymq_filter_sql92.bitmap.counts import Counts
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
+from gantrymq_filter_sql92.bitmap.topic_bits import Matches
 
 __all__ = ["BitMapFilter", "RetryFilter"]
 
@@ -93,7 +94,7 @@ class RetryFilter:
     needs_message = True
 
     def __init__(
-        self, inner: MessageFilter, enabled: Callable[[], bool], of_topic: Callable[[str], MessageFilter | None]
+        self, inner: MessageFilter, enabled: Callable[[], bool], of_topic: Callable[[str], Matches | None]
     ) -> None:
         """Ask *inner* while not *enabled*, else what the group filters the first topic by (*of_topic*)."""
         self._inner = inner
@@ -108,5 +109,5 @@ class RetryFilter:
         """Whether the expression that counts is true of the message."""
         if not self._enabled():
             return self._inner.match_message(record)
-        chosen = self._of_topic(record.properties.get(RETRY_TOPIC, ""))
-        return chosen is None or chosen.match_message(record)
+        matches = self._of_topic(record.properties.get(RETRY_TOPIC, ""))
+        return matches is None or matches(bytes(record.properties_bytes))

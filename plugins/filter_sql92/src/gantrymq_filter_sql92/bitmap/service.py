@@ -19,6 +19,7 @@ from gantrymq.interfaces import Broker, Connection, Heartbeat, MessageFilter
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Timer
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
 from gantrymq_filter_sql92.bitmap.counts import Counts, figures_of
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
@@ -32,6 +33,8 @@ __all__ = ["FilterBitMap"]
 log = logging.getLogger(__name__)
 
 TICK_S: Final = 1.0
+MOST_READY: Final = MOST_FILTERS + 1000  # expressions; those that nobody has go first
+COMPILED_A_TURN: Final = 16
 CLEAN_TICKS: Final = 10  # also between saves of what does not change the meaning of bits
 
 
@@ -49,6 +52,7 @@ class FilterBitMap:
         self._ready: dict[str, Matches | None] = {}  # by expression; None: it does not compile
         self._unwritten: set[str] = set()  # topics whose filters are not on disk as they are
         self._saving: asyncio.Task[None] | None = None
+        self._starting: set[asyncio.Task[None]] = set()  # to make bits, which were not wanted before
         self._timer: Timer | None = None
         self._ticks = 0
 
@@ -59,7 +63,7 @@ class FilterBitMap:
         topic, group = subscription.topic, subscription.group
         found = BitMapFilter(expression, subscription.expression, lambda: self._data(topic, group), self.counts)
         if topic.startswith(RETRY_PREFIX):
-            return RetryFilter(found, self._filters_retries, lambda first: self._filter_of_first(first, group))
+            return RetryFilter(found, self._filters_retries, lambda first: self._matches_of_first(first, group))
         return found
 
     def _data(self, topic: str, group: str) -> FilterData | None:
@@ -68,11 +72,9 @@ class FilterBitMap:
     def _filters_retries(self) -> bool:
         return self._broker is not None and self._broker.settings.flag("filterSupportRetry")
 
-    def _filter_of_first(self, topic: str, group: str) -> MessageFilter | None:
+    def _matches_of_first(self, topic: str, group: str) -> Matches | None:
         data = self._data(topic, group)
-        if self._broker is None or data is None:
-            return None
-        return self._broker.filter_of(Subscription(topic, data.expression, data.type, data.version, group))
+        return None if data is None else self._matches_of(data)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -94,8 +96,7 @@ class FilterBitMap:
         self._broker = broker
         self._size_shown()
         self._revision, self._makes = broker.settings.revision, broker.settings.flag("enableCalcFilterBitMap")
-        for topic in table.topics():
-            self._make_for(topic)
+        await self._make_for_all()
         broker.on_heartbeat(self._heard)
         broker.on_subscriptions_changed(self._group_changed)
         for figure in figures_of(self.counts):
@@ -110,10 +111,10 @@ class FilterBitMap:
         broker = self._broker
         if broker is None:
             return
-        for topic in self._table.topics():
-            broker.bit_maps.pop(topic, None)
-        if self._saving is not None:
-            await asyncio.wait([self._saving])
+        self._makes = False
+        self._stop_making()
+        if under_way := self._starting | ({self._saving} if self._saving is not None else set()):
+            await asyncio.wait(under_way)
         if self._table.unsaved:
             await self._save()
         self._broker = None
@@ -161,8 +162,12 @@ class FilterBitMap:
             self._act()
         if makes != self._makes:
             self._makes = makes
-            for topic in self._table.topics():
-                self._make_for(topic)
+            if not makes:
+                self._stop_making()
+            else:
+                task = asyncio.get_running_loop().create_task(self._make_for_all())
+                self._starting.add(task)
+                task.add_done_callback(self._starting.discard)
         self._revision = settings.revision
 
     def _size_shown(self) -> None:
@@ -214,6 +219,22 @@ class FilterBitMap:
                 self._make_for(topic)
         return True
 
+    async def _make_for_all(self) -> None:
+        """Have the new messages of every topic get bits, if they are to; compiling may take a while."""
+        assert self._broker is not None
+        slices = TimeSlices(self._broker.world.clock, COMPILED_A_TURN)
+        for expression in self._table.expressions() if self._makes else ():
+            self._get_ready(expression)
+            await slices.item_done()
+        for topic in self._table.topics():
+            self._make_for(topic)
+            await slices.item_done()
+
+    def _stop_making(self) -> None:
+        assert self._broker is not None
+        for topic in self._table.topics():
+            self._broker.bit_maps.pop(topic, None)
+
     def _make_for(self, topic: str) -> None:
         """Have the new messages of a topic get bits, if they are to."""
         assert self._broker is not None
@@ -231,8 +252,9 @@ class FilterBitMap:
 
     def _get_ready(self, expression: str) -> Matches | None:
         if expression not in self._ready:
-            if len(self._ready) > 2 * MOST_FILTERS:
-                self._ready.clear()
+            if len(self._ready) > MOST_READY:
+                known = self._table.expressions()
+                self._ready = {each: ready for each, ready in self._ready.items() if each in known}
             try:
                 self._ready[expression] = self._compiled(expression)
             except GantryError as error:
