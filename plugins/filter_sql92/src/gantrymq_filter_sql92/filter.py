@@ -37,6 +37,10 @@ class MatchingMessages:
         """Whether the expression is true; not where it is unknown or fails."""
         return self._matches(bytes(record.properties_bytes))
 
+    def match_properties(self, properties: bytes) -> bool:
+        """The same of a record with these."""
+        return self._matches(properties)
+
 
 class EveryMessage:
     """A subscription in class filter mode: RocketMQ leaves the choice to its filter servers and gives everything."""
@@ -58,7 +62,7 @@ class Sql92Filter:
 
     name = SQL92
 
-    def __init__(self, before: Callable[[Subscription, MessageFilter], MessageFilter] | None = None) -> None:
+    def __init__(self, before: Callable[[Subscription, MatchingMessages], MessageFilter] | None = None) -> None:
         """*before*: makes of a compiled subscription one that looks at something else first."""
         self._before = before
 

@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the filter type SQL92, the bit map that goes before it, and the command ``filter``."""
+"""Where GantryMQ finds the filter type SQL92, its Bloom filters and the command ``filter``."""
 
 from __future__ import annotations
 
@@ -6,38 +6,37 @@ from typing import TYPE_CHECKING
 
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
-from gantrymq_filter_sql92.bitmap.settings import SCHEMA
+from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
+from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
 
 if TYPE_CHECKING:
-    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
+    from gantrymq_filter_sql92.together import Together
 
-_of_this_load: list[FilterBitMap] = []  # hooks of one load are called in a row; filters come before services
+_of_this_load: list[Together] = []  # hooks of one load are called in a row; filters come before services
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare the settings of the bit map."""
-    for setting in SCHEMA:
+    """Declare the settings."""
+    for setting in (*BIT_MAP_SCHEMA, *BLOCKS_SCHEMA):
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Offer SQL92 subscriptions."""
-    # The grammar is read with these, which a command need not wait for.
-    from gantrymq_filter_sql92.bitmap.service import FilterBitMap
-    from gantrymq_filter_sql92.expression import compiled
-    from gantrymq_filter_sql92.filter import SQL92, Sql92Filter
+    from gantrymq_filter_sql92.together import Together  # reads the grammar, which a command need not wait for
 
-    bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
-    _of_this_load[:] = [bit_map]
-    registry.add(Sql92Filter.name, lambda: Sql92Filter(bit_map.filter_of))
+    together = Together()
+    _of_this_load[:] = [together]
+    registry.add(together.name, together.filter_type)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Keep the bit map while the broker runs."""
-    registry.add(_of_this_load[0])
+    """Keep the bit map and the block filters while the broker runs."""
+    registry.add(_of_this_load[0].bit_map)
+    registry.add(_of_this_load[0].blocks)
 
 
 @hookimpl

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from gantrymq.config import Settings
 from gantrymq.errors import FilterFailed, GantryError, RefusedWith, SubscriptionParseFailed
@@ -16,6 +17,8 @@ from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
 
 _KEPT = 4096
+
+T = TypeVar("T")
 
 
 class _Everything:
@@ -37,21 +40,29 @@ class _Guarded:
     accepts_all = False
 
     def __init__(self, inner: MessageFilter) -> None:
-        self._match_entry = inner.match_entry
-        self._match_message = inner.match_message
         self.needs_message = inner.needs_message
+        self.match_entry = _guarded(inner.match_entry)
+        self.match_message = _guarded(inner.match_message)
 
-    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+
+class _GuardedProperties(_Guarded):
+    """The same of a `PropertiesFilter`."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.needles = inner.needles
+        self.match_properties = _guarded(inner.match_properties)
+        self.candidates = _guarded(inner.candidates)
+
+
+def _guarded(call: Callable[..., T]) -> Callable[..., T]:
+    def guarded(*args: Any) -> T:
         try:
-            return self._match_entry(tags_code, ext)
+            return call(*args)
         except Exception as error:
             raise FilterFailed(f"{type(error).__name__}: {error}") from error
 
-    def match_message(self, record: RecordView) -> bool:
-        try:
-            return self._match_message(record)
-        except Exception as error:
-            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+    return guarded
 
 
 class Filters:
@@ -106,7 +117,7 @@ class Filters:
         try:
             compiled = kind.compile(subscription)
             if not compiled.accepts_all:
-                compiled = _Guarded(compiled)
+                compiled = (_GuardedProperties if hasattr(compiled, "needles") else _Guarded)(compiled)
         except GantryError:
             raise
         except Exception:

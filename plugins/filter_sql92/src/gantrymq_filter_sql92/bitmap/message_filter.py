@@ -30,7 +30,7 @@ _REMEMBERED: Final = 4096  # store times; a pull looks at 800 messages
 class BitMapFilter:
     """An expression of a group, with the group's bits."""
 
-    __slots__ = ("_counts", "_data", "_expression", "_inner", "_passed")
+    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
 
     accepts_all = False
     needs_message = True
@@ -40,6 +40,8 @@ class BitMapFilter:
     ) -> None:
         """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
         self._inner = inner
+        self._matches = getattr(inner, "match_properties", lambda properties: True)
+        self._by_bits = False  # the bits let the entry pass that was asked about last
         self._expression = expression
         self._data = data
         self._counts = counts
@@ -47,6 +49,7 @@ class BitMapFilter:
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         """Whether the bits let the message pass, or say nothing."""
+        self._by_bits = False
         if ext is None or not ext.bits:
             return True
         data = self._data()
@@ -62,6 +65,7 @@ class BitMapFilter:
         if len(self._passed) >= _REMEMBERED:
             self._passed.clear()
         self._passed.add(ext.store_timestamp)
+        self._by_bits = True
         return True
 
     def match_message(self, record: RecordView) -> bool:
@@ -70,6 +74,14 @@ class BitMapFilter:
         if self._inner.match_message(record):
             return True
         self._counts.false_positives += record.store_timestamp in self._passed
+        return False
+
+    def match_properties(self, properties: bytes) -> bool:
+        """The same, asked right after `match_entry` of the same message."""
+        self._counts.evaluated += 1
+        if self._matches(properties):
+            return True
+        self._counts.false_positives += self._by_bits
         return False
 
 
