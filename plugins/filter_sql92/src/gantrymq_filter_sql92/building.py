@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lark import Token, Transformer, v_args
 
+from gantrymq_filter_sql92.refusal import Misplaced
 from gantrymq_filter_sql92.tree import (
     And,
     Between,
@@ -28,15 +29,6 @@ from gantrymq_filter_sql92.tree import (
 
 _LARGEST = 2**63 - 1
 _VALUES = (Property, Text, Integer, Double, Negative)
-
-
-class Misplaced(Exception):
-    """What is wrong at a place of the text."""
-
-    def __init__(self, at: int, reason: str) -> None:
-        super().__init__(at, reason)
-        self.at = at  # characters from 0
-        self.reason = reason
 
 
 @v_args(inline=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gantrymq_filter_sql92.comparing import Condition, has_part, one_of, stored_form, with_integer, with_text
 from gantrymq_filter_sql92.property_lookup import lookup
 from gantrymq_filter_sql92.tree import (
     And,
@@ -32,7 +33,6 @@ from gantrymq_filter_sql92.tree import (
 )
 from gantrymq_filter_sql92.values import Long, Value, compare, to_double
 
-Condition = Callable[[bytes], bool | None]
 Operand = Callable[[bytes], Value]
 
 _BITS_31 = 2**31
@@ -43,14 +43,22 @@ def condition(node: Expression) -> Condition:
     match node:
         case Present(inner):
             return _present(inner)
-        case Boolean(value):
-            return lambda properties: value
-        case Not(operand):
-            return _not(condition(operand))
+        case Boolean(constant):
+            return lambda properties: constant
+        case Not(inner):
+            return _not(condition(inner))
         case And(operands):
             return _and([condition(each) for each in operands])
         case Or(operands):
             return _or([condition(each) for each in operands])
+        case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if (
+            stored := stored_form(text)
+        ) is not None:
+            return with_text(lookup(name), stored, operator == "<>")
+        case Comparison(Property(name), operator, Integer(value)) if value < _BITS_31:
+            return with_integer(lookup(name), operator, value)
+        case Comparison(Property(name), operator, Negative(Integer(value))) if value < _BITS_31:
+            return with_integer(lookup(name), operator, -value)
         case Comparison(left, "=", right):
             return _equal(left, right)
         case Comparison(left, "<>", right):
@@ -58,15 +66,15 @@ def condition(node: Expression) -> Condition:
         case Comparison(left, operator, right):
             return _ordered(left, operator, right)
         case Between(value, low, high, False):
-            return _and([_ordered(value, ">=", low), _ordered(value, "<=", high)])
+            return _and([condition(Comparison(value, ">=", low)), condition(Comparison(value, "<=", high))])
         case Between(value, low, high, True):
-            return _or([_ordered(value, "<", low), _ordered(value, ">", high)])
+            return _or([condition(Comparison(value, "<", low)), condition(Comparison(value, ">", high))])
         case In(inner, values, negated):
             return _in(inner, values, negated)
-        case IsNull(operand, negated):
-            return _is_null(operand, negated)
-        case TextMatch(operand, operator, search, negated):
-            return _text_match(operand, operator, search, negated)
+        case IsNull(inner, negated):
+            return _is_null(inner, negated)
+        case TextMatch(inner, operator, search, negated):
+            return _text_match(inner, operator, search, negated)
     raise TypeError(f"{type(node).__name__} is no condition")
 
 
@@ -180,6 +188,9 @@ def _ordered(left: Expression, operator: str, right: Expression) -> Condition:
 
 
 def _in(inner: Property, values: tuple[str, ...], negated: bool) -> Condition:
+    stored = frozenset(map(stored_form, values))
+    if None not in stored:
+        return one_of(lookup(inner.name), frozenset(filter(None, stored)), negated)
     of_inner, known = operand(inner), frozenset(values)
 
     def is_in(properties: bytes) -> bool | None:
@@ -195,11 +206,13 @@ def _is_null(node: Expression, negated: bool) -> Condition:
 
 
 def _text_match(node: Expression, operator: str, search: str, negated: bool) -> Condition:
+    if not search:
+        return lambda properties: False
+    if isinstance(node, Property) and (stored := stored_form(search)) is not None:
+        return has_part(lookup(node.name), operator, stored, negated)
     of_node = operand(node)
 
     def matches(properties: bytes) -> bool | None:
-        if not search:
-            return False
         value = of_node(properties)
         if not isinstance(value, str):
             return False

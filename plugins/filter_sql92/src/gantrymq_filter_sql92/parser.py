@@ -10,24 +10,23 @@ Source: apache/rocketmq filter/.../parser/SelectorParser.jj
 from __future__ import annotations
 
 from importlib import resources
+from typing import NamedTuple
 
-from lark import Lark, Token
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+from lark import Lark
+from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from gantrymq_filter_sql92.building import Builder, Misplaced
-from gantrymq_filter_sql92.refusal import ExpressionRefused
+from gantrymq_filter_sql92.building import Builder
+from gantrymq_filter_sql92.refusal import ExpressionRefused, Misplaced
+from gantrymq_filter_sql92.tokens import Tokens
 from gantrymq_filter_sql92.tree import Expression, depth
 
-__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "parse"]
+__all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_TOKENS", "Reading", "parse", "read"]
 
 MAX_CHARACTERS = 16_384
+MAX_TOKENS = 3_000
 MAX_DEPTH = 100  # nodes on the way down; parentheses by themselves are none
 
-_KEYWORDS = {
-    **{word: word for word in ("NOT", "TRUE", "FALSE", "NULL", "CONTAINS", "STARTSWITH", "ENDSWITH")},
-    **{word: "_" + word for word in ("AND", "OR", "BETWEEN", "IN", "IS")},
-}
-_LONGEST_KEYWORD = max(map(len, _KEYWORDS))
 _AS_SAID = {
     "NAME": "a property",
     "TEXT": "a text in single quotes",
@@ -44,24 +43,33 @@ _AS_SAID = {
 }
 
 
-def _word(token: Token) -> Token:
-    """A name, or the keyword that it spells."""
-    if len(token) <= _LONGEST_KEYWORD:
-        token.type = _KEYWORDS.get(token.upper(), token.type)
-    return token
-
-
 _LALR = Lark(
     resources.files(__package__).joinpath("grammar.lark").read_text("utf-8"),
     parser="lalr",
     lexer="basic",
     transformer=Builder(),
-    lexer_callbacks={"NAME": _word},
 )
+_TOKENS = Tokens(_LALR)
+
+
+class Reading(NamedTuple):
+    """What reading an expression found."""
+
+    tree: Expression
+    end: int  # characters from 0, behind the condition and what may stand there; what follows is not looked at
 
 
 def parse(text: str) -> Expression:
     """The tree of an expression.
+
+    Raises:
+        SubscriptionParseFailed: as `read`.
+    """
+    return read(text).tree
+
+
+def read(text: str) -> Reading:
+    """The tree of an expression, and where it ends.
 
     Raises:
         SubscriptionParseFailed: RocketMQ does not take it either, or it is longer than `MAX_CHARACTERS` or nested
@@ -72,35 +80,36 @@ def parse(text: str) -> Expression:
             text, MAX_CHARACTERS, f"{len(text):,} characters, and an expression has at most {MAX_CHARACTERS:,}"
         )
     try:
-        tree = _read(text)
+        reading = _read(text)
     except Misplaced as problem:
         raise ExpressionRefused(text, problem.at, problem.reason) from None
-    if depth(tree) > MAX_DEPTH:
-        raise ExpressionRefused(text, 0, f"conditions are nested {depth(tree)} deep, and at most {MAX_DEPTH} are taken")
-    return tree
+    levels = depth(reading.tree)
+    if levels > MAX_DEPTH:
+        raise ExpressionRefused(text, 0, f"an expression of {levels} levels, and at most {MAX_DEPTH} are taken")
+    return reading
 
 
-def _read(text: str) -> Expression:
-    steps = _LALR.parse_interactive(text)
+def _read(text: str) -> Reading:
+    steps = _LALR.parse_interactive()
+    at, found = len(text), ""
+    for count, token in enumerate(_TOKENS.of(text)):
+        if count == MAX_TOKENS:
+            raise Misplaced(token.start_pos or 0, f"more than {MAX_TOKENS:,} words, literals and signs")
+        try:
+            steps.feed_token(token)
+        except UnexpectedToken:
+            at, found = token.start_pos or 0, str(token)
+            break
     try:
-        for _ in steps.iter_parse():
-            pass
-    except UnexpectedCharacters as problem:
-        at = problem.pos_in_stream
-        raise Misplaced(at, f"no word, number or sign starts with {text[at]!a}, {_hint(text[at])}") from None
-    except UnexpectedToken as problem:
-        found, at = str(problem.token), problem.token.start_pos
-    else:
-        found, at = "", len(text)
-    try:
-        tree: Expression = steps.feed_eof()
+        tree: Expression = steps.feed_eof()  # type: ignore[no-untyped-call]
     except UnexpectedToken:
         stands = f"{found[:40]!a} stands" if found else "it ends"
-        raise Misplaced(at, f"{stands} where {_expected(steps.accepts())} can stand") from None
-    return tree
+        raise Misplaced(at, f"{stands} where {_expected(steps)} can stand") from None
+    return Reading(tree, at)
 
 
-def _expected(accepted: set[str]) -> str:
+def _expected(steps: InteractiveParser) -> str:
+    accepted: set[str] = steps.accepts()  # type: ignore[no-untyped-call]
     said = dict.fromkeys(_AS_SAID.get(name, name.lstrip("_")) for name in sorted(accepted, key=_order))
     *most, last = said
     return f"{', '.join(most)} or {last}" if most else last
@@ -108,15 +117,3 @@ def _expected(accepted: set[str]) -> str:
 
 def _order(name: str) -> tuple[int, str]:
     return (list(_AS_SAID).index(name), name) if name in _AS_SAID else (len(_AS_SAID), name.lstrip("_"))
-
-
-def _hint(character: str) -> str:
-    if character == "'":
-        return "and this quote is not closed"
-    if character == '"':
-        return "texts stand in single quotes"
-    if character == "/":
-        return "and no comment from /* to */ either"
-    if character in "!=":
-        return "not equal is <>"
-    return "outside of texts in single quotes"

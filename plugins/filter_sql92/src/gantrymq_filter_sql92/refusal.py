@@ -7,6 +7,15 @@ from gantrymq.errors import SubscriptionParseFailed
 _SHOWN = 20  # characters on each side of the place
 
 
+class Misplaced(Exception):
+    """What is wrong at a place of the text; becomes `ExpressionRefused` where the text is at hand."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(at, reason)
+        self.at = at  # characters from 0
+        self.reason = reason
+
+
 class ExpressionRefused(SubscriptionParseFailed):
     """An expression that RocketMQ does not take either, or one beyond our limits."""
 
