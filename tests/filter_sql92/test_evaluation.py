@@ -167,6 +167,11 @@ def test_values(text, value, expected):
     assert answer(text, a=value) is expected
 
 
+def test_zeros_of_either_sign_are_ordered_as_doubles():
+    assert answer("a < b", a="-0.0", b="0.0") is True
+    assert answer("a >= b", a="-0.0", b="0.0") is False
+
+
 @pytest.mark.parametrize(
     "text", ["a = '\ufffd'", "a = b", "a IN ('\ufffd')", "a CONTAINS '\ufffd'", "NOT (a <> '\ufffd')"]
 )

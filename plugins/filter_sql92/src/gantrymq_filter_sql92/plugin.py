@@ -9,9 +9,7 @@ from gantrymq.interfaces import CommandRegistry, FilterRegistry
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
     """Offer SQL92 subscriptions."""
-    from gantrymq_filter_sql92.filter import (
-        Sql92Filter,
-    )  # the grammar is read with it, which a command need not wait for
+    from gantrymq_filter_sql92.filter import Sql92Filter  # with the grammar, which a command need not wait for
 
     registry.add(Sql92Filter.name, Sql92Filter)
 

@@ -121,7 +121,7 @@ def compare(left: Value, right: Value) -> int:
     elif isinstance(right, str):
         right = _as(right, left)
     if isinstance(left, float) or isinstance(right, float):
-        return compare_doubles(float(left or 0), float(right or 0))
+        return compare_doubles(float(0 if left is None else left), float(0 if right is None else right))
     return (left or 0) - (right or 0)
 
 
