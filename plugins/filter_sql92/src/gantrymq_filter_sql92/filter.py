@@ -7,10 +7,15 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java (isMatche
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.subscription import Subscription
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 SQL92 = "SQL92"
 
@@ -64,3 +69,15 @@ class Sql92Filter:
         """
         expression = compiled(subscription.expression)
         return EveryMessage() if subscription.class_filter else MatchingMessages(expression)
+
+    @staticmethod
+    def to_column(expression: str, properties: str = "properties") -> Column:
+        """The expression as a column of Spark, over a map column with the properties of messages; see `spark`.
+
+        Raises:
+            SubscriptionParseFailed: as `compile`.
+            ImportError: pyspark is not installed; ``pip install 'gantrymq-filter-sql92[spark]'`` brings it.
+        """
+        from gantrymq_filter_sql92.spark import to_column
+
+        return to_column(expression, properties)
