@@ -18,7 +18,7 @@ if str(Path(__file__).parents[1]) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 TOGETHER = 40  # columns of one query
-SEED, EXPRESSIONS, MESSAGES = 16, 400, 150
+SEED, EXPRESSIONS, MESSAGES = 16, 40, 60
 
 
 @pytest.fixture(scope="module")

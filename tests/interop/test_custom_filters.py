@@ -51,15 +51,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         gantrymq(folder, "plugin", "new", kind, name, "--into", str(project))
         own_plugins.complete(project, files)
         projects.append(str(project))
-    for words in (["--no-deps", *projects], ["regex>=2023.6"]):
-        done = subprocess.run(
-            [*_pip(), "install", "--quiet", "--target", str(folder / "site"), *words],
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_S,
-        )
-        if done.returncode != 0:
-            pytest.skip(f"pip cannot install {' '.join(words)}: {done.stderr[-300:]}")
+    command = [*_pip(), "install", "--quiet", "--no-deps", "--target", str(folder / "site"), *projects, "regex>=2023.6"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
+    if done.returncode != 0:
+        pytest.skip(f"pip cannot install the projects and regex: {done.stderr[-300:]}")
     return folder / "site"
 
 

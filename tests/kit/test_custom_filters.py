@@ -14,8 +14,8 @@ from gantrymq.model.queue import Queue
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 
-for _needed in ("gantrymq_kit", "gantrymq_storage_memory", "gantrymq_filter_tag"):
-    pytest.importorskip(_needed)
+pytest.importorskip("gantrymq_storage_memory")
+pytest.importorskip("gantrymq_filter_tag")
 
 GROUP = "testing_reader"
 LABELS = ("CONTAINS", GROUP, "T")
@@ -166,7 +166,7 @@ def test_one_call_that_was_stuck_suspends_at_once(serve):
             pass
 
     served.kind.before = spin
-    with pytest.raises(BrokerRefused, match="is suspended: one call took 0.0 s at T/"):
+    with pytest.raises(BrokerRefused, match="is suspended: one call took [0-9.]+ s at T/"):
         served.pull("CONTAINS:: b", "SQL92")
     assert served.shown("_stuck_total") == {LABELS: 1}
     assert served.shown("_slow_total") == {LABELS: 1}

@@ -51,9 +51,9 @@ class Kit:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def install(self, *words):
-        """Install into the environment with pip; its last words where it failed."""
-        return pip("--python", self.folder / "venv", "install", *words)
+    def pip(self, *words):
+        """Run pip on the environment; its last words where it failed."""
+        return pip("--python", self.folder / "venv", *words)
 
     def client(self, namesrv, *words):
         """Ask a broker through the client script; its answer."""

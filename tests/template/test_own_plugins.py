@@ -18,7 +18,7 @@ TOOLS = ("mypy>=1.10", "regex>=2023.6", "types-regex>=2023.6")
 
 @pytest.fixture(scope="module")
 def tools(kit):
-    problem = kit.install(*TOOLS)
+    problem = kit.pip("install", *TOOLS)
     if problem:
         pytest.skip(f"pip cannot get {', '.join(TOOLS)}: {problem}")
 
@@ -36,10 +36,11 @@ def test_it_is_installed_by_pip_and_its_tests_and_types_are_right(kit, tools, tm
     complete(project, files)
     built_here = ["--no-build-isolation"] if find_spec("hatchling") is not None else []
     if built_here:
-        assert not kit.install("hatchling", "editables")
-    assert not kit.install("--no-deps", *built_here, "-e", project)
+        assert not kit.pip("install", "hatchling", "editables")
+    assert not kit.pip("install", "--no-deps", *built_here, "-e", project)
     assert " passed" in kit.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
     assert kit.run("python", "-m", "mypy", cwd=project).startswith("Success")
     plugins = json.loads(kit.run("gantrymq", "plugins", "--output", "json"))["plugins"]
     (registers,) = [each["registers"] for each in plugins if each["name"] == name]
     assert registers == [f"{kind} {name.upper()}"]
+    assert not kit.pip("uninstall", "-y", project.name)

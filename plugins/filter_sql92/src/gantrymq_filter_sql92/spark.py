@@ -19,7 +19,7 @@ from functools import cache
 from typing import NamedTuple
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sql
 
 from gantrymq_filter_sql92.parser import parse
 from gantrymq_filter_sql92.tree import (
@@ -74,8 +74,8 @@ def to_column(expression: str | Expression, properties: str = PROPERTIES) -> Col
         SubscriptionParseFailed: RocketMQ does not take the expression.
     """
     tree = parse(expression) if isinstance(expression, str) else expression
-    answers = F.array(F.lit(False), F.lit(False), F.lit(None).cast("boolean"), F.lit(True))
-    return F.element_at(answers, _condition(tree, F.col(properties)) + F.lit(2))
+    answers = sql.array(sql.lit(False), sql.lit(False), sql.lit(None).cast("boolean"), sql.lit(True))
+    return sql.element_at(answers, _condition(tree, sql.col(properties)) + sql.lit(2))
 
 
 def _condition(node: Expression, properties: Column) -> Column:
@@ -84,13 +84,13 @@ def _condition(node: Expression, properties: Column) -> Column:
         case Present(inner):
             return _chosen(_text(inner, properties).isNull(), UNKNOWN, FALSE)
         case Boolean(constant):
-            return F.lit({True: TRUE, False: FALSE, None: UNKNOWN}[constant])
+            return sql.lit({True: TRUE, False: FALSE, None: UNKNOWN}[constant])
         case Not(inner):
             return _negated(_condition(inner, properties))
         case And(operands):
-            return _folded([_condition(each, properties) for each in operands], FALSE, F.least)
+            return _folded([_condition(each, properties) for each in operands], FALSE, sql.least)
         case Or(operands):
-            return _folded([_condition(each, properties) for each in operands], TRUE, F.greatest)
+            return _folded([_condition(each, properties) for each in operands], TRUE, sql.greatest)
         case Comparison(left, "=", right):
             return _with(_value(left, properties), _value(right, properties), _equal)
         case Comparison(left, "<>", right):
@@ -104,7 +104,7 @@ def _condition(node: Expression, properties: Column) -> Column:
         case In(inner, values, negated):
             found = _text(inner, properties)
             known = found.isin(*values)
-            return F.when(found.isNull(), F.lit(UNKNOWN)).otherwise(_chosen(~known if negated else known))
+            return sql.when(found.isNull(), sql.lit(UNKNOWN)).otherwise(_chosen(~known if negated else known))
         case IsNull(inner, negated):
             return _is_null(_value(inner, properties), negated)
         case TextMatch(inner, operator, search, negated):
@@ -117,57 +117,66 @@ def _value(node: Expression, properties: Column) -> Value:
         case Property():
             return Value("text", _text(node, properties))
         case Text(value):
-            return Value("text", F.lit(value))
+            return Value("text", sql.lit(value))
         case Integer(value):
-            return Value("int" if value < _BITS_31 else "long", F.lit(value).cast("bigint"))
+            return Value("int" if value < _BITS_31 else "long", sql.lit(value).cast("bigint"))
         case Double(value):
-            return Value("double", F.lit(value).cast("double"))
+            return Value("double", sql.lit(value).cast("double"))
         case Negative(inner):
             of_inner = _value(inner, properties)
             if of_inner.kind in ("int", "long", "double"):
                 return Value(of_inner.kind, -of_inner.column)
             if of_inner.kind == "condition":  # it may fail
                 return Value("condition", _chosen(of_inner.column == FAILED, FAILED, UNKNOWN))
-            return Value("null", F.lit(None).cast("string"))
+            return Value("null", sql.lit(None).cast("string"))
     return Value("condition", _condition(node, properties))
 
 
 def _text(node: Property, properties: Column) -> Column:
     """The text of a property; an empty one is none."""
-    return F.nullif(F.try_element_at(properties, F.lit(node.name)), F.lit(""))
+    return sql.nullif(sql.try_element_at(properties, sql.lit(node.name)), sql.lit(""))
 
 
 # --- codes ----------------------------------------------------------------------------------------------------------
 
 
 def _chosen(holds: Column, yes: int = TRUE, no: int = FALSE) -> Column:
-    return F.when(holds, F.lit(yes)).otherwise(F.lit(no))
+    return sql.when(holds, sql.lit(yes)).otherwise(sql.lit(no))
 
 
 def _negated(code: Column) -> Column:
-    return F.element_at(F.array(F.lit(FAILED), F.lit(TRUE), F.lit(UNKNOWN), F.lit(FALSE)), code + F.lit(2))
+    return sql.element_at(
+        sql.array(sql.lit(FAILED), sql.lit(TRUE), sql.lit(UNKNOWN), sql.lit(FALSE)), code + sql.lit(2)
+    )
 
 
 def _folded(codes: Sequence[Column], decides: int, otherwise: Callable[..., Column]) -> Column:
     """From left to right until one decides or fails; else *otherwise* of all."""
 
     def step(so_far: Column, code: Column) -> Column:
-        ends = (F.lit(decides), F.lit(FAILED))
-        return F.when(so_far.isin(*ends), so_far).when(code.isin(*ends), code).otherwise(otherwise(so_far, code))
+        ends = (sql.lit(decides), sql.lit(FAILED))
+        return sql.when(so_far.isin(*ends), so_far).when(code.isin(*ends), code).otherwise(otherwise(so_far, code))
 
-    return F.aggregate(F.array(*codes), F.lit(FALSE if decides == TRUE else TRUE), step)
+    return sql.aggregate(sql.array(*codes), sql.lit(FALSE if decides == TRUE else TRUE), step)
 
 
 def _with(left: Value, right: Value, code: Callable[[Both], Column]) -> Column:
-    """*code* of both; conditions, which may be large, are evaluated once."""
-    if "condition" not in (left.kind, right.kind):
-        return code(Both(left, right))
+    """*code* of both."""
+    return _let2(
+        left.column,
+        right.column,
+        lambda one, other: code(Both(Value(left.kind, one), Value(right.kind, other))),
+    )
 
-    def bound(pair: Column) -> Column:
-        return code(Both(Value(left.kind, pair["left"]), Value(right.kind, pair["right"])))
 
-    pair = F.struct(left.column.alias("left"), right.column.alias("right"))
-    return F.element_at(F.transform(F.array(pair), bound), F.lit(1))
+def _let(value: Column, use: Callable[[Column], Column]) -> Column:
+    """*use* of *value*, which is evaluated once however often it is referred to."""
+    return sql.element_at(sql.transform(sql.array(value), use), sql.lit(1))
+
+
+def _let2(one: Column, other: Column, use: Callable[[Column, Column], Column]) -> Column:
+    pair = sql.struct(one.alias("one"), other.alias("other"))
+    return _let(pair, lambda both: use(both["one"], both["other"]))
 
 
 # --- comparing ------------------------------------------------------------------------------------------------------
@@ -176,20 +185,20 @@ def _with(left: Value, right: Value, code: Callable[[Both], Column]) -> Column:
 def _unknown(value: Value) -> Column:
     if value.kind == "condition":
         return value.column == UNKNOWN
-    return value.column.isNull() if value.kind in ("text", "null") else F.lit(False)
+    return value.column.isNull() if value.kind in ("text", "null") else sql.lit(False)
 
 
 def _failed(value: Value) -> Column:
-    return value.column == FAILED if value.kind == "condition" else F.lit(False)
+    return value.column == FAILED if value.kind == "condition" else sql.lit(False)
 
 
 def _equal(both: Both) -> Column:
     left, right = both
     one_unknown, other_unknown = _unknown(left), _unknown(right)
     return (
-        F.when(_failed(left) | _failed(right), F.lit(FAILED))
+        sql.when(_failed(left) | _failed(right), sql.lit(FAILED))
         .when(one_unknown, _chosen(other_unknown, TRUE, UNKNOWN))
-        .when(other_unknown, F.lit(FALSE))
+        .when(other_unknown, sql.lit(FALSE))
         .otherwise(_holding(_compared(both), lambda answer: answer == 0))
     )
 
@@ -207,31 +216,31 @@ def _ordered(both: Both, operator: str) -> Column:
         "<=": lambda answer: answer <= 0,
     }
     return (
-        F.when(_failed(left), F.lit(FAILED))
-        .when(_unknown(left), F.lit(UNKNOWN))
-        .when(_failed(right), F.lit(FAILED))
-        .when(_unknown(right), F.lit(UNKNOWN))
+        sql.when(_failed(left), sql.lit(FAILED))
+        .when(_unknown(left), sql.lit(UNKNOWN))
+        .when(_failed(right), sql.lit(FAILED))
+        .when(_unknown(right), sql.lit(UNKNOWN))
         .otherwise(_holding(compared, holds[operator]))
     )
 
 
 def _holding(compared: Column, holds: Callable[[Column], Column]) -> Column:
-    return F.when(compared.isNull(), F.lit(FAILED)).otherwise(_chosen(holds(compared)))
+    return _let(compared, lambda answer: sql.when(answer.isNull(), sql.lit(FAILED)).otherwise(_chosen(holds(answer))))
 
 
 def _compared(both: Both) -> Column:
     """Below 0, 0 or above 0; null where it fails. Neither is unknown nor has failed."""
     left, right = both
-    failed = F.lit(None).cast("int")
+    failed = sql.lit(None).cast("int")
     if "null" in (left.kind, right.kind):
         return failed  # nobody looks
     if left.kind == "condition":
         if right.kind == "text":
             return failed
-        return _signum(left.column, right.column) if right.kind == "condition" else F.lit(-1)
+        return _signum(left.column, right.column) if right.kind == "condition" else sql.lit(-1)
     if right.kind == "condition":
         if left.kind != "text":
-            return F.lit(-1)
+            return sql.lit(-1)
         return _signum(_chosen(left.column.rlike(r"(?i)\Atrue\z")), right.column)
     if left.kind == right.kind == "text":
         return _signum(left.column, right.column)
@@ -249,30 +258,43 @@ def _number(value: Value, beside: Value) -> Column:
 
 
 def _signum(one: Column, other: Column) -> Column:
-    return F.when(one.isNull() | other.isNull(), None).when(one < other, -1).when(one > other, 1).otherwise(0)
+    return _let2(one, other, _sign)
+
+
+def _sign(one: Column, other: Column) -> Column:
+    return sql.when(one.isNull() | other.isNull(), None).when(one < other, -1).when(one > other, 1).otherwise(0)
 
 
 def _compared_doubles(one: Column, other: Column) -> Column:
     """As Java's: -0.0 is below 0.0; NaN is above all and equal to itself in Spark too."""
-    one, other = one.cast("double"), other.cast("double")
-    same = _signum(one.cast("string") == F.lit("-0.0"), other.cast("string") == F.lit("-0.0"))
-    return F.when((one == 0) & (other == 0), -same).otherwise(_signum(one, other))
+
+    def compared(one: Column, other: Column) -> Column:
+        below = sql.lit("-0.0")
+        zeros = _sign(one.cast("string") != below, other.cast("string") != below)
+        return sql.when((one == 0) & (other == 0), zeros).otherwise(_sign(one, other))
+
+    return _let2(one.cast("double"), other.cast("double"), compared)
 
 
 def _to_double(text: Column) -> Column:
-    trimmed = F.btrim(text, F.lit(_JAVA_BLANKS))
-    named = trimmed.isin(*(sign + name for sign in ("", "+", "-") for name in ("NaN", "Infinity")))
-    plain = F.regexp_replace(F.regexp_replace(trimmed, r"\A[+-](?=NaN)", ""), r"\A\+", "")
-    number = F.when(trimmed.rlike(_NUMBER), F.regexp_replace(trimmed, r"[fFdD]\z", ""))
-    return F.when(named, plain.try_cast("double")).otherwise(number.try_cast("double"))
+
+    def read(trimmed: Column) -> Column:
+        named = trimmed.rlike(r"\A[+-]?(?:NaN|Infinity)\z")
+        plain = sql.regexp_replace(trimmed, r"\A(?:[+-](?=NaN)|\+)", "")
+        number = sql.when(trimmed.rlike(_NUMBER), sql.regexp_replace(trimmed, r"[fFdD]\z", ""))
+        return sql.when(named, plain.try_cast("double")).otherwise(number.try_cast("double"))
+
+    return _let(sql.btrim(text, sql.lit(_JAVA_BLANKS)), read)
 
 
 def _to_integer(text: Column, bits: int) -> Column:
     digits, zeros = _digits()
-    ascii_digits = F.translate(text, digits, zeros)
-    short = F.regexp_replace(ascii_digits, r"\A([+-]?)0+(?=[0-9])", "$1")
-    number = F.when(short.rlike(r"\A[+-]?[0-9]{1,19}\z"), short).try_cast("bigint")
-    return number if bits == 64 else F.when(number.between(-_BITS_31, _BITS_31 - 1), number)
+    ascii_digits = sql.translate(text, digits, zeros)
+    short = sql.regexp_replace(ascii_digits, r"\A([+-]?)0+(?=[0-9])", "$1")
+    number = _let(short, lambda each: sql.when(each.rlike(r"\A[+-]?[0-9]{1,19}\z"), each).try_cast("bigint"))
+    if bits == 64:
+        return number
+    return _let(number, lambda each: sql.when(each.between(-_BITS_31, _BITS_31 - 1), each))
 
 
 @cache
@@ -288,18 +310,18 @@ def _digits() -> tuple[str, str]:
 def _is_null(value: Value, negated: bool) -> Column:
     if value.kind == "condition":
         answers = [FAILED, FALSE, TRUE, FALSE] if not negated else [FAILED, TRUE, FALSE, TRUE]
-        return F.element_at(F.array(*map(F.lit, answers)), value.column + F.lit(2))
+        return sql.element_at(sql.array(*map(sql.lit, answers)), value.column + sql.lit(2))
     unknown = _unknown(value)
     return _chosen(~unknown if negated else unknown)
 
 
 def _text_match(value: Value, operator: str, search: str, negated: bool) -> Column:
     if not search:
-        return F.lit(FALSE)
+        return sql.lit(FALSE)
     if value.kind == "condition":
         return _chosen(value.column == FAILED, FAILED, FALSE)
     if value.kind != "text":
-        return F.lit(FALSE)
-    matching = {"CONTAINS": F.contains, "STARTSWITH": F.startswith, "ENDSWITH": F.endswith}
-    found = matching[operator](value.column, F.lit(search))
-    return F.when(value.column.isNull(), F.lit(FALSE)).otherwise(_chosen(~found if negated else found))
+        return sql.lit(FALSE)
+    matching = {"CONTAINS": sql.contains, "STARTSWITH": sql.startswith, "ENDSWITH": sql.endswith}
+    found = matching[operator](value.column, sql.lit(search))
+    return sql.when(value.column.isNull(), sql.lit(FALSE)).otherwise(_chosen(~found if negated else found))
