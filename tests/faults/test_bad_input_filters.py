@@ -54,7 +54,7 @@ def test_bi213_a_character_with_which_nothing_can_start(refuses):
 
 
 def test_bi214_a_text_without_its_closing_quote(refuses):
-    refuses("a = 'it''s", place=8, around="a = 'it'>>>'s")
+    refuses("a = 'it''s", place=9, around="a = 'it'>>>'s")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_bi221_an_expression_that_is_too_long(refuses):
 
 
 def test_bi222_an_expression_of_too_many_parts(refuses):
-    refuses("a OR " * 2000 + "a", place=7501, around="...a OR a OR a OR a OR >>>a OR a OR a OR a OR ...")
+    refuses("a OR " * 2000 + "a", place=5001, around="...a OR a OR a OR a OR >>>a OR a OR a OR a OR ...")
 
 
 def test_bi223_an_expression_that_is_nested_too_deep(refuses):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.model.properties import decode
-from gantrymq_filter_sql92.property_lookup import lookup
+from gantrymq_filter_sql92.property_lookup import lookup, remembering
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,10 @@ def test_it_is_what_reading_all_of_them_gives(stored):
 
 def test_many_empty_values_are_stepped_over():
     assert lookup("a")(b"a\x01x\x02" + b"a\x01\x02" * 10_000) == b"x"
+
+
+@given(st.lists(st.sampled_from([b"a\x01x\x02", b"a\x01y\x02", b"b\x01x\x02", b""]), max_size=20))
+def test_remembering_changes_no_answer(messages):
+    once, again = lookup("a"), remembering("a")
+    for stored in messages:
+        assert [again(stored), again(stored), again(bytes(bytearray(stored)))] == [once(stored)] * 3

@@ -1,11 +1,13 @@
 """Closures for what most expressions consist of: a property beside a literal, decided on the stored bytes.
 
-A text without U+FFFD is in a decoded property exactly where its UTF-8 is in the stored bytes, also where those are no
-UTF-8 and decode to U+FFFD in places. Other texts are left to `compiling.py`, and so are all the other comparisons.
+A text without U+FFFD and halves of surrogate pairs is in a decoded property exactly where its UTF-8 is in the stored
+bytes, also where those are no UTF-8 and decode to U+FFFD in places. Other texts are left to `compiling.py`, and so are
+all the other comparisons.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from gantrymq_filter_sql92.property_lookup import Lookup
@@ -13,18 +15,14 @@ from gantrymq_filter_sql92.values import to_integer
 
 Condition = Callable[[bytes], bool | None]
 
+_ODD = re.compile("[\ufffd\ud800-\udfff]")
 _FEW_DIGITS = 9  # a whole number of so many digits has 32 bits, whatever they are
 _TURNED = {"=": "__eq__", "<>": "__ne__", ">": "__lt__", ">=": "__le__", "<": "__gt__", "<=": "__ge__"}
 
 
-def stored_form(text: str) -> bytes | None:
-    """The bytes to look for, or None where only the decoded property tells."""
-    if "\ufffd" in text:
-        return None
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return None
+def is_stored_so(text: str) -> bool:
+    """Whether the stored bytes tell where a text is; otherwise only the decoded property does."""
+    return _ODD.search(text) is None
 
 
 def with_integer(find: Lookup, operator: str, number: int) -> Condition:

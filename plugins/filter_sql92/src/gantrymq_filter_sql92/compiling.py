@@ -9,10 +9,11 @@ Source: apache/rocketmq filter/.../expression/{Comparison,Logic,Unary,UnaryIn,Pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from gantrymq_filter_sql92.comparing import Condition, has_part, one_of, stored_form, with_integer, with_text
-from gantrymq_filter_sql92.property_lookup import lookup
+from gantrymq_filter_sql92.comparing import Condition, has_part, is_stored_so, one_of, with_integer, with_text
+from gantrymq_filter_sql92.property_lookup import Lookup, lookup, remembering
 from gantrymq_filter_sql92.tree import (
     And,
     Between,
@@ -30,6 +31,7 @@ from gantrymq_filter_sql92.tree import (
     Property,
     Text,
     TextMatch,
+    looked_up,
 )
 from gantrymq_filter_sql92.values import Long, Value, compare, to_double
 
@@ -38,65 +40,94 @@ Operand = Callable[[bytes], Value]
 _BITS_31 = 2**31
 
 
-def condition(node: Expression) -> Condition:
+def condition(tree: Expression) -> Condition:
     """The closure of a condition."""
-    match node:
-        case Present(inner):
-            return _present(inner)
-        case Boolean(constant):
-            return lambda properties: constant
-        case Not(inner):
-            return _not(condition(inner))
-        case And(operands):
-            return _and([condition(each) for each in operands])
-        case Or(operands):
-            return _or([condition(each) for each in operands])
-        case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if (
-            stored := stored_form(text)
-        ) is not None:
-            return with_text(lookup(name), stored, operator == "<>")
-        case Comparison(Property(name), operator, Integer(value)) if value < _BITS_31:
-            return with_integer(lookup(name), operator, value)
-        case Comparison(Property(name), operator, Negative(Integer(value))) if value < _BITS_31:
-            return with_integer(lookup(name), operator, -value)
-        case Comparison(left, "=", right):
-            return _equal(left, right)
-        case Comparison(left, "<>", right):
-            return _not(_equal(left, right))
-        case Comparison(left, operator, right):
-            return _ordered(left, operator, right)
-        case Between(value, low, high, False):
-            return _and([condition(Comparison(value, ">=", low)), condition(Comparison(value, "<=", high))])
-        case Between(value, low, high, True):
-            return _or([condition(Comparison(value, "<", low)), condition(Comparison(value, ">", high))])
-        case In(inner, values, negated):
-            return _in(inner, values, negated)
-        case IsNull(inner, negated):
-            return _is_null(inner, negated)
-        case TextMatch(inner, operator, search, negated):
-            return _text_match(inner, operator, search, negated)
-    raise TypeError(f"{type(node).__name__} is no condition")
+    return _Compiler(tree).condition(tree)
 
 
-def operand(node: Expression) -> Operand:
+def operand(tree: Expression) -> Operand:
     """The closure of a value, or of a condition that stands as one."""
-    match node:
-        case Property(name):
-            find = lookup(name)
+    return _Compiler(tree).operand(tree)
 
-            def text(properties: bytes) -> Value:
-                found = find(properties)
-                return None if found is None else found.decode("utf-8", "replace")
 
-            return text
-        case Text(value) | Double(value):
-            return lambda properties: value
-        case Integer(value):
-            number = value if value < _BITS_31 else Long(value)
-            return lambda properties: number
-        case Negative(inner):
-            return _negative(operand(inner))
-    return condition(node)
+class _Compiler:
+    """Makes the closures of one tree, which share their look-ups."""
+
+    def __init__(self, tree: Expression) -> None:
+        uses = Counter(node.name for node in looked_up(tree))
+        self._lookups = {name: lookup(name) if count == 1 else remembering(name) for name, count in uses.items()}
+
+    def condition(self, node: Expression) -> Condition:
+        match node:
+            case Present(inner):
+                return _present(self._lookups[inner.name])
+            case Boolean(constant):
+                return lambda properties: constant
+            case Not(inner):
+                return _not(self.condition(inner))
+            case And(operands):
+                return _and([self.condition(each) for each in operands])
+            case Or(operands):
+                return _or([self.condition(each) for each in operands])
+            case Comparison():
+                return self._comparison(node)
+            case Between(value, low, high, False):
+                return _and([self._comparison(Comparison(value, *limit)) for limit in ((">=", low), ("<=", high))])
+            case Between(value, low, high, True):
+                return _or([self._comparison(Comparison(value, *limit)) for limit in (("<", low), (">", high))])
+            case In(inner, values, negated):
+                return self._in(inner, values, negated)
+            case IsNull(inner, negated):
+                return _is_null(self.operand(inner), negated)
+            case TextMatch(inner, operator, search, negated):
+                return self._text_match(inner, operator, search, negated)
+        raise TypeError(f"{type(node).__name__} is no condition")
+
+    def operand(self, node: Expression) -> Operand:
+        match node:
+            case Property(name):
+                return _decoded(self._lookups[name])
+            case Text(value) | Double(value):
+                return lambda properties: value
+            case Integer(value):
+                number = value if value < _BITS_31 else Long(value)
+                return lambda properties: number
+            case Negative(inner):
+                return _negative(self.operand(inner))
+        return self.condition(node)
+
+    def _comparison(self, node: Comparison) -> Condition:
+        match node:
+            case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if is_stored_so(text):
+                return with_text(self._lookups[name], text.encode(), operator == "<>")
+            case Comparison(Property(name), operator, Integer(value)) if value < _BITS_31:
+                return with_integer(self._lookups[name], operator, value)
+            case Comparison(Property(name), operator, Negative(Integer(value))) if value < _BITS_31:
+                return with_integer(self._lookups[name], operator, -value)
+        left, right = self.operand(node.left), self.operand(node.right)
+        if node.operator == "=":
+            return _equal(left, right)
+        return _not(_equal(left, right)) if node.operator == "<>" else _ordered(left, node.operator, right)
+
+    def _in(self, inner: Property, values: tuple[str, ...], negated: bool) -> Condition:
+        if all(map(is_stored_so, values)):
+            return one_of(self._lookups[inner.name], frozenset(value.encode() for value in values), negated)
+        return _in(self.operand(inner), frozenset(values), negated)
+
+    def _text_match(self, node: Expression, operator: str, search: str, negated: bool) -> Condition:
+        if not search:
+            return lambda properties: False
+        if isinstance(node, Property) and is_stored_so(search):
+            return has_part(self._lookups[node.name], operator, search.encode(), negated)
+        return _text_match(self.operand(node), operator, search, negated)
+
+
+def _decoded(find: Lookup) -> Operand:
+    def text(properties: bytes) -> Value:
+        found = find(properties)
+        return None if found is None else found.decode("utf-8", "replace")
+
+    return text
 
 
 def _negative(inner: Operand) -> Operand:
@@ -109,8 +140,7 @@ def _negative(inner: Operand) -> Operand:
     return negative
 
 
-def _present(inner: Property) -> Condition:
-    find = lookup(inner.name)
+def _present(find: Lookup) -> Condition:
     return lambda properties: None if find(properties) is None else False
 
 
@@ -150,11 +180,9 @@ def _or(inner: list[Condition]) -> Condition:
     return some
 
 
-def _equal(left: Expression, right: Expression) -> Condition:
-    of_left, of_right = operand(left), operand(right)
-
+def _equal(left: Operand, right: Operand) -> Condition:
     def equal(properties: bytes) -> bool | None:
-        one, other = of_left(properties), of_right(properties)
+        one, other = left(properties), right(properties)
         if one is None:
             return True if other is None else None
         return other is not None and compare(one, other) == 0
@@ -170,14 +198,14 @@ _HOLDS: dict[str, Callable[[int], bool]] = {
 }
 
 
-def _ordered(left: Expression, operator: str, right: Expression) -> Condition:
-    of_left, of_right, holds = operand(left), operand(right), _HOLDS[operator]
+def _ordered(left: Operand, operator: str, right: Operand) -> Condition:
+    holds = _HOLDS[operator]
 
     def ordered(properties: bytes) -> bool | None:
-        one = of_left(properties)
+        one = left(properties)
         if one is None:
             return None
-        other = of_right(properties)
+        other = right(properties)
         if other is None:
             return None
         if isinstance(one, str) and isinstance(other, str):
@@ -187,33 +215,21 @@ def _ordered(left: Expression, operator: str, right: Expression) -> Condition:
     return ordered
 
 
-def _in(inner: Property, values: tuple[str, ...], negated: bool) -> Condition:
-    stored = frozenset(map(stored_form, values))
-    if None not in stored:
-        return one_of(lookup(inner.name), frozenset(filter(None, stored)), negated)
-    of_inner, known = operand(inner), frozenset(values)
-
+def _in(inner: Operand, values: frozenset[str], negated: bool) -> Condition:
     def is_in(properties: bytes) -> bool | None:
-        value = of_inner(properties)
-        return None if value is None else (value in known) is not negated
+        value = inner(properties)
+        return None if value is None else (value in values) is not negated
 
     return is_in
 
 
-def _is_null(node: Expression, negated: bool) -> Condition:
-    of_node = operand(node)
-    return lambda properties: (of_node(properties) is None) is not negated
+def _is_null(inner: Operand, negated: bool) -> Condition:
+    return lambda properties: (inner(properties) is None) is not negated
 
 
-def _text_match(node: Expression, operator: str, search: str, negated: bool) -> Condition:
-    if not search:
-        return lambda properties: False
-    if isinstance(node, Property) and (stored := stored_form(search)) is not None:
-        return has_part(lookup(node.name), operator, stored, negated)
-    of_node = operand(node)
-
+def _text_match(inner: Operand, operator: str, search: str, negated: bool) -> Condition:
     def matches(properties: bytes) -> bool | None:
-        value = of_node(properties)
+        value = inner(properties)
         if not isinstance(value, str):
             return False
         if operator == "CONTAINS":

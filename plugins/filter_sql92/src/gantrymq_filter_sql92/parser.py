@@ -24,7 +24,7 @@ from gantrymq_filter_sql92.tree import Expression, depth
 __all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_TOKENS", "Reading", "parse", "read"]
 
 MAX_CHARACTERS = 16_384
-MAX_TOKENS = 3_000
+MAX_TOKENS = 2_000
 MAX_DEPTH = 100  # nodes on the way down; parentheses by themselves are none
 
 _AS_SAID = {

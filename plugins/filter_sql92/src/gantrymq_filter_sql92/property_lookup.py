@@ -51,3 +51,19 @@ def lookup(name: str) -> Lookup:
         return None
 
     return find
+
+
+def remembering(name: str) -> Lookup:
+    """As `lookup`, for a property that is looked up more than once in a row in the same bytes."""
+    find = lookup(name)
+    last: tuple[bytes, bytes | None] = (b"", None)
+
+    def find_again(properties: bytes) -> bytes | None:
+        nonlocal last
+        known, value = last
+        if known is not properties:
+            value = find(properties)
+            last = (properties, value)
+        return value
+
+    return find_again

@@ -69,8 +69,10 @@ def kind_of(node: Expression) -> str:
             return "NOT BETWEEN" if negated else "BETWEEN"
         case IsNull(negated=negated):
             return "IS NOT NULL" if negated else "IS NULL"
-        case In(inner) | TextMatch(inner):
-            return printed(node).removeprefix(printed(inner)).strip()
+        case In(_, values, negated):
+            return f"{'NOT ' * negated}IN ({', '.join(printed(Text(value)) for value in values)})"
+        case TextMatch(_, operator, search, negated):
+            return f"{'NOT ' * negated}{operator} {printed(Text(search))}"
     return printed(node)
 
 

@@ -54,7 +54,7 @@ class Tokens:
                 _refuse(text, at)
             if kind == "NAME" and found.end() - at <= _LONGEST_KEYWORD:
                 kind = _KEYWORDS.get(found[0].upper(), kind)
-            if kind not in ignored and kind != "LINE_COMMENT":
+            if kind not in ignored:
                 yield Token(kind, found[0], at)
             at = found.end()
 

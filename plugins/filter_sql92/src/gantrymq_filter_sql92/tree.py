@@ -34,6 +34,7 @@ __all__ = [
     "TextMatch",
     "children",
     "depth",
+    "looked_up",
     "property_names",
     "walk",
 ]
@@ -221,6 +222,15 @@ def walk(tree: Expression) -> Iterator[tuple[int, Expression]]:
 def depth(tree: Expression) -> int:
     """How many nodes are on the longest way down."""
     return max(level for level, _ in walk(tree))
+
+
+def looked_up(tree: Expression) -> Iterator[Property]:
+    """The properties that are looked up, as often as they are; the value of BETWEEN is compared twice."""
+    for _, node in walk(tree):
+        if isinstance(node, Property):
+            yield node
+        elif isinstance(node, Between) and isinstance(node.value, Property):
+            yield node.value
 
 
 def property_names(tree: Expression) -> tuple[str, ...]:

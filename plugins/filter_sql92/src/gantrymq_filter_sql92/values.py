@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 from gantrymq.errors import GantryError
 
@@ -25,6 +26,7 @@ _HEXADECIMAL = re.compile(r"([+-]?)(0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-
 _NAMED = {sign + name: float(sign + name.lower()) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
 _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _MANY_DIGITS = 4000  # below what int() takes
+_REMEMBERED = 128  # readings: an expression may look at one long property many times
 
 
 class EvaluationFailed(GantryError):
@@ -35,6 +37,7 @@ class Long(int):
     """A whole number that is a Long in Java, whatever its size."""
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def to_integer(text: str, bits: int) -> int:
     """A whole number of 32 or 64 bits.
 
@@ -49,16 +52,14 @@ def to_integer(text: str, bits: int) -> int:
 
 
 def _of_many_digits(text: str) -> int:
-    """The number where all digits but the last thirty are zeros, otherwise one beyond 64 bits."""
-    return (
-        1 << 64 if any(map(_is_not_zero, text.lstrip("+-")[:-30])) else int(text[:1].strip("0123456789") + text[-30:])
-    )
+    """The number where nearly all of its digits are leading zeros, otherwise one beyond 64 bits."""
+    digits = text.lstrip("+-")
+    zeros = "".join(digit for digit in set(digits) if int(digit) == 0)
+    digits = digits.lstrip(zeros) or "0"
+    return int(text[: text.startswith("-")] + digits) if len(digits) <= _MANY_DIGITS else 1 << 64
 
 
-def _is_not_zero(digit: str) -> bool:
-    return int(digit) != 0
-
-
+@lru_cache(maxsize=_REMEMBERED)
 def to_double(text: str) -> float:
     """A Double, blanks around it left out; hexadecimal, NaN and Infinity as Java writes them.
 
