@@ -22,6 +22,7 @@ from gantrymq.interfaces import (
     Bounds,
     Connection,
     Figures,
+    FilterType,
     GetLimit,
     GetResult,
     Heartbeat,
@@ -178,6 +179,10 @@ class BrokerFacade:
     def filter_of(self, subscription: Subscription) -> MessageFilter:
         """A subscription compiled."""
         return self._parts.filters.compiled(subscription)
+
+    def guard_filters(self, guard: Callable[[Subscription, FilterType], MessageFilter | None]) -> None:
+        """Have *guard* compile subscriptions."""
+        self._parts.filters.guard_with(guard)
 
     def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
         """Lock queues for a client, or renew its locks."""

@@ -95,6 +95,7 @@ class Parts:
             {name: build() for name, build in opened.plugins.filters.items()},
             lambda name: stats.plugin_failed("filter", name),
         )
+        tables.groups.attributes_changed = self.filters.forget
         self.members = Members(opened.world.clock, tables)
         self.pulls = Pulls(settings, opened.world.clock, opened.store, tables, self.committing, self.filters, self.held)
         tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))

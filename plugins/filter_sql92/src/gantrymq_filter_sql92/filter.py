@@ -8,11 +8,15 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java (isMatche
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.subscription import Subscription
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 SQL92 = "SQL92"
 
@@ -77,3 +81,15 @@ class Sql92Filter:
             return EveryMessage()
         found = MatchingMessages(expression)
         return found if self._before is None else self._before(subscription, found)
+
+    @staticmethod
+    def to_column(expression: str, properties: str = "properties") -> Column:
+        """The expression as a column of Spark, over a map column with the properties of messages; see `spark`.
+
+        Raises:
+            SubscriptionParseFailed: as `compile`.
+            ImportError: pyspark is not installed; ``pip install 'gantrymq-filter-sql92[spark]'`` brings it.
+        """
+        from gantrymq_filter_sql92.spark import to_column
+
+        return to_column(expression, properties)

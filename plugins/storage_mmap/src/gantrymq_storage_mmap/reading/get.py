@@ -15,6 +15,7 @@ from typing import cast
 
 import attrs
 
+from gantrymq.errors import FilterTurnOver
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter, PropertiesFilter
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -125,19 +126,22 @@ class Reader:
 
     def _filter(self, selection: Selection, entries: bytes, match: MessageFilter, units: Units) -> None:
         needs_message = match.needs_message
-        for log_offset, size, tags_code in ENTRY.iter_unpack(entries):
-            if selection.full(log_offset, size):
-                break
-            selection.next_offset += 1
-            if not _fits(match, tags_code, units):
-                selection.skipped()
-            elif not selection.present(log_offset, size):
-                selection.missed()
-            elif not needs_message:
-                selection.add(log_offset, size)
-            else:
-                (data,) = self._log.read_hot([(log_offset, log_offset + size)])
-                selection.add_matching(log_offset, size, data, match)
+        try:
+            for log_offset, size, tags_code in ENTRY.iter_unpack(entries):
+                if selection.full(log_offset, size):
+                    break
+                selection.next_offset += 1
+                if not _fits(match, tags_code, units):
+                    selection.skipped()
+                elif not selection.present(log_offset, size):
+                    selection.missed()
+                elif not needs_message:
+                    selection.add(log_offset, size)
+                else:
+                    (data,) = self._log.read_hot([(log_offset, log_offset + size)])
+                    selection.add_matching(log_offset, size, data, match)
+        except FilterTurnOver:
+            selection.next_offset -= 1
 
     def _by_properties(
         self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
@@ -251,33 +255,43 @@ class Reader:
         """Read the candidates of the first stage in groups no larger than what may still be returned."""
         entries = list(ENTRY.iter_unpack(data))
         buffers: list[bytes | memoryview] = []
-        position = 0
-        while position < len(entries) and not selection.full(*entries[position][:2]):
+        begin, position, over = selection.next_offset, 0, False
+        while position < len(entries) and not over and not selection.full(*entries[position][:2]):
             group = selection.split()
-            first = position
             chosen: list[tuple[int, int]] = []
+            places: list[int] = []
             while position < len(entries):
                 log_offset, size, tags_code = entries[position]
                 if group.full(log_offset, size):
                     break
-                position += 1
-                fits = _fits(match, tags_code, units)
+                try:
+                    fits = _fits(match, tags_code, units)
+                except FilterTurnOver:
+                    over = True
+                    break
                 if fits and group.present(log_offset, size):
                     group.add(log_offset, size)
                     chosen.append((log_offset, size))
+                    places.append(position)
                 elif fits:
                     selection.missed()
                 else:
                     selection.skipped()
-            selection.next_offset += position - first
-            wanted = wanted_records(queue.topic, selection.next_offset - position, data, position)
+                position += 1
+            selection.next_offset = begin + position
+            wanted = wanted_records(queue.topic, begin, data, position)
             pieces = await self._workers.run(read_each, self._log, chosen, wanted, queue.topic.encode())
-            for (log_offset, size), (piece, problem) in zip(chosen, pieces, strict=True):
-                if problem is not None:
-                    self._damaged.refuse(log_offset, problem)
-                    selection.missed()
-                elif selection.add_matching(log_offset, size, piece, match):
-                    buffers.append(piece)
+            for (log_offset, size), place, (piece, problem) in zip(chosen, places, pieces, strict=True):
+                try:
+                    if problem is not None:
+                        self._damaged.refuse(log_offset, problem)
+                        selection.missed()
+                    elif selection.add_matching(log_offset, size, piece, match):
+                        buffers.append(piece)
+                except FilterTurnOver:
+                    selection.next_offset = begin + place
+                    over = True
+                    break
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 
 
