@@ -114,14 +114,12 @@ def test_decisions_go_before_the_sends_among_which_they_came_and_these_come_toge
         seen.append([command.opaque for command in commands[start:taken]])
         return taken - start
 
-    router.add({37: lambda command, connection: ok(command)})
+    router.add({37: lambda command, connection: seen.append(command.opaque)})
     router.add_together(together)
-    assert answers_of(router, sent(1), asked(37, 2), sent(3), asked(1, 4), asked(37, 5), sent(6), sent(7)) == [
-        (2, 0, None),
-        (5, 0, None),
-        (4, 0, None),
-    ]
-    assert seen == [[1], [3], [6, 7]]
+    first, second = (asked(37, number, flag=FLAG_ONEWAY) for number in (2, 5))
+    commands = [sent(1), first, sent(3), asked(37, 4), second, sent(6), sent(7), asked(1, 8)]
+    assert answers_of(router, *commands) == [(8, 0, None)]
+    assert seen == [[1], 2, 5, [3], 4, [6, 7]]
 
 
 def test_an_error_of_sends_alike_is_told_to_each(router):

@@ -25,7 +25,7 @@ from gantrymq.remoting.wrong_port import asked_a_broker
 
 log = logging.getLogger(__name__)
 
-_ENDS: Final = int(RequestCode.END_TRANSACTION)  # served before the sends of its read, which so come together
+_ENDS: Final = int(RequestCode.END_TRANSACTION)  # oneway ones go before the sends of their read, which so come together
 
 HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 """Serves the requests from an index on that it can serve together, and returns how many."""
@@ -137,8 +137,8 @@ class RequestRouter:
                     behind = index + together(commands, index, connection)
                     if behind > index:
                         continue
-                if asked.code == _ENDS and together is not None and not sorted_out and len(commands) > 1:
-                    self._serve(connection, sorted(commands[index:], key=_is_no_end), sorted_out=True)
+                if asked.code == _ENDS and together is not None and not sorted_out and asked.is_oneway:
+                    self._serve(connection, sorted(commands[index:], key=_in_its_order), sorted_out=True)
                     return
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
@@ -183,8 +183,8 @@ class RequestRouter:
             connection.reply(asked, answer)
 
 
-def _is_no_end(asked: Command) -> bool:
-    return asked.code != _ENDS
+def _in_its_order(asked: Command) -> bool:
+    return asked.code != _ENDS or not asked.is_oneway
 
 
 def _nothing(*_: object) -> None:
