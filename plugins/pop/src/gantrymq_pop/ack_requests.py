@@ -45,8 +45,13 @@ class AckRequests:
         """200051: one message need not come back."""
         group, topic, queue_id, text, offset = ack_of(asked.ext)
         checked_queue(self._broker, topic, queue_id, offset, to_end=True)
-        shared = text[: text.rfind(" ")] if text.count(" ") == 7 else text  # without the message's own offset
-        key, handle = self._pop(topic, group, queue_id, shared)
+        shared, _, own = text.rpartition(" ")  # but for the message's own offset all handles of a pop are the same
+        whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
+        try:
+            key, handle = self._pop(topic, group, queue_id, whole)
+        except MessageIllegal:
+            self._handle(text)  # names it as it came
+            raise
         self._acking.acknowledge(key, handle, (offset,), (asked, connection))
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
