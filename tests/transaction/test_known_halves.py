@@ -1,8 +1,8 @@
 """What is kept of a half message's text says the same as the text."""
 
+import random
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("gantrymq_transaction")
 
@@ -13,31 +13,28 @@ from gantrymq_transaction.messages import asks_for_delay, real_queue
 from gantrymq_transaction.rules import CHECK_TIMES, IMMUNITY, checks_of
 
 NAMES = (props.PRODUCER_GROUP, props.TAGS, props.KEYS, props.DELAY, CHECK_TIMES, IMMUNITY, "A", "__transactionId__x")
-VALUES = st.sampled_from(["1", "3", "ID1", "ID12", "red", "\x01", "Ää", "a\x01b"])
+VALUES = ("1", "3", "ID1", "ID12", "red", "\x01", "Ää", "a\x01b")
+IDS = ("ID1", "ID2", "ID12", "1", "red", "Ä", "I\x01D", "I D")
+NAMED = (None, "", "ID1", "1", "red", "\x01", "\x02", "P")  # what a producer names; None: the id
 ASKED = (props.PRODUCER_GROUP, props.TAGS, CHECK_TIMES, IMMUNITY, props.REAL_TOPIC, props.REAL_QUEUE_ID)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4),
-            st.sampled_from(["ID1", "ID2", "ID12", "1", "red", "Ä", "I\x01D", "I D"]),
-            st.sampled_from([None, "", "ID1", "1", "red", "\x01", "\x02", "P"]),  # what a producer names: None: the id
-        ),
-        max_size=5,
-    )
-)
-def test_what_is_known_of_one_text_holds_for_those_like_it(sent):
-    known, texts = KnownHalves(), HalfTexts()
-    for own, unique_id, named in sent:
-        sent_text = props.encode({**own, props.PRODUCER_GROUP: own.get(props.PRODUCER_GROUP) or "PG"})
-        text = texts.of(sent_text + props.encode({props.UNIQ_KEY: unique_id}), "T1", 3)
-        for _ in range(2):
-            found = known.of(text, unique_id if named is None else named)
-            whole = props.decode(text)
-            assert (found.queue, found.checks) == (real_queue(whole), checks_of(whole))
-            assert [found.own.get(name) for name in ASKED] == [whole.get(name) for name in ASKED]
-            assert asks_for_delay(found.own) == asks_for_delay(whole)
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_known_of_one_text_holds_for_those_like_it(seed):
+    chance = random.Random(seed)
+    for _ in range(50):
+        known, texts = KnownHalves(), HalfTexts()
+        for _ in range(chance.randrange(6)):
+            own = {name: chance.choice(VALUES) for name in chance.sample(NAMES, chance.randrange(5))}
+            unique_id, named = chance.choice(IDS), chance.choice(NAMED)
+            sent_text = props.encode({**own, props.PRODUCER_GROUP: own.get(props.PRODUCER_GROUP) or "PG"})
+            text = texts.of(sent_text + props.encode({props.UNIQ_KEY: unique_id}), "T1", 3)
+            for _ in range(2):
+                found = known.of(text, unique_id if named is None else named)
+                whole = props.decode(text)
+                assert (found.queue, found.checks) == (real_queue(whole), checks_of(whole))
+                assert [found.own.get(name) for name in ASKED] == [whole.get(name) for name in ASKED]
+                assert asks_for_delay(found.own) == asks_for_delay(whole)
 
 
 def test_an_id_with_the_end_of_a_property_in_it_says_nothing_of_others():
