@@ -32,6 +32,9 @@ from crash_rig.kinds_tally import KindsTally
 
 from gantrymq_storage_faults import PAGE_BYTES, Failure, Plan
 
+# Of a process that was killed: what it had not begun.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 FIRST_CALLS, LAST_CALL = 150, 2200  # a golden store's messages fire in the first ones
 FAILURES = (
     Failure(errno.EIO, {"datasync"}, where="/commitlog/", share=0.01, times=1),

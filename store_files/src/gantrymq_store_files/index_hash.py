@@ -15,7 +15,7 @@ from gantrymq import speedups
 from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.model import properties as property_text
 from gantrymq.model.java import hash_units, units_of
-from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
 __all__ = ["hash_entries", "index_hash", "index_hashes", "index_keys"]
 
@@ -109,5 +109,5 @@ def _hash_entry(entry: DispatchEntry) -> list[int]:
 hash_entries = (
     _hash_entries
     if speedups.compiled is None
-    else partial(speedups.compiled.hash_entries, (_UNIQUE, _KEYS), TRANSACTION_MASK, _hash_entry)
-)
+    else partial(speedups.compiled.hash_entries, (_UNIQUE, _KEYS), TRANSACTION_PREPARED, _hash_entry)
+)  # that bit is set in what was rolled back, and not in what was committed

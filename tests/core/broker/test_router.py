@@ -106,6 +106,22 @@ def test_sends_alike_are_served_together_and_what_is_left_one_by_one(router):
     assert seen == [[1, 2], [], [4], [6]]
 
 
+def test_decisions_go_before_the_sends_among_which_they_came_and_these_come_together(router):
+    seen = []
+
+    def together(commands, start, connection):
+        taken = next((n for n in range(start, len(commands)) if not isinstance(commands[n], Send)), len(commands))
+        seen.append([command.opaque for command in commands[start:taken]])
+        return taken - start
+
+    router.add({37: lambda command, connection: seen.append(command.opaque)})
+    router.add_together(together)
+    first, second = (asked(37, number, flag=FLAG_ONEWAY) for number in (2, 5))
+    commands = [sent(1), first, sent(3), asked(37, 4), second, sent(6), sent(7), asked(1, 8)]
+    assert answers_of(router, *commands) == [(8, 0, None)]
+    assert seen == [[1], 2, 5, [3], 4, [6, 7]]
+
+
 def test_an_error_of_sends_alike_is_told_to_each(router):
     def together(commands, start, connection):
         raise ServiceNotAvailable("the broker is stopping")

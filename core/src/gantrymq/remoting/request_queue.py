@@ -130,5 +130,5 @@ class RequestQueue:
         took_s = ended - began
         if took_s > TURN_S:
             self._at_once = max(LEAST_HAND_OVER, self._at_once // 2)
-        elif took_s < TURN_S / 4 and self._at_once < HAND_OVER and len(commands) >= self._at_once:
+        elif took_s < TURN_S / 2 and self._at_once < HAND_OVER and len(commands) >= self._at_once:
             self._at_once *= 2

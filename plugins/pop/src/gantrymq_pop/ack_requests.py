@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, RefusedWith
 from gantrymq.interfaces import Broker, Connection
 from gantrymq.loose_json import loads
-from gantrymq.remoting.codes import FLAG_RESPONSE, SERIALIZE_JSON, RequestCode
-from gantrymq.remoting.command import Command, encode, response_to
-from gantrymq.remoting.frame import PREFIX
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
 from gantrymq_pop.acking import NO_MESSAGE, Acking, checked_queue
+from gantrymq_pop.answering import answer_all
 from gantrymq_pop.checkpoints import Key
 from gantrymq_pop.checks import check_invisible
 from gantrymq_pop.handle import Handle, read_handle
@@ -27,7 +27,7 @@ from gantrymq_pop.topics import real_topic
 
 __all__ = ["AckRequests"]
 
-_DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
+POPS = 1024  # parts of pops whose handles are known, as each message of one shows nearly the same
 
 
 class AckRequests:
@@ -38,14 +38,21 @@ class AckRequests:
         self._broker_name = broker_name
         self._acking = acking
         self._revive = revive
+        self._pop = lru_cache(POPS)(self._read_pop)
 
     @serves(RequestCode.ACK_MESSAGE)
     def acknowledge(self, asked: Command, connection: Connection) -> None:
         """200051: one message need not come back."""
         group, topic, queue_id, text, offset = ack_of(asked.ext)
         checked_queue(self._broker, topic, queue_id, offset, to_end=True)
-        handle = self._handle(text)
-        self._acking.acknowledge(_key(topic, group, queue_id, handle), handle, (offset,), _answering(asked, connection))
+        shared, _, own = text.rpartition(" ")  # but for the message's own offset all handles of a pop are the same
+        whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
+        try:
+            key, handle = self._pop(topic, group, queue_id, whole)
+        except MessageIllegal:
+            self._handle(text)  # names it as it came
+            raise
+        self._acking.acknowledge(key, handle, (offset,), (asked, connection))
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
     def acknowledge_many(self, asked: Command, connection: Connection) -> None:
@@ -60,7 +67,6 @@ class AckRequests:
             )
         left = len(acks)
         problems: list[GantryError] = []
-        answer = _answering(asked, connection)
 
         def answered(problem: GantryError | None) -> None:
             nonlocal left
@@ -68,7 +74,7 @@ class AckRequests:
             if problem is not None:
                 problems.append(problem)
             if left == 0:
-                answer(problems[0] if problems else None)
+                answer_all([(asked, connection)], problems[0] if problems else None)
 
         for each in acks:
             try:
@@ -97,6 +103,11 @@ class AckRequests:
     def rollback(self, asked: Command, connection: Connection) -> Command:
         """200056: pop state moves from RocksDB into the revive log, where it is already."""
         return response_to(asked)
+
+    def _read_pop(self, topic: str, group: str, queue_id: int, text: str) -> tuple[Key, Handle]:
+        """The checkpoint that a handle names. Raises as `_handle`."""
+        handle = self._handle(text)
+        return _key(topic, group, queue_id, handle), handle
 
     def _handle(self, text: str) -> Handle:
         """Read a handle of this broker's. Raises MessageIllegal: it is none, or another broker's."""
@@ -156,23 +167,3 @@ def _batch(asked: Command) -> tuple[str, list[dict[str, Any]]]:
     except (FormatError, AttributeError, TypeError) as error:
         raise RefusedWith(1, f"BATCH_ACK_MESSAGE: the body cannot be read: {error}") from error
     return str(body.get("brokerName") or ""), acks
-
-
-def _answering(asked: Command, connection: Connection) -> Callable[[GantryError | None], None]:
-    def answered(problem: GantryError | None) -> None:
-        if connection.closed or asked.is_oneway:
-            return
-        if problem is None:
-            connection.reply(asked, _done(asked))
-        else:
-            connection.reply(asked, response_to(asked, problem.response_code, str(problem)))
-
-    return answered
-
-
-def _done(asked: Command) -> Command | bytes:
-    """The answer that says nothing but that it is done."""
-    if asked.serialize != SERIALIZE_JSON:
-        return response_to(asked)
-    header = _DONE % asked.opaque
-    return PREFIX.pack(4 + len(header), len(header)) + header

@@ -1,8 +1,8 @@
 """Acknowledgements, and changes of how long a message stays invisible.
 
 What arrives close together is one append, and one record for each checkpoint: a record of several acknowledgements is
-what RocketMQ writes for a batch. They are written when the last message of a pop is acknowledged, or after a
-millisecond. An answer leaves when its record is stored.
+what RocketMQ writes for a batch. Those of a pop are written when its last message is acknowledged, or after a
+millisecond with all others. An answer leaves when its record is stored.
 
 What memory does not know as waiting needs no record: it came back already, or was acknowledged. A checkpoint that a
 Java broker wrote may still be on its way through a timer; its acknowledgement takes the same way.
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gantrymq.errors import GantryError, MessageIllegal, RefusedWith, ServiceNotAvailable, TopicNotExist
 from gantrymq.interfaces import Broker, PutResult, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq.world import Timer
+from gantrymq_pop.answering import Answered, Asked, answer_all
 from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
 from gantrymq_pop.handle import ORDERED, Handle
 from gantrymq_pop.order_info import OrderTable
@@ -34,7 +35,7 @@ NO_MESSAGE = 208
 GATHER_S = 0.001
 
 Said = tuple[int, Checkpoint | Acknowledged]
-Answered = Callable[[GantryError | None], None]
+Place = tuple[int, Key]  # a checkpoint, by its revive queue and name
 
 
 class Changed(NamedTuple):
@@ -42,6 +43,16 @@ class Changed(NamedTuple):
 
     pop_time: int  # ms
     invisible_ms: int
+
+
+class Gathered:
+    """Acknowledgements of one checkpoint, to be written."""
+
+    __slots__ = ("answers", "offsets")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.answers: list[Asked | Answered] = []
 
 
 class Acking:
@@ -56,18 +67,17 @@ class Acking:
         self._revive = revive
         self._orders = orders
         self._notify = notify
-        self._offsets: dict[tuple[int, Key], list[int]] = {}  # of this turn
-        self._answers: list[Answered] = []
+        self._gathered: dict[Place, Gathered] = {}
+        self._whole: dict[Place, None] = {}  # of these, pops without a message that is left
         self._changing: dict[tuple[int, Key, int], asyncio.Task[Changed]] = {}
-        self._soon = False
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def acknowledge(self, key: Key, handle: Handle, offsets: Sequence[int], answered: Answered) -> None:
-        """Messages of a pop need not come back; *answered* is called once that is on record.
+    def acknowledge(self, key: Key, handle: Handle, offsets: Sequence[int], answered: Asked | Answered) -> None:
+        """Messages of a pop need not come back; *answered* is answered, or called, once that is on record.
 
         Raises:
-            RequestError: with RocketMQ's code; *answered* is not called.
+            RequestError: with RocketMQ's code; *answered* hears nothing.
         """
         if handle.revive_queue == ORDERED:
             problem: GantryError | None = None
@@ -76,9 +86,9 @@ class Acking:
                     self._in_order(key, handle.pop_time, offset)
                 except GantryError as error:
                     problem = problem or error
-            answered(problem)
+            answer_all([answered], problem)
             return
-        pending = self._revive.pending(handle.revive_queue, Acknowledged(key, ()))
+        pending = self._revive.pending(handle.revive_queue, key)
         if pending is not None:
             new = [offset for offset in offsets if offset in pending.left]
             pending.settling.update(new)
@@ -90,14 +100,18 @@ class Acking:
         else:
             new = list(offsets)
         if not new:
-            answered(None)
+            answer_all([answered], None)
             return
-        self._offsets.setdefault((handle.revive_queue, key), []).extend(new)
-        self._answers.append(answered)
-        whole = pending is None or len(pending.settling) >= len(pending.left)
-        if whole and not self._soon:
-            self._soon = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        place = handle.revive_queue, key
+        gathered = self._gathered.get(place)
+        if gathered is None:
+            gathered = self._gathered[place] = Gathered()
+        gathered.offsets += new
+        gathered.answers.append(answered)
+        if pending is None or len(pending.settling) >= len(pending.left):
+            if not self._whole:
+                asyncio.get_running_loop().call_soon(self._flush_whole)
+            self._whole[place] = None
         elif self._timer is None:
             self._timer = self._clock.call_later(GATHER_S, self._flush)
 
@@ -126,13 +140,13 @@ class Acking:
 
     async def _changed(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
         now_ms = self._clock.now_ms()
-        pending = self._revive.pending(handle.revive_queue, Acknowledged(key, ()))
+        pending = self._revive.pending(handle.revive_queue, key)
         unknown = pending is None and self._revive.knows_all(handle.revive_queue)
         settled = pending is not None and (offset not in pending.left - pending.settling or pending.reviving)
         if settled or (unknown and handle.due_ms <= now_ms):
             return Changed(now_ms, invisible_ms)  # done, or on its way back: one more checkpoint would make it two
         again = Key(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
-        while self._revive.pending(handle.revive_queue, Acknowledged(again, ())) is not None:
+        while self._revive.pending(handle.revive_queue, again) is not None:
             again = again._replace(pop_time=again.pop_time + 1)
         said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
         old = Acknowledged(key, (offset,))
@@ -174,22 +188,33 @@ class Acking:
             if self._orders.blocked_until_ms(place, None, self._clock.now_ms()) is None:
                 self._notify(key.topic, key.group)
 
+    def _flush_whole(self) -> None:
+        whole, self._whole = self._whole, {}
+        found = [(place, self._gathered.pop(place)) for place in whole if place in self._gathered]
+        if not self._gathered:
+            self._stop_timer()
+        self._store(found)
+
     def _flush(self) -> None:
-        self._soon = False
+        self._stop_timer()
+        gathered, self._gathered = self._gathered, {}
+        self._store(gathered.items())
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._answers:
-            return
-        offsets, self._offsets = self._offsets, {}
-        answers, self._answers = self._answers, []
-        said: list[Said] = [
-            (revive_queue, Acknowledged(key, tuple(dict.fromkeys(each))))
-            for (revive_queue, key), each in offsets.items()
-        ]
-        self._start(self._write(said, answers))
 
-    async def _write(self, said: list[Said], answers: list[Answered]) -> None:
+    def _store(self, gathered: Iterable[tuple[Place, Gathered]]) -> None:
+        said: list[Said] = []
+        answers: list[Asked | Answered] = []
+        for (revive_queue, key), each in gathered:
+            said.append((revive_queue, Acknowledged(key, tuple(dict.fromkeys(each.offsets)))))
+            answers += each.answers
+        if said:
+            self._start(self._write(said, answers))
+
+    async def _write(self, said: list[Said], answers: list[Asked | Answered]) -> None:
         problem: GantryError | None = None
         try:
             _raise_refused(await self._revive.write(said))
@@ -199,13 +224,12 @@ class Acking:
             log.exception("acknowledgements could not be stored")
             problem = RefusedWith(1, f"the acknowledgement could not be stored: {type(error).__name__}: {error}")
         for revive_queue, each in said:
-            pending = self._revive.pending(revive_queue, each) if isinstance(each, Acknowledged) else None
+            pending = self._revive.pending(revive_queue, each.key) if isinstance(each, Acknowledged) else None
             if pending is not None:
                 pending.settling.difference_update(each.offsets)
-        for answered in answers:
-            answered(problem)
+        answer_all(answers, problem)
 
-    async def _late(self, key: Key, handle: Handle, offsets: tuple[int, ...], answered: Answered) -> None:
+    async def _late(self, key: Key, handle: Handle, offsets: tuple[int, ...], answered: Asked | Answered) -> None:
         problem: GantryError | None = None
         try:
             said = Acknowledged(key, offsets)
@@ -215,7 +239,7 @@ class Acking:
         except Exception as error:
             log.exception("an acknowledgement could not be stored")
             problem = RefusedWith(1, f"the acknowledgement could not be stored: {type(error).__name__}: {error}")
-        answered(problem)
+        answer_all([answered], problem)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

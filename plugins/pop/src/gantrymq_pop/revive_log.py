@@ -32,6 +32,7 @@ from gantrymq.world import Timer
 from gantrymq_pop.checkpoints import (
     Acknowledged,
     Checkpoint,
+    Key,
     RevivedRecord,
     ack_message,
     checkpoint_message,
@@ -96,9 +97,9 @@ class ReviveLog:
         """Checkpoints that memory knows to wait."""
         return sum(map(len, self._logs))
 
-    def pending(self, revive_queue: int, said: Acknowledged) -> Pending | None:
-        """The checkpoint that is acknowledged; None for one that memory does not know."""
-        return self._logs[revive_queue].pending(said.key)
+    def pending(self, revive_queue: int, key: Key) -> Pending | None:
+        """The checkpoint that waits under *key*; None for one that memory does not know."""
+        return self._logs[revive_queue].pending(key)
 
     def knows_all(self, revive_queue: int) -> bool:
         """Whether memory has all that the log says."""
@@ -137,10 +138,13 @@ class ReviveLog:
             else:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
         results = list(await self._broker.put_all(messages, seen=True))  # the log's own, and copies seen when they came
+        ends: dict[int, int] = {}
         for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
                 self._feed(revive_queue, result, each)
-                self.counted(revive_queue, result.queue_offset + 1)
+                ends[revive_queue] = result.queue_offset + 1
+        for revive_queue, end in ends.items():
+            self.counted(revive_queue, end)
         return results
 
     def counted(self, revive_queue: int, end: int) -> None:

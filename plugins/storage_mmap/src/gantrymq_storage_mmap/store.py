@@ -30,7 +30,7 @@ from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.append_placed import refused
 from gantrymq_storage_mmap.log.source import entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
-from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
+from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromHot, FromMemory, NotInMemory, read_cold
 from gantrymq_storage_mmap.reading.time_search import search
 from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_storage_mmap.retention.rules import Refusal
@@ -38,6 +38,7 @@ from gantrymq_storage_mmap.retention.rules import Refusal
 __all__ = ["MmapStore"]
 
 _NOT_RUNNING = "the store is not running"
+_HOT = FromHot()
 
 
 class MmapStore(StoreOpening):
@@ -228,7 +229,10 @@ class MmapStore(StoreOpening):
     def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
         """As `read`; an awaitable when the record is not in memory."""
         if log_offset >= self._log.hot_offset:
-            return self.read(log_offset)
+            try:
+                return read_cold(self._log, log_offset, _HOT)
+            except OSError as error:
+                raise StoreError(f"{self._unreadable}: {error}") from error
         try:
             with self._cold.reading(self._unreadable):
                 return read_cold(self._log, log_offset, FromMemory())

@@ -12,16 +12,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq_transaction.copies import Identity, committed_message, given_up, half_messages, identity_of
+from gantrymq_transaction.known_halves import KnownHalves
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import committed, real_queue
-from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, checks_of, judge_decision
+from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, judge_decision
 from gantrymq_transaction.settings import TIMEOUT
 from gantrymq_transaction.writer import Writer
 
@@ -29,7 +30,7 @@ __all__ = ["Deciding"]
 
 log = logging.getLogger(__name__)
 
-_OUTCOMES = {Decision.COMMIT: Outcome.COMMITTED, Decision.ROLLBACK: Outcome.ROLLED_BACK}
+_OUTCOMES: Mapping[int, Outcome] = {Decision.COMMIT: Outcome.COMMITTED, Decision.ROLLBACK: Outcome.ROLLED_BACK}
 
 
 class Deciding:
@@ -41,6 +42,7 @@ class Deciding:
         self._ledger = ledger
         self._writer = writer
         self._begin = begin
+        self._known = KnownHalves()
         self._busy: dict[Identity, asyncio.Future[None]] = {}
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
@@ -50,14 +52,15 @@ class Deciding:
             RequestError: with RocketMQ's code, where the decision does not count.
         """
         found = self._broker.store.view(request.half_log_offset) if request.half_log_offset >= 0 else None
-        if isinstance(found, RecordView) and request.decision in _OUTCOMES and not request.from_check:
-            half = self._checked(found, request)
-            queue = real_queue(half.properties)
-            offset = half.queue_offset
-            if offset >= self._begin and queue and self._ledger.is_open(offset) and not checks_of(half.properties):
-                decision = Decision(request.decision)
-                message = committed(half, half.properties, queue) if decision is Decision.COMMIT else None
-                return self._writer.submit([offset], message, _OUTCOMES[decision])
+        outcome = _OUTCOMES.get(request.decision)
+        ordinary = outcome is not None and not request.from_check
+        if ordinary and isinstance(found, RecordView) and found.topic == HALF_TOPIC:
+            known = self._known.of(bytes(found.properties_bytes), request.message_id)
+            half = self._checked(found, request, known.own)
+            queue, offset = known.queue, half.queue_offset
+            if offset >= self._begin and queue and self._ledger.is_open(offset) and not known.checks:
+                message = committed(half, known.own, queue) if outcome is Outcome.COMMITTED else None
+                return self._writer.submit((offset,), message, outcome)
         return self._end(request, found)
 
     async def _end(self, request: EndTransaction, found: RecordView | Awaitable[RecordView | None] | None) -> Outcome:
@@ -89,8 +92,13 @@ class Deciding:
             if not done.done():  # a broker that stops cancels
                 done.set_result(None)
 
-    def _checked(self, half: RecordView | None, request: EndTransaction) -> RecordView:
-        """What lies where a request says, if it is a half message that the request may decide."""
+    def _checked(
+        self, half: RecordView | None, request: EndTransaction, own: Mapping[str, str] | None = None
+    ) -> RecordView:
+        """What lies where a request says, if it is a half message that the request may decide.
+
+        *own*: its properties, where they are known.
+        """
         if half is None or half.topic != HALF_TOPIC:
             raise RefusedWith(
                 SYSTEM_ERROR,
@@ -98,7 +106,7 @@ class Deciding:
                 "answer to its sending said",
             )
         refusal = judge_decision(
-            half.properties,
+            half.properties if own is None else own,
             request.producer_group,
             stored_at=(half.queue_offset, half.log_offset),
             named=(request.half_queue_offset, request.half_log_offset),

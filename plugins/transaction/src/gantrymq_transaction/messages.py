@@ -75,14 +75,14 @@ def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) 
         queue[1],
         bytes(half.body),  # as compiled functions take it
         text,
-        tags_code=tags_code(own.get(props.TAGS)),
-        flag=half.flag,
-        sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
-        born_timestamp=half.born_timestamp,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-        prepared_offset=half.log_offset,
+        tags_code(own.get(props.TAGS)),
+        half.flag,
+        half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+        half.born_timestamp,
+        half.born_host,
+        half.store_host,
+        half.reconsume_times,
+        half.log_offset,
     )
 
 

@@ -46,12 +46,13 @@ _LIGHT: Final = props.INNER_MULTI_DISPATCH.encode()
 
 
 class _Waiting:
-    __slots__ = ("answer", "done", "kind", "message", "offsets", "size")
+    __slots__ = ("answer", "done", "kind", "message", "offsets", "op_bytes", "size")
 
     def __init__(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any, done: Stored) -> None:
         self.offsets, self.message, self.answer, self.done = offsets, message, answer, done
         self.kind = None if message is None else message.topic in _OWN
         self.size = 0 if message is None else len(message.body) + len(message.properties)
+        self.op_bytes = sum([len(str(offset)) + 1 for offset in offsets])
 
 
 class Doubt:
@@ -157,23 +158,22 @@ class Writer:
         size = op_bytes = 0
         while self._waiting and len(group) < GROUP_MESSAGES:
             each = self._waiting[0]
-            named = sum(len(str(offset)) + 1 for offset in each.offsets)
-            if group and (size + each.size > GROUP_BYTES or op_bytes + named > most_op_bytes):
+            if group and (size + each.size > GROUP_BYTES or op_bytes + each.op_bytes > most_op_bytes):
                 break
             if each.kind is not None:
                 if kind is not None and each.kind is not kind:
                     break
                 kind = each.kind
             size += each.size
-            op_bytes += named
+            op_bytes += each.op_bytes
             group.append(self._waiting.popleft())
         return group
 
     def _append(self, group: list[_Waiting]) -> Awaitable[Sequence[PutResult]] | None:
         """Begin one append; None where the messages have to be stored one by one."""
-        if not all(map(self._plain, group)):
-            return None
         batch = [as_submitted(each.message) for each in group if each.message is not None]
+        if not self._plain(batch):
+            return None
         batch.append(self._op(group))
         for message in batch[1:]:
             message.joined = True
@@ -198,18 +198,13 @@ class Writer:
             self._count -= len(group)
             self._bytes -= sum(each.size for each in group)
 
-    def _plain(self, each: _Waiting) -> bool:
-        """Whether the store cannot refuse the message of *each* and take its op message."""
-        message = each.message
-        if message is None:
-            return True
-        topic = self._broker.topic(message.topic)
-        return (
-            topic is not None
-            and not topic.has_batch_queues
-            and _LIGHT not in message.properties
-            and len(message.body) <= self._broker.settings.number("maxMessageSize")
-        )
+    def _plain(self, batch: Sequence[StoreMessage]) -> bool:
+        """Whether the store cannot refuse one of *batch* and take its op message."""
+        for topic in map(self._broker.topic, {message.topic for message in batch}):
+            if topic is None or topic.has_batch_queues:
+                return False
+        most_bytes = self._broker.settings.number("maxMessageSize")
+        return all(len(each.body) <= most_bytes and _LIGHT not in each.properties for each in batch)
 
     async def _together(self, group: list[_Waiting], results: Sequence[PutResult]) -> bool:
         """What one append came to; False when the store took none of it."""

@@ -24,7 +24,7 @@ class Interception:
         self.of_all = tuple(counted for _, counted, names in self._counted if names is None)
         self.names = frozenset[str]().union(*(names or () for *_, names in self._counted))
         marks = b"|".join(re.escape(name.encode()) for name in sorted(self.names))
-        self._asks = re.compile(rb"(?:^|\x02)(?:%b)\x01" % marks).search if marks else None
+        self._asks = re.compile(rb"\x02(?:%b)\x01" % marks).search if marks else None
         self._stats = stats
 
     def __bool__(self) -> bool:
@@ -48,7 +48,7 @@ class Interception:
 
     def looked_at(self, message: StoreMessage) -> StoreMessage:
         """The same for a message whose properties were not read."""
-        asks = self._asks is not None and self._asks(message.properties) is not None
+        asks = self._asks is not None and self._asks(b"\x02" + message.properties) is not None
         return self.seen(message, props.decode(message.properties) if asks else None)
 
 

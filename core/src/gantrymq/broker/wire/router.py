@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from gantrymq.broker.wire.answers import refusal
 from gantrymq.errors import GantryError, GoAway, RefusedWith, RequestNotSupported
@@ -23,6 +24,8 @@ from gantrymq.remoting.sends import SEND_CODES, Send
 from gantrymq.remoting.wrong_port import asked_a_broker
 
 log = logging.getLogger(__name__)
+
+_ENDS: Final = int(RequestCode.END_TRANSACTION)  # oneway ones go before the sends of their read, which so come together
 
 HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 """Serves the requests from an index on that it can serve together, and returns how many."""
@@ -122,7 +125,7 @@ class RequestRouter:
         finally:
             self._after(connection)
 
-    def _serve(self, connection: Connection, commands: Sequence[Command]) -> None:
+    def _serve(self, connection: Connection, commands: Sequence[Command], *, sorted_out: bool = False) -> None:
         handlers, guards = self._handlers, self._guards
         together = None if self._turning_away or guards else self._together  # guards see each request
         behind = 0  # requests before this index are served
@@ -134,6 +137,9 @@ class RequestRouter:
                     behind = index + together(commands, index, connection)
                     if behind > index:
                         continue
+                if asked.code == _ENDS and together is not None and not sorted_out and asked.is_oneway:
+                    self._serve(connection, sorted(commands[index:], key=_in_its_order), sorted_out=True)
+                    return
                 handler = handlers.get(asked.code)
                 if self._turning_away and asked.version > VERSION_5_3_1:
                     raise GoAway("this broker is stopping; use another one")
@@ -175,6 +181,10 @@ class RequestRouter:
             answer = _bug(asked, error)
         if answer is not None and not asked.is_oneway and not connection.closed:
             connection.reply(asked, answer)
+
+
+def _in_its_order(asked: Command) -> bool:
+    return asked.code != _ENDS or not asked.is_oneway
 
 
 def _nothing(*_: object) -> None:

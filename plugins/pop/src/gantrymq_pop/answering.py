@@ -1,0 +1,42 @@
+"""Answers to acknowledgements: those that are due together are one write to each client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from gantrymq.errors import GantryError
+from gantrymq.interfaces import Connection
+from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
+from gantrymq.remoting.command import Command, encode, response_to
+from gantrymq.remoting.frame import PREFIX
+
+__all__ = ["Answered", "Asked", "answer_all"]
+
+Asked = tuple[Command, Connection]  # a request, and where its answer goes
+Answered = Callable[[GantryError | None], None]
+
+_DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
+
+
+def answer_all(answers: Iterable[Asked | Answered], problem: GantryError | None) -> None:
+    """Answer requests, and tell others who wait, that it is done, or what the *problem* was."""
+    frames: dict[Connection, list[bytes]] = {}
+    for each in answers:
+        if not isinstance(each, tuple):
+            each(problem)
+            continue
+        asked, connection = each
+        if not asked.flag & FLAG_ONEWAY:
+            frames.setdefault(connection, []).append(_frame(asked, problem))
+    for connection, written in frames.items():
+        connection.reply_parts((b"".join(written),))
+
+
+def _frame(asked: Command, problem: GantryError | None) -> bytes:
+    if problem is not None:
+        return encode(response_to(asked, problem.response_code, str(problem)))
+    if asked.serialize != SERIALIZE_JSON:
+        return encode(response_to(asked))
+    header = _DONE % asked.opaque
+    return PREFIX.pack(4 + len(header), len(header)) + header
