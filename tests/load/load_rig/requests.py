@@ -65,13 +65,8 @@ class Request:
         return b"%b%d%b" % (self._before, opaque, self._after)
 
 
-def send_request(
-    topic: str, queue_id: int, body: bytes, *, group: str = "load", queues: int = 8, more_properties: str = ""
-) -> Request:
-    """A send as the Java client of today writes it; an unknown topic is made with *queues* queues.
-
-    *more_properties*: as they are stored, with 0x02 at the end.
-    """
+def send_request(topic: str, queue_id: int, body: bytes, *, group: str = "load", queues: int = 8) -> Request:
+    """A send as the Java client of today writes it; an unknown topic is made with *queues* queues."""
     ext = {
         "a": group,
         "b": topic,
@@ -81,7 +76,7 @@ def send_request(
         "f": "0",
         "g": str(int(time.time() * 1000)),
         "h": "0",
-        "i": _PROPERTIES + more_properties,
+        "i": _PROPERTIES,
         "j": "0",
         "k": "false",
         "m": "false",

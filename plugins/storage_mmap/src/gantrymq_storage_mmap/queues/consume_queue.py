@@ -80,9 +80,7 @@ class ConsumeQueue(FileRow):
             return False
         if self.lists_units:
             assert self.ext is not None
-            make_bits = self.ext.bit_maps.get(self.topic)
-            bits = make_bits(entry.properties) if make_bits is not None else b""
-            unit = ExtUnit(entry.tags_code, entry.store_timestamp, bits)
+            unit = ExtUnit(entry.tags_code, entry.store_timestamp)
             packed = ENTRY.pack(entry.log_offset, entry.size, self.ext.add(unit))
         self.append(packed)
         return True

@@ -1,1 +1,0 @@
-"""Projects of plugins: folders of files with words to fill in, and the command that copies them."""
