@@ -2,6 +2,9 @@
 
 import asyncio
 import errno
+import socket
+import subprocess
+import sys
 
 import pytest
 from noting_peers import Accepting, Buffered, Echo, HalfOpen, Peer, connected
@@ -348,3 +351,53 @@ def test_own_address_is_an_ip_address(run):
         return world.network.own_address()
 
     assert [part.isdigit() for part in run(main).split(".")] == [True] * 4
+
+
+RACE = """
+import asyncio, sys
+from gantrymq.world.real.network import RealNetwork
+
+async def race(port):
+    for line in sys.stdin:
+        try:
+            listener = await RealNetwork().listen("127.0.0.1", port, asyncio.Protocol)
+        except OSError as error:
+            print(error.errno, flush=True)
+        else:
+            print("listens", flush=True)
+            sys.stdin.readline()
+            await listener.close()
+            print("closed", flush=True)
+
+try:
+    from uvloop import run
+except ImportError:
+    from asyncio import run
+run(race(int(sys.argv[1])))
+"""
+
+
+def test_of_two_processes_that_want_a_port_at_once_one_is_told_that_it_is_taken():
+    """Both may bind it; who listens second hears of it from the kernel, and from asyncio's loop, not from uvloop's."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACE, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        for _ in range(2)
+    ]
+    try:
+        for _ in range(150):
+            for racer in racers:
+                racer.stdin.write("go\n")
+            said = [racer.stdout.readline().strip() for racer in racers]
+            assert sorted(said) == [str(errno.EADDRINUSE), "listens"]
+            winner = racers[said.index("listens")]
+            winner.stdin.write("close\n")
+            assert winner.stdout.readline().strip() == "closed"
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.communicate()

@@ -7,6 +7,7 @@ TIME_WAIT; on Windows the option would let two processes share a port, so it is 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 
@@ -97,10 +98,14 @@ async def _addresses(host: str) -> list[str]:
 
 async def _serve(factory: ProtocolFactory, addresses: list[str], port: int) -> asyncio.Server:
     try:
-        return await asyncio.get_running_loop().create_server(
+        server = await asyncio.get_running_loop().create_server(
             factory, addresses, port, backlog=BACKLOG, reuse_address=os.name == "posix"
         )
     except OSError as error:  # the loops put the address into the text, as a tuple
         if error.errno is None:
             raise
         raise OSError(error.errno, os.strerror(error.errno)) from error
+    if any(each is None for each in server.sockets):  # uvloop says no more where another process listens since the bind
+        server.close()
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    return server
