@@ -112,21 +112,25 @@ def test_a_consumer_joins_and_one_is_killed(
     version: str,
 ) -> None:
     """Locks of the dead one lapse before another consumer gets its queues."""
-    lapse_ms, messages = 5000, 480
+    lapse_ms, first, later = 5000, 800, 480
+    messages = first + later
     monkeypatch.setattr(locks, "LOCK_MS", lapse_ms)
     broker = gantrymq_broker_factory()
     used("gantrymq broker")
     broker.create_topic("Orders", QUEUES)
     driver = Driver(version, tmp_path, broker.namesrv, properties=OFTEN)
-    driver.produce("Orders", messages)
+    driver.produce("Orders", first)
     options = {"topic": "Orders", "group": "payers", "listener": "orderly", "work_ms": 40}
     consumers = [running(driver.start("retry", **options))]
     wait_until(lambda: len(good(consumers)) > 20, "the first messages", DEADLINE_S)
     consumers.append(running(driver.start("retry", **options)))
     wait_until(lambda: len(good(consumers[1:])) > 20, "messages of the second consumer", DEADLINE_S)
     killed, other = consumers
-    queues = {event["queue"] for event in killed.of("tried")[-2:]}
+    driver.produce("Orders", later, body_prefix="later")  # so that much of every queue is left when the first one dies
+    done = len(killed.of("tried"))
+    wait_until(lambda: len(killed.of("tried")) > done, "a message of the first consumer", DEADLINE_S, killed.tail)
     killed.kill()
+    queues = {event["queue"] for event in killed.of("tried")[-2:]}
     last = max(event["at"] for event in killed.of("tried"))
     wait_until(lambda: len(good(consumers)) == messages, "all messages", DEADLINE_S, other.tail)
     tried = [event for each in consumers for event in each.of("tried")]

@@ -17,6 +17,7 @@ Script = Callable[[Side], None]
 def normal(side: Side) -> None:
     """Tags, keys, flags, own properties, chosen queues, oneway; a subscription of two tags."""
     create_topic(side.namesrv, "Normal", 2)
+    side.note_first("normal-group", "Normal")
     side.do("producer", name="normal", group="normal-producers", topic="Normal")
     for i in range(6):
         side.do(
@@ -41,6 +42,7 @@ def normal(side: Side) -> None:
 def batch(side: Side) -> None:
     """A batch to a chosen queue, with tags and properties, and one of a single message."""
     create_topic(side.namesrv, "Batch", 2)
+    side.note_first("batch-group", "Batch")
     side.do("producer", name="batch", group="batch-producers", topic="Batch")
     side.do("batch", by="batch", topic="Batch", body="b", count=5, queue=1, tags="A", properties="p=q")
     side.do("batch", by="batch", topic="Batch", body="single", count=1, queue=0)
@@ -65,6 +67,7 @@ def broadcasting(side: Side) -> None:
 def delay(side: Side) -> None:
     """Levels 1 and 2, one above the last, which is taken for the last, and one in a batch."""
     create_topic(side.namesrv, "Delay", 2)
+    side.note_first("delay-group", "Delay")
     side.do("producer", name="delay", group="delay-producers", topic="Delay")
     for level in (1, 2, 40):
         side.do(
@@ -98,6 +101,7 @@ def retry(side: Side) -> None:
 def ordered(side: Side) -> None:
     """Each message refused once before the next; and one that is refused to the end is left out of the way."""
     create_topic(side.namesrv, "Ordered", 2)
+    side.note_first("ordered-group", "Ordered")
     side.do("producer", name="ordered", group="ordered-producers", topic="Ordered")
     for i in range(6):
         side.do("send", by="ordered", topic="Ordered", body=f"ordered-{i}", queue=i % 2, tags="A")
@@ -106,6 +110,7 @@ def ordered(side: Side) -> None:
     side.do("stop", name="ordered-consumer")
     side.do("send", by="ordered", topic="Ordered", body="refused", queue=0, tags="B")
     side.do("send", by="ordered", topic="Ordered", body="behind-it", queue=0, tags="B")
+    side.note_first("ordered-dead-group", "Ordered")
     options: dict[str, str | int] = {"sub": "B", "fail": 2, "max_reconsume": 1}
     side.do("consumer", "orderly", name="ordered-dead", group="ordered-dead-group", topic="Ordered", **options)
     side.wait_stored("%DLQ%ordered-dead-group", 2)

@@ -1,5 +1,6 @@
 """One of the two brokers, with the official client that does a script's steps for it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ STEP_S = 20.0
 ARRIVAL_S = 20.0
 OFTEN = [f"-Drocketmq.client.rebalance.{name}Interval=1000" for name in ("wait", "min")]
 JAVA = [*OFTEN, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
-ALL_TOPICS, ALL_OFFSETS, UPDATE_GROUP, SET_MODE = 21, 43, 200, 401
+ALL_TOPICS, ALL_OFFSETS, UPDATE_GROUP, SET_MODE, UPDATE_OFFSET = 21, 43, 200, 401, 15
 
 
 class Side:
@@ -110,6 +111,15 @@ class Side:
     def wait_stored(self, topic: str, count: int) -> None:
         """Wait until the run has *count* records of *topic*."""
         self._wait(lambda: len(self._records(topic)) >= count, f"{count} records of {topic}")
+
+    def note_first(self, group: str, topic: str) -> None:
+        """Commit the group's first position by itself, before a consumer commits those of several queues at once.
+
+        Of two first commits at once a Java broker may forget one.
+        Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java (commitOffset).
+        """
+        self.ask(UPDATE_GROUP, {}, json.dumps({"groupName": group}).encode())
+        self.ask(UPDATE_OFFSET, {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "0"})
 
     def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> bytes:
         """Send the broker one request and return the body of its answer."""
