@@ -26,7 +26,7 @@ from gantrymq_testing.simulated import Link, simulate
 GRACE_S = 5.0  # virtual seconds that we may answer later than Java
 SETTLE_S = 1e-6  # lets the broker see a request before the next one leaves
 
-PLUGINS = "diagnosis,filter_tag,request_reply,schedule,transaction,pop,allocate"
+PLUGINS = "diagnosis,filter_tag,filter_sql92,request_reply,schedule,transaction,pop,allocate"
 
 # Settings of the recorded brokers that name what is not built here; they are left out.
 SETTINGS_LEFT_OUT = {

@@ -190,6 +190,7 @@ class Rig:
         self.faults = Faults()
         self.workers = RigWorkers()
         self.said = []
+        self.bit_maps = {}
         world = real_world()
         self.clock = StandingClock(world.clock)
         self.world = attrs.evolve(world, clock=self.clock, workers=self.workers, files=RigFiles(self.faults))
@@ -197,7 +198,8 @@ class Rig:
     def make(self, progress=lambda sentence: None, **settings):
         """A store that is not started; small files unless *settings* say otherwise."""
         sizes = {"mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, **settings}
-        return MmapStore(StoreContext(self.world, self.root, Settings(KEYS, sizes), self.said.append, progress))
+        given = self.world, self.root, Settings(KEYS, sizes), self.said.append, progress
+        return MmapStore(StoreContext(*given, bit_maps=self.bit_maps))
 
     def run(self, case, **settings):
         """Run ``case(bench)`` with an open store, which is stopped cleanly afterwards."""

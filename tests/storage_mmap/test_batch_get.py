@@ -6,7 +6,7 @@ from placed_messages import alone, inner
 
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, message, records_of
+from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, ShortTurn, message, records_of
 
 QUEUE = Queue("B", 0)
 SMALL = {"mapperFileSizeBatchConsumeQueue": 92}  # two entries a file
@@ -80,6 +80,19 @@ def test_filters_skip_single_messages_and_let_untagged_batches_pass_by_entry(rig
         assert result.next_offset == 5
         result = await get(bench, 1, match=OnlyTags("Z", needs_message=True))
         assert (result.status, result.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 5)
+
+    rig.run(case, **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, COLD])
+def test_a_filter_whose_turn_is_over_ends_a_get_before_the_entry(rig, settings):
+    async def case(bench):
+        await bench.add(alone(tag="A"), alone(tag="C"), inner(b"x", b"y"), alone(tag="A"))
+        for asked, expected, end in ((0, [], 0), (1, [0], 1), (2, [0], 2), (3, [0], 4), (4, [0, 4], 5)):
+            result = await get(bench, 0, match=ShortTurn(asked, "A", needs_message=True))
+            assert ([record.queue_offset for record in records_of(result)], result.next_offset) == (expected, end)
+        result = await get(bench, 3, match=ShortTurn(0, "A", needs_message=True))
+        assert (result.count, result.next_offset) == (0, 3)
 
     rig.run(case, **settings)
 

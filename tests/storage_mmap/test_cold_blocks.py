@@ -30,7 +30,7 @@ class OneFile:
 
 class OneFileLog:
     def __init__(self, file, end):
-        self.file, self.end = file, end
+        self.file, self.end, self.hot_offset = file, end, 1 << 62
 
     def find(self, log_offset):
         return self.file if log_offset < FILE_BYTES else None

@@ -103,6 +103,45 @@ def test_an_entry_without_its_unit_passes_the_first_stage(rig):
     rig.run(look, **EXT)
 
 
+def units_of(rig, topic="T"):
+    folder = rig.root / "consumequeue_ext" / topic / "0"
+    return [unit for path in sorted(folder.iterdir()) for _, unit in iter_ext_units(path.read_bytes())]
+
+
+def test_units_get_the_bits_that_are_made_for_their_topic(rig):
+    async def case(bench):
+        await bench.add(message(tag="A"))
+        rig.bit_maps["T"] = lambda properties: properties[-2:]
+        for tag in ("B", "C"):
+            await bench.add(message(tag=tag))
+        await bench.add(message(topic="U", tag="B"))
+        del rig.bit_maps["T"]
+        await bench.add(message(tag="D"))
+
+    rig.run(case, **EXT)
+    assert [unit.bits for unit in units_of(rig)] == [b"", b"B\x02", b"C\x02", b""]
+    assert [unit.bits for unit in units_of(rig, "U")] == [b""]
+
+
+def test_after_a_crash_units_that_are_listed_again_keep_their_bits(rig):
+    async def fill_and_write(bench):
+        rig.bit_maps["T"] = lambda properties: properties[-2:]
+        await fill(bench)
+        rig.write_queues(bench)
+
+    rig.kill(fill_and_write, **EXT)
+    before = [(unit.tags_code, unit.bits) for unit in units_of(rig)]
+    rig.bit_maps.clear()
+    shutil.rmtree(rig.root / "consumequeue")
+
+    async def look(bench):
+        assert len(await bench.read_all(QUEUE)) == len(TAGS)
+
+    rig.run(look, **EXT)
+    assert [(unit.tags_code, unit.bits) for unit in units_of(rig)] == before
+    assert before[0][1] == b"A\x02"
+
+
 @pytest.mark.parametrize("part", ["consumequeue", "consumequeue_ext"])
 def test_after_a_crash_queue_and_units_belong_together_again(rig, part):
     async def fill_and_write(bench):

@@ -7,7 +7,7 @@ from gantrymq.errors import StoreError
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
-from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, bodies, message, records_of
+from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, ShortTurn, bodies, message, records_of
 
 T0 = Queue("T", 0)
 BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20000}
@@ -94,6 +94,17 @@ def test_messages_behind_the_hot_window_are_read_in_a_thread(rig, needs_message)
         assert not isawaitable(bench.store.get(T0, 195, GetLimit(), None))
         found = await bench.read_all(T0, limit=GetLimit(max_count=3), match=OnlyTags("B", needs_message=needs_message))
         assert bodies(found) == [b"%d" % n for n in range(1, 200, 2)]
+
+    rig.run(case, hotReadWindow=2000, **BIG)
+
+
+def test_a_filter_whose_turn_is_over_ends_a_read_behind_the_hot_window(rig):
+    async def case(bench):
+        await bench.add(*[message(body=b"%d" % n, tag="AB"[n % 2]) for n in range(200)])
+        for asked in (0, 1, 2, 7, 40, 60):
+            got = await bench.get(T0, 3, match=ShortTurn(asked, "B", needs_message=True))
+            expected = [b"%d" % n for n in range(3, 3 + asked, 2)]
+            assert (got.count, got.next_offset, bodies(records_of(got))) == (len(expected), 3 + asked, expected)
 
     rig.run(case, hotReadWindow=2000, **BIG)
 

@@ -1,4 +1,4 @@
-"""A fresh virtual environment with wheels of core, contract tests, commands, name server, a store and the template.
+"""A fresh virtual environment with wheels of core, contract tests, the plugins that those need, and the template.
 
 Nothing else of ours is there. The wheels are built from a copy of just these folders: whatever else lies in the tree
 cannot help.
@@ -17,8 +17,11 @@ from pathlib import Path
 
 import pytest
 
+if str(Path(__file__).parent) not in sys.path:  # makes `import own_plugins` work whatever import mode pytest runs in
+    sys.path.insert(0, str(Path(__file__).parent))
+
 ROOT = Path(__file__).resolve().parents[2]
-PLUGINS = ("admin", "nameserver", "storage_mmap")
+PLUGINS = ("admin", "filter_tag", "kit", "nameserver", "storage_mmap")
 TREES = ("core", "testing", "store_files", *(f"plugins/{word}" for word in PLUGINS), "docs/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
@@ -47,6 +50,10 @@ class Kit:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def pip(self, *words):
+        """Run pip on the environment; its last words where it failed."""
+        return pip("--python", self.folder / "venv", *words)
 
     def client(self, namesrv, *words):
         """Ask a broker through the client script; its answer."""

@@ -25,6 +25,8 @@ def test_only_what_was_asked_for_is_installed(kit):
         "gantrymq",
         "gantrymq-admin",
         "gantrymq-example",
+        "gantrymq-filter-tag",
+        "gantrymq-kit",
         "gantrymq-nameserver",
         "gantrymq-storage-mmap",
         "gantrymq-store-files",

@@ -129,6 +129,14 @@ class FilterFailed(GantryError):
     """A message filter raised while it ran; its subscription is rejected with the reason."""
 
 
+class FilterSuspended(FilterFailed):
+    """A filter is off for a while: the subscription stays, and a later pull is served."""
+
+
+class FilterTurnOver(FilterFailed):
+    """A filter has had its share of this turn of the loop: a store ends its read before the entry it asked about."""
+
+
 class ConsumerNotOnline(RequestError):
     """No member of the group is connected."""
 

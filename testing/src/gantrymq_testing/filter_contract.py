@@ -23,6 +23,7 @@ from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import FilterType, MessageFilter
 from gantrymq.model import properties
 from gantrymq.model.java import string_hash
+from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import ALL, Subscription
 
 Verdict = tuple[str, Mapping[str, str], bool]
@@ -65,6 +66,21 @@ class FilterContract:
         expression, found, expected = verdict
         compiled = filter_type.compile(_subscription(filter_type, expression))
         assert handed_out(compiled, _record(found)) is expected
+
+    def test_properties_decide_where_it_says_so(self, filter_type: FilterType, verdict: Verdict) -> None:
+        """A `gantrymq.interfaces.PropertiesFilter` may be asked in ways that cost less, for the same answer."""
+        expression, found, expected = verdict
+        compiled = filter_type.compile(_subscription(filter_type, expression))
+        if not hasattr(compiled, "match_properties"):
+            return
+        text = properties.encode(found)
+        assert compiled.match_properties(text) is compiled.match_message(_record(found))
+        if hasattr(compiled, "candidates"):
+            needles = getattr(compiled, "needles", ())
+            assert not expected or not needles or any(needle in text for needle in needles)
+            start, end = compiled.candidates(Queue("ContractTopic", 0), 5)
+            assert 5 <= start < end
+            assert start == 5 or not expected
 
     def test_takes_everything_where_it_says_so(self, filter_type: FilterType, verdict: Verdict) -> None:
         expression, _, _ = verdict

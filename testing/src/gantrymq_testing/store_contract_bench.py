@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
+from gantrymq.errors import FilterTurnOver
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import (
@@ -145,6 +146,30 @@ class OnlyTags:
     def match_message(self, record: RecordView) -> bool:
         """By the property."""
         return record.properties.get(properties.TAGS) in self._tags
+
+
+class ShortTurn(OnlyTags):
+    """The same, but its turn is over after so many messages."""
+
+    def __init__(self, asked: int, *tags: str, needs_message: bool = False) -> None:
+        super().__init__(*tags, needs_message=needs_message)
+        self._left = asked
+
+    def match_entry(self, tags_code: int, ext: object) -> bool:
+        """By tag code, as long as the turn lasts."""
+        if not self.needs_message:
+            self._count()
+        return super().match_entry(tags_code, ext)
+
+    def match_message(self, record: RecordView) -> bool:
+        """By the property, as long as the turn lasts."""
+        self._count()
+        return super().match_message(record)
+
+    def _count(self) -> None:
+        if not self._left:
+            raise FilterTurnOver("its turn is over")
+        self._left -= 1
 
 
 def message(

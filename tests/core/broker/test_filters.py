@@ -8,7 +8,8 @@ from broker_desk import pull_ext, records
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
-from gantrymq.errors import FilterFailed, RefusedWith, SubscriptionParseFailed
+from gantrymq.errors import FilterFailed, FilterSuspended, FilterTurnOver, RefusedWith, SubscriptionParseFailed
+from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 from gantrymq.plugins import Plugins
 
@@ -43,6 +44,16 @@ class FragileFilter:
         raise KeyError("message")
 
 
+class FragileProperties(FragileFilter):
+    needles = (b"a",)
+
+    def match_properties(self, properties):
+        return {b"in": True, b"out": False}[properties]
+
+    def candidates(self, queue, queue_offset):
+        return {0: (5, 10)}[queue_offset]
+
+
 def subscription(expression="x", *, kind="FRAGILE", group="CG", topic="T"):
     return Subscription(topic, expression, kind, 1, group)
 
@@ -64,7 +75,6 @@ def test_everything_needs_no_plugin_but_tags_do():
     with pytest.raises(RefusedWith, match="by TAG; no plugin serves this type") as caught:
         bare.compiled(subscription("TagA", kind="TAG"))
     assert caught.value.response_code == 1
-    assert not bare.supports("TAG")
 
 
 def test_an_expression_that_does_not_compile_is_refused_each_time(filters):
@@ -82,6 +92,18 @@ def test_whatever_a_filter_raises_becomes_one_error(filters, expression, stage):
         getattr(compiled, stage)(*((0, None) if stage == "match_entry" else (None,)))
 
 
+def test_a_filter_of_properties_is_guarded_as_one(monkeypatch, filters):
+    assert not hasattr(filters.compiled(subscription()), "needles")
+    monkeypatch.setattr(Fragile, "compile", lambda self, subscription: FragileProperties(subscription.expression))
+    found = filters.compiled(subscription("y"))
+    assert (found.needles, found.candidates(Queue("T", 0), 0)) == ((b"a",), (5, 10))
+    assert found.match_properties(b"in") and not found.match_properties(b"out")
+    with pytest.raises(FilterFailed, match="KeyError: 1"):
+        found.candidates(Queue("T", 0), 1)
+    with pytest.raises(FilterFailed, match="KeyError: b'odd'"):
+        found.match_properties(b"odd")
+
+
 def test_a_rejected_subscription_stays_off_until_its_expression_changes(filters):
     filters.compiled(subscription("entry raises"))
     sentence = filters.reject(subscription("entry raises"), FilterFailed("KeyError: 1"))
@@ -90,6 +112,66 @@ def test_a_rejected_subscription_stays_off_until_its_expression_changes(filters)
     with pytest.raises(SubscriptionParseFailed, match="switched off"):
         filters.compiled(subscription("entry raises"))
     assert filters.compiled(subscription("entry raises", group="Other"))
+    assert filters.compiled(subscription("x"))
+
+
+def test_what_begins_with_a_name_is_of_that_type(filters):
+    named = subscription("FRAGILE:: bad text", kind="SQL92")
+    with pytest.raises(SubscriptionParseFailed, match="place 4"):
+        filters.compiled(named)
+    assert filters.compiled(subscription(" FRAGILE::all", kind="SQL92")).accepts_all
+    with pytest.raises(RefusedWith, match="by SQL92; no plugin serves"):
+        filters.compiled(subscription("a = 'FRAGILE:: all'", kind="SQL92"))
+    with pytest.raises(RefusedWith, match="by TAG; no plugin serves"):
+        filters.compiled(subscription("FRAGILE:: all", kind="TAG"))
+
+
+@pytest.mark.parametrize("text", ["A:: b", "  A::b", "A::\tb", "A_1.x-y:: b c\nd", "A::", "A:: B:: c"])
+def test_a_name_is_what_stands_before_two_colons(text):
+    resolved = subscription(text, kind="SQL92").resolved()
+    name, _, rest = text.strip().partition("::")
+    assert (resolved.type, resolved.expression, resolved.group) == (name, rest.strip(), "CG")
+
+
+@pytest.mark.parametrize("text", ["", "a", "a = 'b:: c'", ":: b", "1A:: b", "A ::b", "'A':: b", "a:b", "A:: b"])
+def test_everything_else_stays_what_it_is(text):
+    kind = "TAG" if text == "A:: b" else "SQL92"
+    assert subscription(text, kind=kind).resolved() == subscription(text, kind=kind)
+
+
+class Cautious:
+    """A guard."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, subscription, kind):
+        self.asked.append((subscription.type, subscription.expression))
+        return FragileFilter("guarded") if subscription.group == "Guarded" else None
+
+
+def test_a_guard_compiles_what_it_wants_and_is_asked_again_when_the_group_changes(filters):
+    guard = Cautious()
+    before = filters.compiled(subscription())
+    filters.guard_with(guard)
+    assert filters.compiled(subscription()) is not before
+    assert type(filters.compiled(subscription("entry raises", group="Guarded"))) is FragileFilter
+    filters.compiled(subscription("FRAGILE:: x", kind="SQL92"))
+    for _ in range(2):
+        filters.compiled(subscription())
+    assert guard.asked == [("FRAGILE", "x"), ("FRAGILE", "entry raises"), ("FRAGILE", "x")]
+    filters.reject(subscription("entry raises"), FilterFailed("KeyError: 1"))
+    filters.forget("CG")
+    filters.compiled(subscription())
+    filters.compiled(subscription("entry raises"))
+    filters.compiled(subscription("entry raises", group="Guarded"))
+    assert guard.asked[3:] == [("FRAGILE", "x"), ("FRAGILE", "entry raises")]
+
+
+@pytest.mark.parametrize("passing", [FilterSuspended, FilterTurnOver])
+def test_what_passes_leaves_the_subscription(filters, passing):
+    filters.compiled(subscription("x"))
+    assert filters.reject(subscription("x"), passing("come again")) == "come again"
     assert filters.compiled(subscription("x"))
 
 

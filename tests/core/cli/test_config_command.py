@@ -64,7 +64,7 @@ def test_a_key_that_nobody_knows_says_which_is_near():
 @pytest.mark.parametrize(
     ("key", "server", "default", "sentence"),
     [
-        ("filterDataCleanTimeSpan", "broker", "86400000", "known to RocketMQ, no effect in this version"),
+        ("debugLockEnable", "broker", "false", "known to RocketMQ, no effect in this version"),
         ("haHousekeepingInterval", "broker", "20000", "known to RocketMQ, no effect in this version"),
         ("aclEnable", "broker", "false", "known to RocketMQ, for a part that is not built here: access control"),
     ],

@@ -7,6 +7,7 @@
 | GantryCluster | two name servers and two brokers of ours |
 | Driver | our small program on the official Java client, `java/client` |
 | MqAdmin | the official admin tool and clients for it to look at, `java/tools` |
+| JavaFilters | the SQL92 filter of a Java broker by itself, `java/filter` |
 | GoDriver | our small program on `rocketmq-client-go`, `go` |
 | NodeDriver | our small program on `ali-ons`, `node` |
 
@@ -15,6 +16,7 @@ Everything listens on loopback, writes below a folder that the test hands in, an
 
 from harness.cluster import GantryCluster
 from harness.driver import Driver
+from harness.filters import JavaFilters
 from harness.gantry_server import GantryServer, gantrymq
 from harness.go_driver import GoDriver
 from harness.java_servers import JavaBroker, JavaNameServer
@@ -31,6 +33,7 @@ __all__ = [
     "GantryServer",
     "GoDriver",
     "JavaBroker",
+    "JavaFilters",
     "JavaNameServer",
     "MqAdmin",
     "NodeDriver",

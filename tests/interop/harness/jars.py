@@ -6,6 +6,7 @@
 <cache>/<version>/driver-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/tools-<hash of pom and sources>/gantrymq/interop/*.class
 <cache>/<version>/pops-<hash of pom and sources>/gantrymq/interop/*.class
+<cache>/<version>/filters-<hash of pom and sources>/gantrymq/interop/*.class
 """
 
 import hashlib
@@ -20,6 +21,7 @@ SERVER = HERE / "java" / "server"
 CLIENT = HERE / "java" / "client"
 TOOLS = HERE / "java" / "tools"
 POPS = HERE / "java" / "pop"
+FILTERS = HERE / "java" / "filter"
 DOWNLOAD_S = 600.0
 
 # What Java 17 has to be told for the servers' direct buffers; harmless for the client.
@@ -67,6 +69,12 @@ def pops_class_path(version: str) -> str:
     shared = (path for name in names for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(POPS / "src").rglob("*.java"), *shared])
     return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "pops")
+
+
+def filters_class_path(version: str) -> str:
+    """The class path of `gantrymq.interop.Filters`, compiled against the broker *version*, which brings the filters."""
+    sources = sorted([*(FILTERS / "src").rglob("*.java"), *(CLIENT / "src").rglob("Events.java")])
+    return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "filters")
 
 
 def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: str) -> str:

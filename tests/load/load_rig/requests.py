@@ -65,8 +65,13 @@ class Request:
         return b"%b%d%b" % (self._before, opaque, self._after)
 
 
-def send_request(topic: str, queue_id: int, body: bytes, *, group: str = "load", queues: int = 8) -> Request:
-    """A send as the Java client of today writes it; an unknown topic is made with *queues* queues."""
+def send_request(
+    topic: str, queue_id: int, body: bytes, *, group: str = "load", queues: int = 8, more_properties: str = ""
+) -> Request:
+    """A send as the Java client of today writes it; an unknown topic is made with *queues* queues.
+
+    *more_properties*: as they are stored, with 0x02 at the end.
+    """
     ext = {
         "a": group,
         "b": topic,
@@ -76,7 +81,7 @@ def send_request(topic: str, queue_id: int, body: bytes, *, group: str = "load",
         "f": "0",
         "g": str(int(time.time() * 1000)),
         "h": "0",
-        "i": _PROPERTIES,
+        "i": _PROPERTIES + more_properties,
         "j": "0",
         "k": "false",
         "m": "false",

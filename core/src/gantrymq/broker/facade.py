@@ -22,6 +22,7 @@ from gantrymq.interfaces import (
     Bounds,
     Connection,
     Figures,
+    FilterType,
     GetLimit,
     GetResult,
     Heartbeat,
@@ -55,6 +56,7 @@ class BrokerFacade:
         self.store = parts.store
         self.store_host = parts.identity.packed_host
         self.root = parts.state.root
+        self.bit_maps = parts.bit_maps
         self._parts = parts
         self._router = router
         self._strategies: dict[str, AllocationStrategy] = {}  # those that were asked for
@@ -177,6 +179,10 @@ class BrokerFacade:
     def filter_of(self, subscription: Subscription) -> MessageFilter:
         """A subscription compiled."""
         return self._parts.filters.compiled(subscription)
+
+    def guard_filters(self, guard: Callable[[Subscription, FilterType], MessageFilter | None]) -> None:
+        """Have *guard* compile subscriptions."""
+        self._parts.filters.guard_with(guard)
 
     def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
         """Lock queues for a client, or renew its locks."""

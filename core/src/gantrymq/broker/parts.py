@@ -35,7 +35,7 @@ from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
-from gantrymq.interfaces import Gate, MessageStore, Shown, TransactionService
+from gantrymq.interfaces import BitMaps, Gate, MessageStore, Shown, TransactionService
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.world import World
@@ -56,6 +56,7 @@ class Opened:
     committing: Committing
     followers: Followers
     transactions: TransactionService | None
+    bit_maps: BitMaps
 
 
 class Parts:
@@ -65,7 +66,7 @@ class Parts:
         """*client* asks the name servers."""
         world, settings, tables, store = opened.world, opened.settings, opened.tables, opened.store
         self.world, self.settings, self.plugins, self.identity = world, settings, opened.plugins, identity
-        self.store, self.tables, self.state = store, tables, opened.state
+        self.store, self.tables, self.state, self.bit_maps = store, tables, opened.state, opened.bit_maps
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
         self.committing, self.followers = opened.committing, opened.followers
@@ -94,6 +95,7 @@ class Parts:
             {name: build() for name, build in opened.plugins.filters.items()},
             lambda name: stats.plugin_failed("filter", name),
         )
+        tables.groups.attributes_changed = self.filters.forget
         self.members = Members(opened.world.clock, tables)
         self.pulls = Pulls(settings, opened.world.clock, opened.store, tables, self.committing, self.filters, self.held)
         tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))

@@ -144,9 +144,8 @@ class BrokerServer:
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
         client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
-        opened = Opened(
-            world, settings, self._plugins, self.store, tables, state, committing, followers, self._transactions
-        )
+        kept, transactions = (self.store, tables, state, committing, followers), self._transactions
+        opened = Opened(world, settings, self._plugins, *kept, transactions, self._context.bit_maps)
         parts = Parts(opened, identity, client)
         serve(router, parts)
         facade = BrokerFacade(parts, router)

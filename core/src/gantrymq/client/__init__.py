@@ -5,6 +5,7 @@ from gantrymq.client.consumer import PullConsumer
 from gantrymq.client.producer import Producer
 from gantrymq.client.pull_result import PullResult, PullStatus
 from gantrymq.client.results import SendFailed, SendResult, SendStatus
+from gantrymq.client.subscription import Subscription
 from gantrymq.remoting.tls_contexts import TlsClient
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "SendFailed",
     "SendResult",
     "SendStatus",
+    "Subscription",
     "TlsClient",
 ]

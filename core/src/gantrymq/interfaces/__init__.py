@@ -8,7 +8,7 @@ from gantrymq.interfaces.broker import Broker, ConsumerHeartbeat, Heartbeat, Onl
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
 from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
-from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
+from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest, QueueReading
@@ -52,6 +52,7 @@ from gantrymq.interfaces.transactions import EndTransaction, Outcome, Transactio
 __all__ = [
     "AllocationRegistry",
     "AllocationStrategy",
+    "BitMaps",
     "Bounds",
     "Broker",
     "CleanReport",
@@ -94,6 +95,7 @@ __all__ = [
     "OnlineGroup",
     "Outcome",
     "Placing",
+    "PropertiesFilter",
     "PullAnswer",
     "PullRequest",
     "PutResult",

@@ -11,7 +11,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.figures import Figures, Shown
-from gantrymq.interfaces.filtering import MessageFilter
+from gantrymq.interfaces.filtering import BitMaps, FilterType, MessageFilter
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest, QueueReading
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import Bounds, GetLimit, GetResult, MessageStore, PutResult, StoreMessage
@@ -76,6 +76,10 @@ class Broker(Protocol):
     @property
     def root(self) -> Path:
         """The store's folder; RocketMQ's small files lie in its ``config``."""
+
+    @property
+    def bit_maps(self) -> BitMaps:
+        """Who makes the bits of ext units, to be added to; a store without ext files asks nobody."""
 
     # --- messages
 
@@ -205,6 +209,12 @@ class Broker(Protocol):
         Raises:
             SubscriptionParseFailed: the expression does not compile, or failed while running.
             RefusedWith: no plugin serves its type (code 1).
+        """
+
+    def guard_filters(self, guard: Callable[[Subscription, FilterType], MessageFilter | None]) -> None:
+        """Have *guard* compile each subscription that is new; None where it leaves that to the type.
+
+        Its filters raise FilterFailed alone. It is asked again when the attributes of the subscription's group changed.
         """
 
     def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:

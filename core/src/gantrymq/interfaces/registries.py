@@ -11,7 +11,7 @@ import attrs
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
-from gantrymq.interfaces.filtering import FilterType
+from gantrymq.interfaces.filtering import BitMaps, FilterType
 from gantrymq.interfaces.name_servers import NameServerKind
 from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.store import MessageStore
@@ -34,6 +34,7 @@ class StoreContext:
     log: Callable[[str], Any] = lambda sentence: None  # one sentence for the operator
     progress: Callable[[str], Any] = lambda sentence: None  # the same for what goes on; at most one a second
     reserve_ms: Callable[[str], int] = lambda topic: -1  # how long a topic keeps messages, -1 for as long as the log
+    bit_maps: BitMaps = attrs.field(factory=dict)  # to be asked for the bits of each new ext unit
 
 
 class FactoryRegistry(Protocol[Made]):

@@ -5,12 +5,15 @@ Source: apache/rocketmq remoting/.../protocol/heartbeat/SubscriptionData.java, c
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import attrs
 
 TAG = "TAG"
+SQL92 = "SQL92"
 ALL = "*"
+_NAMED: Final = re.compile(r"\s*([A-Za-z_][\w.-]*)::\s*(.*)", re.DOTALL | re.ASCII)
 
 
 @attrs.frozen
@@ -39,6 +42,14 @@ class Subscription:
             tags=tuple(str(tag) for tag in members.get("tagsSet") or ()),
             codes=tuple(int(code) for code in members.get("codeSet") or ()),
         )
+
+    def resolved(self) -> Subscription:
+        """This, or what SQL92 with ``NAME:: text`` stands for: *text* for the filter type NAME.
+
+        RocketMQ's clients send TAG and SQL92 alone, and no expression of SQL92 begins so.
+        """
+        found = _NAMED.fullmatch(self.expression) if self.type == SQL92 else None
+        return attrs.evolve(self, type=found[1], expression=found[2]) if found else self
 
     def to_json(self) -> dict[str, Any]:
         """The members RocketMQ writes, in its order."""

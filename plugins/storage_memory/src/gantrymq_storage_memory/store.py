@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FilterTurnOver, FormatError
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import (
     Bounds,
@@ -112,9 +112,13 @@ class MemoryStore:
         for entry in entries[queue_offset : queue_offset + MAX_EXAMINED]:
             if found and (len(found) >= limit.max_count or size + entry.size > limit.max_bytes):
                 break
-            next_offset += 1
             record = self._records[entry.log_offset]
-            if match is None or match.accepts_all or _matches(match, entry, record):
+            try:
+                fits = match is None or match.accepts_all or _matches(match, entry, record)
+            except FilterTurnOver:
+                break
+            next_offset += 1
+            if fits:
                 found.append(record)
                 size += len(record)
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE

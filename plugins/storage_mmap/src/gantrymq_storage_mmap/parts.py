@@ -24,6 +24,7 @@ from gantrymq_storage_mmap.reading.batch_get import BatchReader
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.get import Reader
+from gantrymq_storage_mmap.reading.message_scan import MessageScan
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import Damaged
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
@@ -67,7 +68,7 @@ class StoreParts:
             files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
         )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
-        self._queues = QueueTable(files, options)
+        self._queues = QueueTable(files, options, self._context.bit_maps)
         self._dropped = DroppedTopics(files, self._root)
         self._dropping = Dropping(files, workers, self._root / ASIDE, self._queues, self._dropped, self._tell)
         self._publisher = Publisher(self._queues.tails)
@@ -80,7 +81,9 @@ class StoreParts:
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
         self._damaged = Damaged(self._tell)
         read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
-        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, ColdBlocks(self._log))
+        blocks = ColdBlocks(self._log)
+        scan = MessageScan(self._log, blocks)
+        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, blocks, scan)
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
         held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
         self._index = IndexBuilder(

@@ -9,7 +9,7 @@ import pytest
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq_testing.store_contract.cases import NEVER, T0, StoreCases, with_store
-from gantrymq_testing.store_contract_bench import OnlyTags, StoreBench, bodies, message, records_of
+from gantrymq_testing.store_contract_bench import OnlyTags, ShortTurn, StoreBench, bodies, message, records_of
 
 
 class GettingCases(StoreCases):
@@ -97,6 +97,21 @@ class GettingCases(StoreCases):
             got = await bench.get(T0, 2, match=OnlyTags("Z", needs_message=needs_message))
             assert got[:4] == (GetStatus.NO_MATCHED_MESSAGE, 6, 0, 6)
             assert got.count == 0
+
+        case(self, tmp_path)
+
+    @pytest.mark.parametrize("needs_message", [False, True], ids=["on the entry", "on the message"])
+    def test_a_filter_whose_turn_is_over_ends_the_get_before_the_entry(
+        self, tmp_path: Path, needs_message: bool
+    ) -> None:
+        @with_store()
+        async def case(self: StoreCases, bench: StoreBench) -> None:
+            await bench.add(*[message(body=b"%d" % n, tag="AB"[n % 2]) for n in range(9)])
+            for asked in range(10):
+                got = await bench.get(T0, 0, match=ShortTurn(asked, "A", needs_message=needs_message))
+                found = [b"%d" % n for n in range(0, min(asked, 9), 2)]
+                assert (got.count, got.next_offset, bodies(records_of(got))) == (len(found), min(asked, 9), found)
+                assert got.status is (GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE)
 
         case(self, tmp_path)
 

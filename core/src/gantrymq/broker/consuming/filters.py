@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from gantrymq.config import Settings
-from gantrymq.errors import FilterFailed, GantryError, RefusedWith, SubscriptionParseFailed
+from gantrymq.errors import (
+    FilterFailed,
+    FilterSuspended,
+    FilterTurnOver,
+    GantryError,
+    RefusedWith,
+    SubscriptionParseFailed,
+)
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
 
+Guard = Callable[[Subscription, FilterType], MessageFilter | None]
 _KEPT = 4096
+
+T = TypeVar("T")
 
 
 class _Everything:
@@ -37,21 +48,29 @@ class _Guarded:
     accepts_all = False
 
     def __init__(self, inner: MessageFilter) -> None:
-        self._match_entry = inner.match_entry
-        self._match_message = inner.match_message
         self.needs_message = inner.needs_message
+        self.match_entry = _guarded(inner.match_entry)
+        self.match_message = _guarded(inner.match_message)
 
-    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+
+class _GuardedProperties(_Guarded):
+    """The same of a `PropertiesFilter`."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.needles = inner.needles
+        self.match_properties = _guarded(inner.match_properties)
+        self.candidates = _guarded(inner.candidates)
+
+
+def _guarded(call: Callable[..., T]) -> Callable[..., T]:
+    def guarded(*args: Any) -> T:
         try:
-            return self._match_entry(tags_code, ext)
+            return call(*args)
         except Exception as error:
             raise FilterFailed(f"{type(error).__name__}: {error}") from error
 
-    def match_message(self, record: RecordView) -> bool:
-        try:
-            return self._match_message(record)
-        except Exception as error:
-            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+    return guarded
 
 
 class Filters:
@@ -67,12 +86,20 @@ class Filters:
         self._settings = settings
         self._types = types
         self._failed = failed
+        self._guard: Guard = lambda subscription, kind: None
         self._compiled: OrderedDict[tuple[str, str, str, str], MessageFilter] = OrderedDict()
         self._rejected: dict[tuple[str, str, str, str], str] = {}
 
-    def supports(self, type_name: str) -> bool:
-        """Whether a plugin serves this type."""
-        return type_name in self._types
+    def guard_with(self, guard: Guard) -> None:
+        """Have *guard* compile from now on, see `gantrymq.interfaces.Broker.guard_filters`."""
+        self._guard = guard
+        self._compiled.clear()
+
+    def forget(self, group: str) -> None:
+        """Compile the subscriptions of *group* anew: what its filters depend on has changed."""
+        for kept in (self._compiled, self._rejected):
+            for key in [key for key in kept if key[1] == group]:
+                del kept[key]
 
     def compiled(self, subscription: Subscription) -> MessageFilter:
         """The filter of a subscription.
@@ -94,6 +121,7 @@ class Filters:
             return found
         if key in self._rejected:
             raise SubscriptionParseFailed(self._rejected[key])
+        subscription = subscription.resolved()
         kind = self._types.get(subscription.type)
         if kind is None:
             if subscription.type == TAG and subscription.expression == "*":
@@ -104,9 +132,11 @@ class Filters:
                 f"type (see gantrymq plugins)",
             )
         try:
-            compiled = kind.compile(subscription)
-            if not compiled.accepts_all:
-                compiled = _Guarded(compiled)
+            compiled = self._guard(subscription, kind)
+            if compiled is None:
+                compiled = kind.compile(subscription)
+                if not compiled.accepts_all:
+                    compiled = (_GuardedProperties if hasattr(compiled, "needles") else _Guarded)(compiled)
         except GantryError:
             raise
         except Exception:
@@ -118,7 +148,9 @@ class Filters:
         return compiled
 
     def reject(self, subscription: Subscription, error: FilterFailed) -> str:
-        """Refuse a subscription whose filter raised while it ran; returns the sentence."""
+        """Refuse a subscription whose filter raised while it ran, for good or this once; returns the sentence."""
+        if isinstance(error, FilterSuspended | FilterTurnOver):
+            return str(error)
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
         sentence = (
             f"the filter of group {subscription.group} on topic {subscription.topic} failed and is switched off until "

@@ -207,6 +207,9 @@ class Pulls:
         held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
         if held and self._hold(request, asker, match):
             return
+        if found.status is GetStatus.NO_MATCHED_MESSAGE and found.next_offset == request.queue_offset:
+            asyncio.get_running_loop().call_soon(self._again, request, asker)  # its filter's turn was over
+            return
         self._stats.pulled(found.count, request.topic, request.group, found.size)
         asker.respond(
             PullAnswer(
@@ -228,22 +231,23 @@ class Pulls:
         timeout_ms = request.suspend_ms if long else self._settings.number("shortPollingTimeMills")
         if timeout_ms <= 0:
             return False
-
-        def wake() -> None:
-            try:
-                self._attempt(request, asker, may_hold=False)
-            except GantryError as error:
-                asker.respond(error)
-            except Exception as error:
-                log.exception("a pull of %s that waited failed", queue)
-                asker.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
-
+        wake = partial(self._again, request, asker)
         queue, at = Queue(request.topic, request.queue_id), request.queue_offset
         if self._store.bounds(queue).max_offset > at:  # it came while a cold read was under way
             wake()
             return True
         timeout_s = timeout_ms / 1000
         return self._held.hold(queue, at, match, timeout_s, asker.connection, wake, asker.lost, request.group)
+
+    def _again(self, request: PullRequest, asker: Asker) -> None:
+        try:
+            self._attempt(request, asker, may_hold=False)
+        except GantryError as error:
+            asker.respond(error)
+        except Exception as error:
+            queue = Queue(request.topic, request.queue_id)
+            log.exception("a pull of %s that waited failed", queue)
+            asker.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

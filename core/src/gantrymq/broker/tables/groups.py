@@ -28,6 +28,7 @@ class GroupTable:
         self._light = serves_light_queues(settings)
         self._groups: dict[str, GroupConfig] = {}
         self._listeners: list[Callable[[], None]] = []
+        self.attributes_changed: Callable[[str], object] = lambda group: None
         self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits
         self.version = DataVersion()
         self.view: Mapping[str, GroupConfig] = MappingProxyType(self._groups)
@@ -94,7 +95,10 @@ class GroupTable:
             InvalidParameter: the name is illegal.
         """
         names.check_group(group.name)
+        before = self._groups.get(group.name)
         self._groups[group.name] = group
+        if group.attributes or (before is not None and before.attributes):
+            self.attributes_changed(group.name)
         self._changed()
 
     def delete(self, name: str) -> GroupConfig | None:
@@ -102,6 +106,7 @@ class GroupTable:
         gone = self._groups.pop(name, None)
         self.forbidden.pop(name, None)
         if gone is not None:
+            self.attributes_changed(name)
             self._changed()
         return gone
 

@@ -80,7 +80,9 @@ class ConsumeQueue(FileRow):
             return False
         if self.lists_units:
             assert self.ext is not None
-            unit = ExtUnit(entry.tags_code, entry.store_timestamp)
+            make_bits = self.ext.bit_maps.get(self.topic)
+            bits = make_bits(entry.properties) if make_bits is not None else b""
+            unit = ExtUnit(entry.tags_code, entry.store_timestamp, bits)
             packed = ENTRY.pack(entry.log_offset, entry.size, self.ext.add(unit))
         self.append(packed)
         return True

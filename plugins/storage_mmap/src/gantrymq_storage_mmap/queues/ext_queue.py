@@ -9,7 +9,10 @@ Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gantrymq.errors import FormatError
+from gantrymq.interfaces import BitMaps
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_store_files.ext_unit import (
@@ -23,6 +26,7 @@ from gantrymq_store_files.ext_unit import (
     iter_ext_units,
     pack_ext_unit,
     read_ext_unit,
+    units_in,
 )
 from gantrymq_store_files.queue_entry import ENTRY, is_ext_address
 
@@ -32,12 +36,15 @@ __all__ = ["ExtQueue"]
 class ExtQueue(FileRow):
     """Units by position."""
 
-    __slots__ = ("writes",)
+    __slots__ = ("bit_maps", "writes")
 
-    def __init__(self, files: QueueFiles, topic: str, queue_id: int, *, writes: bool) -> None:
-        """*writes*: whether new messages get units (``enableConsumeQueueExt``)."""
+    def __init__(
+        self, files: QueueFiles, topic: str, queue_id: int, *, writes: bool, bit_maps: BitMaps | None = None
+    ) -> None:
+        """*writes*: whether new messages get units (``enableConsumeQueueExt``), with the bits of *bit_maps*."""
         super().__init__(files, topic, queue_id)
         self.writes = writes
+        self.bit_maps: BitMaps = {} if bit_maps is None else bit_maps
 
     def add(self, unit: ExtUnit) -> int:
         """Append *unit*, in the next file where this one has no room; returns its address."""
@@ -57,6 +64,10 @@ class ExtQueue(FileRow):
                 return self.add(found)
         return self.add(ExtUnit(tags_code, store_timestamp))
 
+    def cached_units(self, entries: bytes) -> dict[int, ExtUnit] | None:
+        """As `units`; None where the disk would have to be waited for."""
+        return self._units(entries, self.read_cached)
+
     def units(self, entries: bytes, *, detached: bool = False) -> dict[int, ExtUnit]:
         """The units that packed queue *entries* name, by address; what cannot be read is left out.
 
@@ -64,20 +75,26 @@ class ExtQueue(FileRow):
             entries: neighbours of one queue, so that their units are neighbours too.
             detached: for a thread of its own: looks into the files for this one call.
         """
+        return self._units(entries, self._look if detached else self.read) or {}
+
+    def _look(self, position: int, length: int) -> bytes:
+        return self.look(position, *self.split(position, length))
+
+    def _units(self, entries: bytes, read: Callable[[int, int], bytes | None]) -> dict[int, ExtUnit] | None:
+        """Budget: 1 us a unit."""
         found: dict[int, ExtUnit] = {}
         by_file: dict[int, list[int]] = {}
+        base, file_bytes = ext_address(0), self.files.file_bytes
         for _, _, code in ENTRY.iter_unpack(entries):
             if is_ext_address(code):
-                position = ext_position(code)
-                by_file.setdefault(position // self.files.file_bytes, []).append(position)
-        for positions in by_file.values():
-            first = min(positions)
-            count = max(positions) + MAX_UNIT_BYTES - first
-            data = self.look(first, *self.split(first, count)) if detached else self.read(first, count)
-            for position in positions:
-                unit = _unit_at(data, position - first)
-                if unit is not None:
-                    found[ext_address(position)] = unit
+                by_file.setdefault((code - base) // file_bytes, []).append(code)
+        for addresses in by_file.values():
+            lowest = min(addresses)
+            first = ext_position(lowest)
+            data = read(first, min(max(addresses) - lowest + MAX_UNIT_BYTES, self.end - first))
+            if data is None:
+                return None
+            units_in(data, addresses, lowest, found)
         return found
 
     def end_behind(self, tags_code: int) -> int:

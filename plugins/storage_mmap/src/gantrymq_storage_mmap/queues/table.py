@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from gantrymq.errors import StoreLayoutError
 from gantrymq.formats.record import topic_part
 from gantrymq.formats.store_folders import BATCH_QUEUES, EXT_QUEUES, QUEUES
+from gantrymq.interfaces import BitMaps
 from gantrymq.model.light_queues import is_light
 from gantrymq.model.queue import Queue
 from gantrymq.world import Files
@@ -29,8 +30,8 @@ __all__ = ["QueueTable"]
 class QueueTable:
     """Queues by topic and id."""
 
-    def __init__(self, files: Files, options: Options) -> None:
-        """Nothing is read."""
+    def __init__(self, files: Files, options: Options, bit_maps: BitMaps | None = None) -> None:
+        """Nothing is read. *bit_maps*: asked for the bits of new messages, where there are ext files."""
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}  # ordinary queues, light ones among them
         self.batch: dict[tuple[str, int], BatchQueue] = {}
         self.batch_topics: set[str] = set()
@@ -44,6 +45,7 @@ class QueueTable:
         self.ext_files = QueueFiles(files, root / EXT_QUEUES, options.ext_file_bytes, few)
         self.ext_topics: set[str] = set()  # topics with ext files when the store was opened
         self._ext_units = options.ext_units
+        self._bit_maps: BitMaps = {} if bit_maps is None else bit_maps
         self._files = files
 
     @property
@@ -77,7 +79,7 @@ class QueueTable:
             part = (beside[0].magic, beside[0].named) if beside and isinstance(beside[0], ConsumeQueue) else None
             queue = ConsumeQueue(self.queue_files, topic, queue_id, part or topic_part(topic))
             if (self._ext_units or topic in self.ext_topics) and not is_light(topic):
-                ext = ExtQueue(self.ext_files, topic, queue_id, writes=self._ext_units)
+                ext = ExtQueue(self.ext_files, topic, queue_id, writes=self._ext_units, bit_maps=self._bit_maps)
                 try:
                     self.file_starts(ext, "mappedFileSizeConsumeQueueExt")
                 except StoreLayoutError as problem:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Iterator
 
 import attrs
 
+from gantrymq.errors import FilterTurnOver
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
@@ -55,9 +56,12 @@ class BatchReader:
         if entries[0].log_offset < self._log.hot_offset:
             return self._cold(queue, queue_offset, limit, match)
         selection = Selection(self._log, self._options, queue_offset, limit)
-        for entry in self._candidates(selection, entries, limit, match):
-            (data,) = self._log.read_hot([(entry.log_offset, entry.log_offset + entry.size)])
-            _settle(selection, entry, data, match)
+        try:
+            for entry in self._candidates(selection, entries, limit, match):
+                (data,) = self._log.read_hot([(entry.log_offset, entry.log_offset + entry.size)])
+                _settle(selection, entry, data, match)
+        except FilterTurnOver:
+            selection.step_back()
         self._note_place(queue, selection, number, entries)
         return selection.result(low, high, self._log.read_hot(selection.runs))
 
@@ -75,7 +79,7 @@ class BatchReader:
                 return
             if selection.count and selection.count + entry.messages > limit.max_count:
                 return
-            selection.next_offset = entry.end_offset
+            selection.look_at(entry.end_offset)
             if match is not None and entry.tags_code and not match.match_entry(entry.tags_code, None):
                 selection.skipped()
             elif not selection.present(entry.log_offset, entry.size):
@@ -111,15 +115,18 @@ class BatchReader:
                 return self._no_entries(queue, number)
             selection = Selection(self._log, self._options, queue_offset, limit)
             buffers: list[bytes | memoryview] = []
-            for entry in self._candidates(selection, entries, limit, match):
-                place, size, base_offset = entry.log_offset, entry.size, entry.base_offset
-                wanted = {place: (size, base_offset, base_offset)}
-                ((found, problem),) = await workers.run(read_each, self._log, [(place, size)], wanted, topic)
-                if problem is not None:
-                    self._damaged.refuse(place, problem)
-                    selection.missed()
-                elif _settle(selection, entry, found, match):
-                    buffers.append(found)
+            try:
+                for entry in self._candidates(selection, entries, limit, match):
+                    place, size, base_offset = entry.log_offset, entry.size, entry.base_offset
+                    wanted = {place: (size, base_offset, base_offset)}
+                    ((found, problem),) = await workers.run(read_each, self._log, [(place, size)], wanted, topic)
+                    if problem is not None:
+                        self._damaged.refuse(place, problem)
+                        selection.missed()
+                    elif _settle(selection, entry, found, match):
+                        buffers.append(found)
+            except FilterTurnOver:
+                selection.step_back()
             return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 
 

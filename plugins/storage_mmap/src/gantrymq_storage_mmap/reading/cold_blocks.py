@@ -17,6 +17,7 @@ from collections import OrderedDict
 from typing import Final, NamedTuple
 
 from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_store_files.check import certain_queue_offset
 from gantrymq_store_files.queue_entry import ENTRY
 
@@ -72,6 +73,26 @@ class ColdBlocks:
             queue_offset += 1
         return b"".join(parts)
 
+    def holding(self, start: int, end: int, *, alone: bool = False) -> Block | None:
+        """A block with bytes ``[start, end)`` of the log; None where the disk would have to be waited for.
+
+        Args:
+            start: log offset, and *end* behind it.
+            end: within the same file.
+            alone: read these bytes and no others, for which nobody will ask.
+        """
+        block = None if alone else self._block(start, end)
+        if block is None:
+            file = self._log.find(start)
+            data = self._read(file, start, end) if file is not None and end <= self._log.end else None
+            block = Block(start, end, data) if data is not None and len(data) == end - start else None
+        return block
+
+    def _read(self, file: LogFile, start: int, end: int) -> bytes | None:
+        if start >= self._log.hot_offset:
+            return file.file.pread(end - start, start - file.start)
+        return file.pread_cached(start, end)
+
     def _block(self, start: int, end: int) -> Block | None:
         """A block with bytes ``[start, end)`` of the log."""
         number = start // BLOCK_BYTES
@@ -86,7 +107,7 @@ class ColdBlocks:
         behind = min((number + 1) * BLOCK_BYTES + OVERLAP_BYTES, file.end, self._log.end)
         if end > behind:
             return None
-        data = file.pread_cached(begin, behind)
+        data = self._read(file, begin, behind)
         if data is None:
             return None
         self._blocks[number] = block = Block(begin, behind, data)

@@ -11,19 +11,31 @@ Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBat
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from typing import cast
 
 import attrs
 
-from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
+from gantrymq.errors import FilterTurnOver
+from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter, PropertiesFilter
+from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
+from gantrymq_storage_mmap.reading.message_scan import MessageScan, bring_in
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
-from gantrymq_storage_mmap.reading.read_check import Damaged, read_each, read_runs, wanted_records
+from gantrymq_storage_mmap.reading.read_check import (
+    Damaged,
+    Wanted,
+    read_each,
+    read_runs,
+    sound_pieces,
+    wanted_records,
+)
 from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_store_files.check import certain_queue_offset
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 
@@ -43,6 +55,7 @@ class Reader:
     _ahead: ReadAhead  # hears of each cold get
     _damaged: Damaged  # counts and tells the records that were refused
     _blocks: ColdBlocks
+    _scan: MessageScan
 
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -57,6 +70,8 @@ class Reader:
         if not low <= queue_offset < high:
             return outside(queue_offset, low, high)
         filters = match is not None and not match.accepts_all
+        if filters and hasattr(match, "candidates"):
+            return self._by_properties(queue, queue_offset, limit, cast(PropertiesFilter, match))
         wanted = self._entries_wanted(queue_offset, high, limit, filters)
         if not filters:
             match = None
@@ -111,19 +126,75 @@ class Reader:
 
     def _filter(self, selection: Selection, entries: bytes, match: MessageFilter, units: Units) -> None:
         needs_message = match.needs_message
-        for log_offset, size, tags_code in ENTRY.iter_unpack(entries):
-            if selection.full(log_offset, size):
-                break
-            selection.next_offset += 1
-            if not _fits(match, tags_code, units):
-                selection.skipped()
-            elif not selection.present(log_offset, size):
-                selection.missed()
-            elif not needs_message:
-                selection.add(log_offset, size)
-            else:
-                (data,) = self._log.read_hot([(log_offset, log_offset + size)])
-                selection.add_matching(log_offset, size, data, match)
+        try:
+            for log_offset, size, tags_code in ENTRY.iter_unpack(entries):
+                if selection.full(log_offset, size):
+                    break
+                selection.next_offset += 1
+                if not _fits(match, tags_code, units):
+                    selection.skipped()
+                elif not selection.present(log_offset, size):
+                    selection.missed()
+                elif not needs_message:
+                    selection.add(log_offset, size)
+                else:
+                    (data,) = self._log.read_hot([(log_offset, log_offset + size)])
+                    selection.add_matching(log_offset, size, data, match)
+        except FilterTurnOver:
+            selection.next_offset -= 1
+
+    def _by_properties(
+        self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
+    ) -> GetResult | Awaitable[GetResult]:
+        """As `get`, from what may match on; what is in memory is looked at in one go."""
+        low, high = queue.min_offset, queue.max_offset
+        queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
+        if queue_offset >= high:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
+        wanted = self._entries_wanted(queue_offset, high, limit, filters=True)
+        position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
+        warm = queue_offset >= queue.warm_offset
+        data = queue.read(position, length) if warm else queue.read_cached(position, length)
+        if data is not None and len(data) < ENTRY_BYTES:
+            return self._no_entries(queue, queue_offset)
+        units = _NO_UNITS if data is None or queue.ext is None else queue.ext.cached_units(data)
+        found = None
+        if data is not None and units is not None:
+            found = self._scanned(queue, queue_offset, end, data, units, limit, match)
+        return found or self._cold_by_properties(queue, queue_offset, end, wanted, limit, match)
+
+    def _scanned(
+        self,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        candidates_end: int,
+        data: bytes,
+        units: Units,
+        limit: GetLimit,
+        match: PropertiesFilter,
+    ) -> GetResult | None:
+        """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
+        name = Queue(queue.topic, queue.queue_id)
+        selection = Selection(self._log, self._options, queue_offset, limit)
+        found = self._scan.take(selection, name, data, match, candidates_end, units)
+        selection.next_offset = min(selection.next_offset, queue.max_offset)
+        if selection.next_offset == queue_offset:
+            return None
+        hot_offset, topic = self._log.hot_offset, queue.topic.encode()
+        buffers: list[bytes | memoryview] = []
+        records: dict[int, Wanted] = {}
+        for log_offset, piece, at in found:
+            plain = log_offset >= hot_offset or certain_queue_offset(piece, 0, log_offset, len(piece), topic) == at
+            if not plain:
+                records = records or wanted_records(queue.topic, queue_offset, data, len(data) // ENTRY_BYTES)
+                _, damaged = sound_pieces(log_offset, piece, records, topic)
+                if damaged:
+                    self._refuse(selection, damaged)
+                    continue
+            buffers.append(piece)
+        cold = ENTRY.unpack_from(data)[0] < hot_offset
+        self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
+        return selection.result(queue.min_offset, queue.max_offset, buffers, cold=cold)
 
     # --- cold -------------------------------------------------------------------------------------------------------
 
@@ -152,6 +223,27 @@ class Reader:
         self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
 
+    async def _cold_by_properties(
+        self,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        candidates_end: int,
+        wanted: int,
+        limit: GetLimit,
+        match: PropertiesFilter,
+    ) -> GetResult:
+        """A thread brings what the get looks at into memory; what is not there afterwards is read as for any filter."""
+        workers = self._workers
+        with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
+            from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
+            data, units = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
+            if len(data) >= ENTRY_BYTES:
+                await workers.run(bring_in, self._log, data)
+                found = self._scanned(queue, queue_offset, candidates_end, data, units, limit, match)
+                if found is not None:
+                    return found
+        return await self._cold(queue, queue_offset, wanted, limit, match)
+
     def _refuse(self, selection: Selection, damaged: list[tuple[int, int, str]]) -> None:
         for log_offset, size, problem in damaged:
             self._damaged.refuse(log_offset, problem)
@@ -163,33 +255,43 @@ class Reader:
         """Read the candidates of the first stage in groups no larger than what may still be returned."""
         entries = list(ENTRY.iter_unpack(data))
         buffers: list[bytes | memoryview] = []
-        position = 0
-        while position < len(entries) and not selection.full(*entries[position][:2]):
+        begin, position, over = selection.next_offset, 0, False
+        while position < len(entries) and not over and not selection.full(*entries[position][:2]):
             group = selection.split()
-            first = position
             chosen: list[tuple[int, int]] = []
+            places: list[int] = []
             while position < len(entries):
                 log_offset, size, tags_code = entries[position]
                 if group.full(log_offset, size):
                     break
-                position += 1
-                fits = _fits(match, tags_code, units)
+                try:
+                    fits = _fits(match, tags_code, units)
+                except FilterTurnOver:
+                    over = True
+                    break
                 if fits and group.present(log_offset, size):
                     group.add(log_offset, size)
                     chosen.append((log_offset, size))
+                    places.append(position)
                 elif fits:
                     selection.missed()
                 else:
                     selection.skipped()
-            selection.next_offset += position - first
-            wanted = wanted_records(queue.topic, selection.next_offset - position, data, position)
+                position += 1
+            selection.next_offset = begin + position
+            wanted = wanted_records(queue.topic, begin, data, position)
             pieces = await self._workers.run(read_each, self._log, chosen, wanted, queue.topic.encode())
-            for (log_offset, size), (piece, problem) in zip(chosen, pieces, strict=True):
-                if problem is not None:
-                    self._damaged.refuse(log_offset, problem)
-                    selection.missed()
-                elif selection.add_matching(log_offset, size, piece, match):
-                    buffers.append(piece)
+            for (log_offset, size), place, (piece, problem) in zip(chosen, places, pieces, strict=True):
+                try:
+                    if problem is not None:
+                        self._damaged.refuse(log_offset, problem)
+                        selection.missed()
+                    elif selection.add_matching(log_offset, size, piece, match):
+                        buffers.append(piece)
+                except FilterTurnOver:
+                    selection.next_offset = begin + place
+                    over = True
+                    break
         return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 
 

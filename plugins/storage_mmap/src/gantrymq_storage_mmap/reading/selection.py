@@ -38,7 +38,19 @@ def outside(queue_offset: int, low: int, high: int) -> GetResult:
 class Selection:
     """Filled entry by entry; at least one record is taken however large it is."""
 
-    __slots__ = ("_far", "_last", "_log", "_memory_from", "_near", "count", "next_offset", "runs", "size", "status")
+    __slots__ = (
+        "_before",
+        "_far",
+        "_last",
+        "_log",
+        "_memory_from",
+        "_near",
+        "count",
+        "next_offset",
+        "runs",
+        "size",
+        "status",
+    )
 
     def __init__(self, log: CommitLog, options: Options, queue_offset: int, limit: GetLimit) -> None:
         """*queue_offset*: of the first entry that is looked at."""
@@ -49,7 +61,7 @@ class Selection:
         self._far = min(most_bytes, options.disk_limit_bytes), min(most, options.disk_limit_count)
         self._memory_from = log.end - options.memory_window_bytes
         self.status = GetStatus.NO_MATCHED_MESSAGE
-        self.next_offset = queue_offset
+        self._before = self.next_offset = queue_offset
         self.count = 0
         self.size = 0
         self.runs: list[tuple[int, int]] = []  # log offsets [start, end), each within one file
@@ -92,6 +104,14 @@ class Selection:
         else:
             self.skipped()
         return passes
+
+    def look_at(self, end_offset: int) -> None:
+        """Go on behind an entry, which ends at *end_offset*."""
+        self._before, self.next_offset = self.next_offset, end_offset
+
+    def step_back(self) -> None:
+        """Go on at the entry that was looked at last: its filter wants to be asked again in another turn."""
+        self.next_offset = self._before
 
     def skipped(self) -> None:
         """A filter said no."""

@@ -4,13 +4,15 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 
 /**
  * Consumes a backlog of --count messages by push with --threads threads, doing nothing with them, and prints the rate
- * from the first to the last. The first --warmup messages are consumed, not counted.
+ * from the first to the last. The first --warmup messages are consumed, not counted. --sql EXPRESSION takes those alone
+ * that match.
  */
 final class Drain {
     private final Options options;
@@ -35,7 +37,8 @@ final class Drain {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(threads);
         consumer.setConsumeThreadMax(threads);
-        consumer.subscribe(options.need("topic"), "*");
+        consumer.subscribe(options.need("topic"),
+            options.has("sql") ? MessageSelector.bySql(options.need("sql")) : MessageSelector.byTag("*"));
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             long size = 0;
             for (int i = 0; i < messages.size(); i++) {

@@ -4,7 +4,7 @@ import java.util.Arrays;
 
 /**
  * Drives the official client from a test:
- * {@code Driver produce|push|pull|stream|follow|transact|ask|exchange|read|bench-send|bench-drain
+ * {@code Driver produce|push|pull|stream|follow|transact|ask|exchange|read|select|bench-send|bench-drain
  * --namesrv HOST:PORT ...}. See the README of the interop tests for the options. Compiles against client 4.9 and 5.x.
  */
 public final class Driver {
@@ -14,7 +14,7 @@ public final class Driver {
     public static void main(String[] args) throws Exception {
         if (args.length == 0) {
             System.err.println(
-                "usage: Driver produce|push|pull|stream|follow|transact|ask|exchange|read|bench-send|bench-drain "
+                "usage: Driver produce|push|pull|stream|follow|transact|ask|exchange|read|select|bench-send|bench-drain "
                     + "--namesrv HOST:PORT --topic T ...");
             System.exit(2);
         }
@@ -57,6 +57,9 @@ public final class Driver {
                 break;
             case "read":
                 good = new Read(options).run();
+                break;
+            case "select":
+                good = new Select(options).run();
                 break;
             case "timed":
                 good = new Timed(options).run();

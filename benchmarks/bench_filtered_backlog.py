@@ -1,0 +1,263 @@
+"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ beside a Java broker, with and without Bloom filters.
+
+    python benchmarks/bench_filtered_backlog.py                           1,000,000 messages of 1 KB in each layout
+    python benchmarks/bench_filtered_backlog.py --quick                   100,000, one round
+    python benchmarks/bench_filtered_backlog.py --layouts bursts --modes blocks
+
+Messages have one of 100 values of a property, and the official Java client reads by push those with one of them, from
+the beginning to the end. Two layouts:
+
+    spread   the values in turn: each stretch of a queue has all of them, and no block can be skipped
+    bursts   in each queue a value comes in runs, five times: most stretches do not have it
+
+Servers run in turn, never two at once, each on a store of its own that was filled over the wire:
+
+    off      every message is evaluated
+    bits     RocketMQ's bit map: bits were made of each message when it came, for groups that were known by then
+    first    our block filters, while they are made
+    blocks   our block filters, when they are there
+    both     bits and block filters
+
+Java has the first two; "first", "blocks" and "both" stand beside the faster of them. The rate is that of the backlog,
+messages that do not match included, from the first fifth of what matches (the JVM warms up) to the last. The figures
+are medians over the rounds. Each line also has the CPU time of the broker for a message of the backlog, from start to
+end, which depends less on who else uses the machine. The stores need 5 KB a message. Needs Java and Maven (the jars are
+fetched once, see tests/interop).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shutil import rmtree
+
+from arguments import existing_folder, whole
+from load_client import Pump, Request, connect, new_loop, send_request
+from servers_in_turn import DEFAULT_SIZES, Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of
+
+QUEUES = 8
+VALUES = 100
+RUNS = 5
+CHOSEN = 7
+SQL = f"tenant = 't{CHOSEN}'"
+LAYOUTS = ("spread", "bursts")
+MODES = ("off", "bits", "first", "blocks", "both")
+JAVA_MODES = ("off", "bits")
+GOAL = 1.0
+FILLING_CONNECTIONS, FILLING_UNDER_WAY = 4, 256
+DEADLINE_S = 600
+BITS = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
+
+
+@contextmanager
+def running(name: str, scratch: Path, store: Path, version: str, settings: dict[str, str]) -> Iterator[tuple[str, int]]:
+    """A name server and a broker on *store*; gives the name server's address and the broker's process id."""
+    settings = {"flushDiskType": "ASYNC_FLUSH", "enablePropertyFilter": "true", **settings}
+    if name == "gantrymq":
+        ours = GantryServer.both(scratch, store=store, settings=settings)
+        try:
+            yield ours.namesrv, ours.pid
+        finally:
+            ours.stop()
+        return
+    name_server = JavaNameServer(version, scratch / "namesrv")
+    try:
+        broker = JavaBroker(
+            version, scratch / "broker", name_server.address, store=store, settings={**DEFAULT_SIZES, **settings}
+        )
+        try:
+            yield name_server.address, broker.pid
+        finally:
+            broker.stop()
+    finally:
+        name_server.stop()
+
+
+def group_of(layout: str, mode: str, number: int) -> str:
+    """Each round has a group of its own, which begins at the beginning."""
+    return f"{layout}-{mode}-{number}"
+
+
+async def fill(namesrv: str, layout: str, count: int, size: int) -> None:
+    """Store *count* messages, evenly over the queues."""
+    found = re.search(r'"?0"?:"([^"]+)"', route_of(namesrv, layout) or "")
+    if found is None:
+        raise SystemExit(f"the name server {namesrv} has no route of {layout}")
+    connections = await connect(found[1], FILLING_CONNECTIONS)
+    requests = [
+        [send_request(layout, queue, b"x" * size, more_properties=f"tenant\x01t{value}\x02") for value in range(VALUES)]
+        for queue in range(QUEUES)
+    ]
+    run = 1 if layout == "spread" else max(1, count // QUEUES // VALUES // RUNS)
+    turn = 0
+
+    def next_request() -> Request:
+        nonlocal turn
+        turn += 1
+        return requests[turn % QUEUES][turn // QUEUES // run % VALUES]
+
+    pump = Pump(connections, next_request, FILLING_UNDER_WAY)
+    missing = count
+    while missing:  # a busy Java broker refuses some (code 2): they are sent again
+        before = sum(pump.refused.values())
+        await pump.send(missing)
+        missing = sum(pump.refused.values()) - before
+    for connection in connections:
+        connection.close()
+
+
+def make(options: argparse.Namespace, name: str, root: Path, *, bits: bool) -> None:
+    """Fill the store of a server; groups that are to have bits are there before the first message."""
+    store = root / f"{name}-{'bits' if bits else 'plain'}"
+    began = time.monotonic()
+    with running(name, root / f"fill-{store.name}", store, options.server, BITS if bits else {}) as (namesrv, _):
+        driver = Driver(options.client, root / f"known-{store.name}", namesrv)
+        for layout in options.layouts:
+            create_topic(namesrv, layout, queues=QUEUES)
+            if bits:
+                known = [
+                    driver.start("bench-drain", topic=layout, group=group_of(layout, mode, number), sql=SQL, deadline=8)
+                    for mode in ("bits", "both")
+                    for number in range(1, options.rounds + 1)
+                    if mode in options.modes
+                ]
+                for each in known:
+                    with suppress(RuntimeError):  # nothing comes, which it ends with
+                        each.finish(60.0)
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                runner.run(fill(namesrv, layout, options.messages, options.size))
+    print(f"{store.name}: {len(options.layouts) * options.messages:,} messages in {time.monotonic() - began:.0f} s")
+
+
+def drain(options: argparse.Namespace, namesrv: str, scratch: Path, layout: str, group: str) -> float:
+    """Consume what matches; messages of the backlog a second. Raises RuntimeError: not everything came."""
+    matching = options.messages // VALUES
+    warmup = matching // 5
+    events = Driver(options.client, scratch, namesrv).run(
+        "bench-drain",
+        deadline_s=DEADLINE_S + 60.0,
+        topic=layout,
+        group=group,
+        sql=SQL,
+        count=matching - matching // 20,  # the last run may have been cut short where messages were sent again
+        warmup=warmup,
+        threads=options.threads,
+        deadline=DEADLINE_S,
+    )
+    report = next(event for event in events if event["event"] == "drained")
+    return float(report["messagesPerSecond"]) * VALUES
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far; 0 where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_filters(store: Path, layout: str) -> None:
+    """Until no more block filters come. Raises SystemExit: there are none."""
+    folder = store / "plugins" / "filter_sql92" / "blocks" / layout
+    before, count = -1, 0
+    while count != before:
+        time.sleep(3.0)
+        before, count = count, len([path for path in folder.glob("*/*") if path.name.isdecimal()])
+    if not count:
+        raise SystemExit(f"{folder} has no block filters")
+
+
+def measure(options: argparse.Namespace, root: Path, name: str, layout: str, mode: str, number: int) -> float:
+    """One reading of one backlog."""
+    bits, blocks = mode in ("bits", "both"), mode in ("first", "blocks", "both")
+    store = root / f"{name}-{'bits' if bits else 'plain'}"
+    settings = dict(BITS) if bits else {}
+    if name == "gantrymq":
+        settings["filterBlocksEnable"] = str(blocks).lower()
+    made = store / "plugins" / "filter_sql92" / "blocks" / layout
+    scratch = root / f"{layout}-{mode}-{number}-{name}"
+    if mode == "first":
+        rmtree(made, ignore_errors=True)
+    elif blocks and not made.exists():
+        with running(name, scratch / "making", store, options.server, settings) as (namesrv, _):
+            drain(options, namesrv, scratch / "makes", layout, f"{layout}-makes-{mode}-{number}")
+            wait_for_filters(store, layout)
+    with running(name, scratch, store, options.server, settings) as (namesrv, pid):
+        cpu_s = -cpu_seconds(pid)
+        rate = drain(options, namesrv, scratch / "client", layout, group_of(layout, mode, number))
+        cpu_s += cpu_seconds(pid)
+        if mode == "first":
+            wait_for_filters(store, layout)
+    cpu_us = cpu_s / options.messages * 1e6
+    print(
+        f"{layout}, {mode}, round {number}, {name:8}: {rate:11,.0f} messages/s, {cpu_us:6.2f} us of CPU each",
+        flush=True,
+    )
+    return rate
+
+
+def show(options: argparse.Namespace, rates: dict[tuple[str, str, str], list[float]]) -> int:
+    """The table; 0 when the goal is met."""
+    good = True
+    print(
+        f"\n{'messages of the backlog/s':26} {'java':>11} {'gantrymq':>11} {'ratio':>6}   medians of {options.rounds}"
+    )
+    for layout in options.layouts:
+        java = {m: statistics.median(rates[layout, m, "java"]) for m in JAVA_MODES if (layout, m, "java") in rates}
+        for mode in options.modes:
+            ours, theirs = statistics.median(rates[layout, mode, "gantrymq"]), java.get(mode, max(java.values()))
+            words = "good" if ours >= GOAL * theirs else "BELOW THE GOAL"
+            good = good and ours >= GOAL * theirs
+            print(f"{layout + ', ' + mode:26} {theirs:11,.0f} {ours:11,.0f} {ours / theirs:6.2f}   {words}")
+    return 0 if good else 1
+
+
+def main() -> int:
+    """Fill the stores, run the rounds and print the table; 0 when the goal is met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=whole(1), default=1_000_000, help="in each layout")
+    parser.add_argument("--size", type=whole(1), default=1024, help="bytes of a body")
+    parser.add_argument("--threads", type=whole(1), default=20, help="of the consumer")
+    parser.add_argument("--rounds", type=whole(1), default=1)
+    parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=LAYOUTS)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument("--server", default="5.3.3", help="version of the Java broker")
+    parser.add_argument("--client", default="5.3.3", help="version of the Java client")
+    parser.add_argument("--store", type=existing_folder, metavar="DIR", help="where the stores are made")
+    parser.add_argument("--quick", action="store_true", help="100,000 messages")
+    options = parser.parse_args()
+    if options.quick:
+        options.messages = 100_000
+    if options.messages < VALUES * QUEUES * RUNS:
+        parser.error(f"--messages {options.messages}: the layouts need {VALUES * QUEUES * RUNS}")
+    with_bits = [False, True] if {"bits", "both"} & set(options.modes) else [False]
+    rates: dict[tuple[str, str, str], list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="gantrymq-filtered-", dir=options.store) as folder:
+        root = Path(folder)
+        for name in ("java", "gantrymq"):
+            for bits in with_bits:
+                make(options, name, root, bits=bits)
+        for number in range(1, options.rounds + 1):
+            for layout in options.layouts:
+                for mode in MODES:
+                    for name in ("java", "gantrymq"):
+                        if name == "java" and mode not in (JAVA_MODES if len(with_bits) == 2 else ("off",)):
+                            continue
+                        if mode in options.modes or name == "java":
+                            rate = measure(options, root, name, layout, mode, number)
+                            rates.setdefault((layout, mode, name), []).append(rate)
+    return show(options, rates)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

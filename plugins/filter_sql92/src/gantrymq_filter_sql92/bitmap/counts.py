@@ -1,0 +1,44 @@
+"""What the bit map was good for since the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gantrymq.interfaces import Shown
+
+__all__ = ["Counts", "figures_of"]
+
+
+class Counts:
+    """Numbers that only grow."""
+
+    __slots__ = ("checked", "evaluated", "false_positives", "made", "skipped", "withheld")
+
+    def __init__(self) -> None:
+        self.checked = 0  # messages whose bits said something of the group that asked
+        self.skipped = 0  # of them, those that were not read because of it
+        self.evaluated = 0  # messages that were read and asked the expression, with bits or without
+        self.false_positives = 0  # of them, those that the bits had let pass and the expression did not
+        self.made = 0  # maps made for new messages
+        self.withheld = 0  # messages that got none: there were too many expressions for the time there is
+
+
+def figures_of(counts: Counts) -> list[Callable[[], Shown]]:
+    """What to hand to `Broker.show`."""
+
+    def asked() -> Shown:
+        text = "Messages that consumers filtering by SQL92 asked for: what became of them at the filter bit map."
+        values: dict[tuple[str, ...], float] = {
+            ("checked",): counts.checked,
+            ("skipped",): counts.skipped,
+            ("evaluated",): counts.evaluated,
+            ("false_positive",): counts.false_positives,
+        }
+        return Shown("gantrymq_filter_bitmap_asked_total", text, ("outcome",), values, counts=True)
+
+    def made() -> Shown:
+        text = "New messages of topics that groups filter by SQL92: whether they got a filter bit map."
+        values: dict[tuple[str, ...], float] = {("made",): counts.made, ("withheld",): counts.withheld}
+        return Shown("gantrymq_filter_bitmap_messages_total", text, ("outcome",), values, counts=True)
+
+    return [asked, made]

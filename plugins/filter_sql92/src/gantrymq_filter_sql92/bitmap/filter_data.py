@@ -1,0 +1,92 @@
+"""What is kept of a group that filters a topic: its expression, since when, and its bits.
+
+    {"bloomFilterData":{"bitNum":112,"bitPos":[65,28,103]},"bornTime":..,"clientVersion":..,"consumerGroup":..,
+     "dead":true,"deadTime":..,"expression":"price > 100","expressionType":"SQL92","topic":..}
+
+``dead`` follows from the times and is not read. Times are ms since the epoch.
+
+Source: apache/rocketmq broker/.../filter/ConsumerFilterData.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq_filter_sql92.bitmap.bloom import GroupBits
+
+__all__ = ["FilterData"]
+
+
+@attrs.frozen
+class FilterData:
+    """One group's filter on one topic."""
+
+    topic: str
+    group: str
+    expression: str
+    type: str
+    version: int  # the subVersion of the subscription it came with
+    born_ms: int  # bits are known for messages that were stored later
+    dead_ms: int  # when the group went, 0 while it is there
+    bits: GroupBits
+    mask: int = attrs.field(init=False, eq=False, repr=False)
+    byte_count: int = attrs.field(init=False, eq=False, repr=False)  # of a map
+    _places: tuple[tuple[int, int], ...] = attrs.field(init=False, eq=False, repr=False)  # byte of a map, bit in it
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "mask", self.bits.mask)
+        object.__setattr__(self, "byte_count", self.bits.bit_count // 8)
+        object.__setattr__(self, "_places", tuple((each // 8, 1 << each % 8) for each in self.bits.positions))
+
+    @property
+    def dead(self) -> bool:
+        """Whether the group is gone."""
+        return self.dead_ms >= self.born_ms
+
+    def may_match(self, bit_map: bytes, stored_ms: int) -> bool | None:
+        """What a message's bits say of it; None where they say nothing of this group."""
+        if stored_ms <= self.born_ms or len(bit_map) != self.byte_count or not bit_map:
+            return None
+        for at, bit in self._places:  # noqa: SIM110 (a generator takes twice as long)
+            if not bit_map[at] & bit:
+                return False
+        return True
+
+    def to_json(self) -> dict[str, Any]:
+        """The members as RocketMQ writes them."""
+        return {
+            "bloomFilterData": {"bitNum": self.bits.bit_count, "bitPos": list(self.bits.positions)},
+            "bornTime": self.born_ms,
+            "clientVersion": self.version,
+            "consumerGroup": self.group,
+            "dead": self.dead,
+            "deadTime": self.dead_ms,
+            "expression": self.expression,
+            "expressionType": self.type,
+            "topic": self.topic,
+        }
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any], topic: str, group: str) -> FilterData:
+        """Read what stands under *topic* and *group*.
+
+        Raises:
+            ValueError, TypeError, AttributeError, KeyError: a member is missing, of the wrong type, or makes no sense.
+        """
+        bloom = members["bloomFilterData"]
+        bits = GroupBits(int(bloom["bitNum"]), tuple(map(int, bloom["bitPos"])))
+        if bits.bit_count <= 0 or bits.bit_count % 8 or not all(0 <= each < bits.bit_count for each in bits.positions):
+            raise ValueError(f"positions {list(bits.positions)} of {bits.bit_count} bits")
+        return cls(
+            topic,
+            group,
+            str(members["expression"]),
+            str(members["expressionType"]),
+            int(members.get("clientVersion") or 0),
+            int(members.get("bornTime") or 0),
+            int(members.get("deadTime") or 0),
+            bits,
+        )

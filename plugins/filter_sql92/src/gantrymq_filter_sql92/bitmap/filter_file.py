@@ -1,0 +1,64 @@
+"""consumerFilter.json: the table of filters on disk, in RocketMQ's shape.
+
+It says what the bits in the ext files mean. So a text that cannot be read is put aside and the table begins empty: then
+no bits are believed, messages are evaluated when they are read, and groups register again with their heartbeats.
+
+Source: apache/rocketmq broker/.../filter/ConsumerFilterManager.java (configFilePath, decode, encode).
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.config import load, pretty, save
+from gantrymq.world import Files
+from gantrymq_filter_sql92.bitmap.filter_table import ByTopic, FilterTable, members_of
+
+__all__ = ["FILE", "load_table", "save_table"]
+
+log = logging.getLogger(__name__)
+
+FILE: Final = "consumerFilter.json"
+
+
+def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> None:
+    """Fill *table* with what *folder* holds. Runs in a thread.
+
+    Raises:
+        OSError: a file is there and cannot be read, or be put aside.
+    """
+    path = folder / FILE
+    try:
+        members = load(files, path, log.warning)
+    except FormatError as error:
+        log.warning("%s; SQL92 consumers are read without bits until they register again", error)
+        return
+    if members is None:
+        return
+    try:
+        if not table.load(members, now_ms):
+            log.warning(
+                "%s holds bits of another size than expectConsumerNumUseFilter and maxErrorRateOfBloomFilter make: "
+                "they are not believed, SQL92 consumers register anew",
+                path,
+            )
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        aside = path.with_name(path.name + ".broken")
+        files.rename(path, aside)
+        files.sync_dir(folder)
+        log.warning(
+            "%s makes no sense (%r); kept as %s, SQL92 consumers are read without bits until they register again",
+            *(path, error, aside.name),
+        )
+
+
+def save_table(files: Files, folder: Path, table: ByTopic) -> None:
+    """Write *table* durably. Runs in a thread.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    save(files, folder / FILE, pretty(members_of(table)))

@@ -1,0 +1,188 @@
+"""Which groups filter which topics, as heartbeats tell; a state machine without clock, files or compiler of its own.
+
+    registered   a new group, a higher version with another expression, or bits of another size: born now
+                 a higher version of the same: the version is noted; one that was dead lives again
+                 the same version: one that was dead lives again; a lower version: nothing
+                 an expression that does not compile: the group is forgotten
+    gone         the group's last member left, or it subscribes to the topic no longer: dead now
+    cleaned      dead for longer than a span: forgotten
+    loaded       what was alive is dead since 30 s before, or since its birth; bits of another size: nothing is taken
+
+Messages get the bits of dead groups as well: they may come back, and read what was stored meanwhile.
+
+Source: apache/rocketmq broker/.../filter/ConsumerFilterManager.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.model.subscription import Subscription
+from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
+from gantrymq_filter_sql92.bitmap.filter_data import FilterData
+
+__all__ = ["MOST_FILTERS", "ByTopic", "FilterTable", "members_of"]
+
+MOST_FILTERS: Final = 20_000  # of all topics; a group beyond is read without bits. RocketMQ has no bound
+MOST_NEW: Final = 16_384  # characters of one heartbeat that are compiled, or one expression; others come with the next
+LOADED_DEAD_MS: Final = 30_000
+
+ByTopic = dict[str, dict[str, FilterData]]
+
+
+class FilterTable:
+    """Filter data by topic and group."""
+
+    def __init__(self, bloom: BloomFilter, type_name: str, compiles: Callable[[str], bool]) -> None:
+        """Nothing is known. *type_name*: of the expressions that are registered; *compiles*: whether one is sound."""
+        self.bloom = bloom
+        self.count = 0
+        self.changed: set[str] = set()  # topics whose bits mean something else than before; whoever acts on it clears
+        self.unsaved = False  # anything differs from what `to_json` gave last; whoever saves clears it
+        self._type_name = type_name
+        self._compiles = compiles
+        self._by_topic: ByTopic = {}
+        self._topics_of: dict[str, set[str]] = {}  # by group
+
+    def get(self, topic: str, group: str) -> FilterData | None:
+        """A group's filter on a topic."""
+        groups = self._by_topic.get(topic)
+        return groups.get(group) if groups is not None else None
+
+    def of_topic(self, topic: str) -> Mapping[str, FilterData]:
+        """The filters on a topic, by group; read-only."""
+        return self._by_topic.get(topic, {})
+
+    def expressions(self) -> set[str]:
+        """Every expression of the type, each once."""
+        found = (data for groups in self._by_topic.values() for data in groups.values())
+        return {data.expression for data in found if data.type == self._type_name}
+
+    def topics(self) -> list[str]:
+        """Topics that a group filters."""
+        return list(self._by_topic)
+
+    def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> None:
+        """Take over what a heartbeat says of a group; subscriptions of other types count as topics it still reads."""
+        wanted = {each.topic: each for each in subscriptions}
+        left = MOST_NEW
+        for topic, each in wanted.items():
+            if left > 0 and each.type == self._type_name and each.expression:
+                left -= len(each.expression) * self._register(topic, group, each, now_ms)
+        for topic in self._topics_of.get(group, set()) - wanted.keys():
+            self._die(topic, group, now_ms)
+
+    def gone(self, group: str, now_ms: int) -> None:
+        """The last member of a group left."""
+        for topic in self._topics_of.get(group, ()):
+            self._die(topic, group, now_ms)
+
+    def clean(self, now_ms: int, span_ms: int) -> None:
+        """Forget the filters of groups that have been dead for *span_ms*."""
+        for topic, groups in list(self._by_topic.items()):
+            for data in [data for data in groups.values() if data.dead and now_ms - data.dead_ms >= span_ms]:
+                self._forget(topic, data.group)
+
+    def resize(self, bloom: BloomFilter, now_ms: int) -> None:
+        """From now on maps are of another size: every filter is born anew with bits of it."""
+        if bloom == self.bloom:
+            return
+        self.bloom = bloom
+        for topic, groups in self._by_topic.items():
+            for group, data in groups.items():
+                dead_ms = now_ms if data.dead else 0
+                bits = bloom.bits_of(group, topic)
+                groups[group] = attrs.evolve(data, born_ms=now_ms, dead_ms=dead_ms, bits=bits)
+            self._note(topic)
+
+    def to_json(self) -> dict[str, Any]:
+        """The members of consumerFilter.json."""
+        return members_of(self.snapshot())
+
+    def snapshot(self) -> ByTopic:
+        """A copy of the table; what it holds does not change."""
+        return {topic: dict(groups) for topic, groups in self._by_topic.items()}
+
+    def load(self, members: Mapping[str, Any], now_ms: int) -> bool:
+        """Take over what a file held; whether that could be, False where its bits are of another size.
+
+        Raises:
+            ValueError, TypeError, AttributeError, KeyError: the text means nothing; nothing was taken over.
+        """
+        loaded: ByTopic = {}
+        count = 0
+        for topic, entry in (members.get("filterDataByTopic") or {}).items():
+            for group, each in (entry.get("groupFilterData") or {}).items():
+                data = FilterData.from_json(each, str(topic), str(group))
+                if not self.bloom.fits(data.bits):
+                    return False
+                if data.dead_ms == 0:
+                    data = attrs.evolve(data, dead_ms=max(data.born_ms, now_ms - LOADED_DEAD_MS))
+                loaded.setdefault(str(topic), {})[str(group)] = data
+                count += 1
+        if count > MOST_FILTERS:
+            raise ValueError(f"{count} filters, at most {MOST_FILTERS} may be")
+        self._by_topic, self.count, self._topics_of = loaded, count, {}
+        for topic, groups in loaded.items():
+            for group in groups:
+                self._topics_of.setdefault(group, set()).add(topic)
+        return True
+
+    def _register(self, topic: str, group: str, wanted: Subscription, now_ms: int) -> bool:
+        """Whether the expression had to be compiled."""
+        known = self.get(topic, group)
+        if known is not None and wanted.version <= known.version:
+            if wanted.version == known.version and known.dead:
+                self._put(attrs.evolve(known, dead_ms=0))
+            return False
+        bits = self.bloom.bits_of(group, topic)
+        if known is not None and (known.expression, known.type, known.bits) == (wanted.expression, wanted.type, bits):
+            self._put(attrs.evolve(known, version=wanted.version, dead_ms=0 if known.dead else known.dead_ms))
+            return False
+        if not self._compiles(wanted.expression):
+            if known is not None:
+                self._forget(topic, group)
+        elif known is not None or self.count < MOST_FILTERS:
+            self.count += known is None
+            self._put(FilterData(topic, group, wanted.expression, wanted.type, wanted.version, now_ms, 0, bits))
+            self._note(topic)
+        return True
+
+    def _die(self, topic: str, group: str, now_ms: int) -> None:
+        known = self.get(topic, group)
+        if known is not None and not known.dead:
+            self._put(attrs.evolve(known, dead_ms=max(now_ms, known.born_ms)))
+
+    def _put(self, data: FilterData) -> None:
+        self._by_topic.setdefault(data.topic, {})[data.group] = data
+        self._topics_of.setdefault(data.group, set()).add(data.topic)
+        self.unsaved = True
+
+    def _forget(self, topic: str, group: str) -> None:
+        groups = self._by_topic[topic]
+        del groups[group]
+        self.count -= 1
+        if not groups:
+            del self._by_topic[topic]
+        topics = self._topics_of[group]
+        topics.discard(topic)
+        if not topics:
+            del self._topics_of[group]
+        self._note(topic)
+
+    def _note(self, topic: str) -> None:
+        self.changed.add(topic)
+        self.unsaved = True
+
+
+def members_of(by_topic: ByTopic) -> dict[str, Any]:
+    """The members of consumerFilter.json for a table."""
+    return {
+        "filterDataByTopic": {
+            topic: {"groupFilterData": {group: data.to_json() for group, data in groups.items()}, "topic": topic}
+            for topic, groups in by_topic.items()
+        }
+    }

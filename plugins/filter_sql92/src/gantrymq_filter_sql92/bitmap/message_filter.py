@@ -1,0 +1,113 @@
+"""A group's filter at a pull: its bits in the message's ext unit first, its expression on the message then.
+
+Bits are believed where the group was known under the same expression when the message was stored. They may let pass
+what the expression does not, never the reverse.
+
+A message that is consumed again has lost its topic for that of the retries. With ``filterSupportRetry=true`` a
+subscription by SQL92 to such a topic is answered by what the group filters the message's first topic by; a message of
+a topic that it does not filter passes. The usual subscription to it is by tag, to all.
+
+Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, ExpressionForRetryMessageFilter.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import ExtUnit, MessageFilter
+from gantrymq.model.properties import RETRY_TOPIC
+from gantrymq_filter_sql92.bitmap.counts import Counts
+from gantrymq_filter_sql92.bitmap.filter_data import FilterData
+from gantrymq_filter_sql92.bitmap.topic_bits import Matches
+
+__all__ = ["BitMapFilter", "RetryFilter"]
+
+_REMEMBERED: Final = 4096  # store times; a pull looks at 800 messages
+
+
+class BitMapFilter:
+    """An expression of a group, with the group's bits."""
+
+    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
+
+    accepts_all = False
+    needs_message = True
+
+    def __init__(
+        self, inner: MessageFilter, expression: str, data: Callable[[], FilterData | None], counts: Counts
+    ) -> None:
+        """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
+        self._inner = inner
+        self._matches = getattr(inner, "match_properties", lambda properties: True)
+        self._by_bits = False  # the bits let the entry pass that was asked about last
+        self._expression = expression
+        self._data = data
+        self._counts = counts
+        self._passed: set[int] = set()  # store times of messages that the bits let pass
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """Whether the bits let the message pass, or say nothing."""
+        self._by_bits = False
+        if ext is None or not ext.bits:
+            return True
+        data = self._data()
+        if data is None or data.expression != self._expression:
+            return True
+        passes = data.may_match(ext.bits, ext.store_timestamp)
+        if passes is None:
+            return True
+        self._counts.checked += 1
+        if not passes:
+            self._counts.skipped += 1
+            return False
+        if len(self._passed) >= _REMEMBERED:
+            self._passed.clear()
+        self._passed.add(ext.store_timestamp)
+        self._by_bits = True
+        return True
+
+    def match_message(self, record: RecordView) -> bool:
+        """Whether the expression is true of the message."""
+        self._counts.evaluated += 1
+        if self._inner.match_message(record):
+            return True
+        self._counts.false_positives += record.store_timestamp in self._passed
+        return False
+
+    def match_properties(self, properties: bytes) -> bool:
+        """The same, asked right after `match_entry` of the same message."""
+        self._counts.evaluated += 1
+        if self._matches(properties):
+            return True
+        self._counts.false_positives += self._by_bits
+        return False
+
+
+class RetryFilter:
+    """A subscription to the retries of a group."""
+
+    __slots__ = ("_enabled", "_inner", "_of_topic")
+
+    accepts_all = False
+    needs_message = True
+
+    def __init__(
+        self, inner: MessageFilter, enabled: Callable[[], bool], of_topic: Callable[[str], Matches | None]
+    ) -> None:
+        """Ask *inner* while not *enabled*, else what the group filters the first topic by (*of_topic*)."""
+        self._inner = inner
+        self._enabled = enabled
+        self._of_topic = of_topic
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """Whether the bits let the message pass; they do not know its first topic."""
+        return self._enabled() or self._inner.match_entry(tags_code, ext)
+
+    def match_message(self, record: RecordView) -> bool:
+        """Whether the expression that counts is true of the message."""
+        if not self._enabled():
+            return self._inner.match_message(record)
+        matches = self._of_topic(record.properties.get(RETRY_TOPIC, ""))
+        return matches is None or matches(bytes(record.properties_bytes))

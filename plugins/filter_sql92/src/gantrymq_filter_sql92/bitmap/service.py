@@ -1,0 +1,263 @@
+"""Keeps what groups filter by, and has new messages get its bits.
+
+Bits are worth what the file says of them: after a crash a group is known as the file has it. So while a change of a
+topic's filters is not on disk, the topic's new messages get no bits at all; those without bits are always evaluated.
+
+Source: apache/rocketmq broker/.../client/DefaultConsumerIdsChangeListener.java, BrokerController.java
+(initializeBrokerScheduledTasks).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gantrymq.errors import GantryError, StoreError
+from gantrymq.interfaces import Broker, Connection, Heartbeat, MessageFilter
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.subscription import Subscription
+from gantrymq.world import Timer
+from gantrymq.world.time_slices import TimeSlices
+from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
+from gantrymq_filter_sql92.bitmap.counts import Counts, figures_of
+from gantrymq_filter_sql92.bitmap.filter_data import FilterData
+from gantrymq_filter_sql92.bitmap.filter_file import FILE, load_table, save_table
+from gantrymq_filter_sql92.bitmap.filter_table import MOST_FILTERS, FilterTable
+from gantrymq_filter_sql92.bitmap.message_filter import BitMapFilter, RetryFilter
+from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, Matches, TopicBits
+
+__all__ = ["FilterBitMap"]
+
+log = logging.getLogger(__name__)
+
+TICK_S: Final = 1.0
+MOST_READY: Final = MOST_FILTERS + 1000  # expressions; those that nobody has go first
+COMPILED_A_TURN: Final = 16
+CLEAN_TICKS: Final = 10  # also between saves of what does not change the meaning of bits
+
+
+class FilterBitMap:
+    """The service ``filter_bitmap``; may be started again after a stop."""
+
+    name = "filter_bitmap"
+
+    def __init__(self, type_name: str, compiled: Callable[[str], Matches]) -> None:
+        """*compiled*: an expression made ready to be asked; raises a GantryError where it is wrong."""
+        self.counts = Counts()
+        self._type_name = type_name
+        self._compiled = compiled
+        self._broker: Broker | None = None
+        self._ready: dict[str, Matches | None] = {}  # by expression; None: it does not compile
+        self._unwritten: set[str] = set()  # topics whose filters are not on disk as they are
+        self._saving: asyncio.Task[None] | None = None
+        self._starting: set[asyncio.Task[None]] = set()  # to make bits, which were not wanted before
+        self._timer: Timer | None = None
+        self._ticks = 0
+
+    # --- asked by the filter type -----------------------------------------------------------------------------------
+
+    def filter_of(self, subscription: Subscription, expression: MessageFilter) -> MessageFilter:
+        """The *expression* of a subscription, with the bits of its group where there are any."""
+        topic, group = subscription.topic, subscription.group
+        found = BitMapFilter(expression, subscription.expression, lambda: self._data(topic, group), self.counts)
+        if topic.startswith(RETRY_PREFIX):
+            return RetryFilter(found, self._filters_retries, lambda first: self._matches_of_first(first, group))
+        return found
+
+    def _data(self, topic: str, group: str) -> FilterData | None:
+        return self._table.get(topic, group) if self._broker is not None else None
+
+    def _filters_retries(self) -> bool:
+        return self._broker is not None and self._broker.settings.flag("filterSupportRetry")
+
+    def _matches_of_first(self, topic: str, group: str) -> Matches | None:
+        data = self._data(topic, group)
+        return None if data is None else self._matches_of(data)
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self, broker: Broker) -> None:
+        """Read what groups filtered by, and go on.
+
+        Raises:
+            StoreError: consumerFilter.json cannot be read.
+        """
+        self._folder = broker.root / "config"
+        self._table = table = FilterTable(self._bloom(broker), self._type_name, self._compiles)
+        world = broker.world
+        try:
+            await world.workers.run(load_table, world.files, self._folder, table, world.clock.now_ms())
+        except OSError as error:
+            path = self._folder / FILE
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}; repair or move it away") from error
+        self._time = EvaluationTime(world.clock.monotonic)
+        self._broker = broker
+        self._size_shown()
+        self._revision, self._makes = broker.settings.revision, broker.settings.flag("enableCalcFilterBitMap")
+        await self._make_for_all()
+        broker.on_heartbeat(self._heard)
+        broker.on_subscriptions_changed(self._group_changed)
+        for figure in figures_of(self.counts):
+            broker.show(figure)
+        self._timer = world.clock.call_later(TICK_S, self._tick)
+
+    async def stop(self) -> None:
+        """Give out no more bits, and save what is not saved. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        broker = self._broker
+        if broker is None:
+            return
+        self._makes = False
+        self._stop_making()
+        if under_way := self._starting | ({self._saving} if self._saving is not None else set()):
+            await asyncio.wait(under_way)
+        if self._table.unsaved:
+            await self._save()
+        self._broker = None
+
+    def _tick(self) -> None:
+        assert self._broker is not None
+        clock = self._broker.world.clock
+        self._timer = clock.call_later(TICK_S, self._tick)
+        self._ticks += 1
+        if self._revision != self._broker.settings.revision:
+            self._settings_changed()
+        if self._ticks % CLEAN_TICKS == 0:
+            self._table.clean(clock.now_ms(), self._broker.settings.number("filterDataCleanTimeSpan"))
+            self._act(save=self._table.unsaved)
+        elif self._unwritten:
+            self._act(save=True)
+
+    # --- what is heard ----------------------------------------------------------------------------------------------
+
+    def _heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
+        """A client says what its groups subscribe to."""
+        broker = self._broker
+        if broker is None:
+            return
+        if self._revision != broker.settings.revision:
+            self._settings_changed()
+        for consumer in heartbeat.consumers:
+            if consumer.subscriptions is not None:
+                self._table.register(consumer.group, consumer.subscriptions, broker.world.clock.now_ms())
+        self._act()
+
+    def _group_changed(self, group: str) -> None:
+        broker = self._broker
+        if broker is not None and not broker.consumers(group):
+            self._table.gone(group, broker.world.clock.now_ms())
+
+    def _settings_changed(self) -> None:
+        broker = self._broker
+        assert broker is not None
+        settings = broker.settings
+        bloom, makes = self._bloom(broker), settings.flag("enableCalcFilterBitMap")
+        if bloom != self._table.bloom:
+            self._table.resize(bloom, broker.world.clock.now_ms())
+            self._size_shown()
+            self._act()
+        if makes != self._makes:
+            self._makes = makes
+            if not makes:
+                self._stop_making()
+            else:
+                task = asyncio.get_running_loop().create_task(self._make_for_all())
+                self._starting.add(task)
+                task.add_done_callback(self._starting.discard)
+        self._revision = settings.revision
+
+    def _size_shown(self) -> None:
+        """Let the setting say how long maps are, as a Java broker does."""
+        assert self._broker is not None
+        self._broker.settings.set("bitMapLengthConsumeQueueExt", self._table.bloom.bit_count, "the filter bit map")
+
+    @staticmethod
+    def _bloom(broker: Broker) -> BloomFilter:
+        settings = broker.settings
+        return BloomFilter.for_groups(
+            settings.number("expectConsumerNumUseFilter"), settings.number("maxErrorRateOfBloomFilter")
+        )
+
+    # --- bits -------------------------------------------------------------------------------------------------------
+
+    def _act(self, *, save: bool = False) -> None:
+        """Topics whose filters changed get no bits until that is on disk."""
+        assert self._broker is not None
+        changed, self._table.changed = self._table.changed, set()
+        for topic in changed:
+            self._broker.bit_maps.pop(topic, None)
+        self._unwritten |= changed
+        if (changed or save) and self._saving is None:
+            self._saving = asyncio.get_running_loop().create_task(self._save_all())
+
+    async def _save_all(self) -> None:
+        try:
+            while await self._save() and self._unwritten:
+                pass
+        finally:
+            self._saving = None
+
+    async def _save(self) -> bool:
+        """Write the table as it is; whether that worked. If not it is tried again at the next tick."""
+        broker, table = self._broker, self._table
+        assert broker is not None
+        topics, self._unwritten = self._unwritten, set()
+        table.unsaved = False
+        try:
+            await broker.world.workers.run(save_table, broker.world.files, self._folder, table.snapshot())
+        except OSError as error:
+            table.unsaved = True
+            self._unwritten |= topics
+            log.warning("%s cannot be written: %s; it is tried again", self._folder / FILE, error.strerror or error)
+            return False
+        if self._timer is not None:
+            for topic in topics:
+                self._make_for(topic)
+        return True
+
+    async def _make_for_all(self) -> None:
+        """Have the new messages of every topic get bits, if they are to; compiling may take a while."""
+        assert self._broker is not None
+        slices = TimeSlices(self._broker.world.clock, COMPILED_A_TURN)
+        for expression in self._table.expressions() if self._makes else ():
+            self._get_ready(expression)
+            await slices.item_done()
+        for topic in self._table.topics():
+            self._make_for(topic)
+            await slices.item_done()
+
+    def _stop_making(self) -> None:
+        assert self._broker is not None
+        for topic in self._table.topics():
+            self._broker.bit_maps.pop(topic, None)
+
+    def _make_for(self, topic: str) -> None:
+        """Have the new messages of a topic get bits, if they are to."""
+        assert self._broker is not None
+        filters = self._table.of_topic(topic)
+        if self._makes and filters and topic not in self._unwritten:
+            self._broker.bit_maps[topic] = TopicBits(filters.values(), self._matches_of, self._time, self.counts)
+        else:
+            self._broker.bit_maps.pop(topic, None)
+
+    def _compiles(self, expression: str) -> bool:
+        return self._get_ready(expression) is not None
+
+    def _matches_of(self, data: FilterData) -> Matches | None:
+        return self._get_ready(data.expression) if data.type == self._type_name else None
+
+    def _get_ready(self, expression: str) -> Matches | None:
+        if expression not in self._ready:
+            if len(self._ready) > MOST_READY:
+                known = self._table.expressions()
+                self._ready = {each: ready for each, ready in self._ready.items() if each in known}
+            try:
+                self._ready[expression] = self._compiled(expression)
+            except GantryError as error:
+                self._ready[expression] = None
+                log.warning("a group subscribes by an expression that is refused: %s", error)
+        return self._ready[expression]

@@ -1,0 +1,65 @@
+"""What an operator may set of the bit map, under RocketMQ's key names and with its defaults.
+
+``enableConsumeQueueExt`` belongs to the store: without ext files there is nowhere to keep bits.
+
+Source: apache/rocketmq common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.config import Setting
+
+__all__ = ["SCHEMA"]
+
+SCHEMA: Final = (
+    Setting(
+        "enableCalcFilterBitMap",
+        "flag",
+        False,
+        "Give each new message the bits of the groups whose SQL92 expression it matches; needs enableConsumeQueueExt.",
+        runtime=True,
+    ),
+    Setting(
+        "expectConsumerNumUseFilter",
+        "number",
+        32,
+        "Groups that filter one topic by SQL92; more of them make the bits err more often.",
+        at_least=1,
+        at_most=20_000,
+        runtime=True,
+    ),
+    Setting(
+        "maxErrorRateOfBloomFilter",
+        "number",
+        20,
+        "How much of what the bits let pass may be wrong, percent.",
+        at_least=1,
+        at_most=99,
+        runtime=True,
+    ),
+    Setting(
+        "bitMapLengthConsumeQueueExt",
+        "number",
+        64,
+        "Bits of a message's map; the broker sets it to what the two settings above make, as RocketMQ does.",
+        at_least=0,
+        runtime=True,
+    ),
+    Setting(
+        "filterDataCleanTimeSpan",
+        "number",
+        86_400_000,
+        "Forget what a group filtered by after its last member is gone for so long, ms.",
+        at_least=0,
+        runtime=True,
+    ),
+    Setting(
+        "filterSupportRetry",
+        "flag",
+        False,
+        "Filter retries that are subscribed to by SQL92 by what the group filters the first topic by.",
+        runtime=True,
+    ),
+)

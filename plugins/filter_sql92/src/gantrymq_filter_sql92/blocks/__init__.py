@@ -1,0 +1,1 @@
+"""Bloom filters over blocks of queue entries: which stretches of a queue an expression need not read."""

@@ -1,0 +1,94 @@
+"""One block: a Bloom filter over the pairs of some properties in a stretch of queue entries, and its file.
+
+    | magic GFB1 | CRC-32 of what follows u32 | first queue offset i64 | entries u32 | log offset i64 | store time i64 |
+    | length of names u16, names with 0x01 between them | what pybloom-live writes of its filter |
+
+Log offset and store time are those of the block's last message: where the queue has another one there, because it was
+cut after a crash, or deleted and made anew, the block is not about it. Big-endian but for pybloom-live's part.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterable
+from typing import Final
+from zlib import crc32
+
+import attrs
+from pybloom_live import BloomFilter
+
+from gantrymq.errors import FormatError
+from gantrymq_filter_sql92.blocks.keys import keys_of, pairs_in
+
+__all__ = ["Block", "Last", "made_block", "read_block", "write_block"]
+
+MAGIC: Final = b"GFB1"
+_CRC = struct.Struct(">I")
+_HEAD = struct.Struct(">qIqqH")
+_BODY_AT = len(MAGIC) + _CRC.size
+
+
+@attrs.frozen
+class Last:
+    """By which a block knows its messages again: the last of them."""
+
+    log_offset: int
+    store_timestamp: int  # ms
+
+
+@attrs.frozen(eq=False)
+class Block:
+    """What is known of the entries ``[first, first + entries)`` of one queue."""
+
+    first: int  # queue offset
+    entries: int
+    last: Last
+    names: frozenset[str]  # the properties whose pairs are in it
+    bloom: BloomFilter = attrs.field(repr=False)
+
+    def may_hold(self, keys: Iterable[str]) -> bool:
+        """Whether one of *keys*, all of properties in `names`, may be there; budget 1 us a key."""
+        return any(key in self.bloom for key in keys)
+
+
+def made_block(
+    first: int, entries: int, last: Last, texts: Iterable[bytes], names: frozenset[str], error_percent: int
+) -> Block:
+    """A block of messages with the property bytes *texts*. For a thread: budget 2 us a message and distinct pair."""
+    wanted = sorted(name.encode() for name in names)
+    pairs = {pair for text in texts for pair in pairs_in(text, wanted)}
+    keys = {key for pair in pairs for key in keys_of(pair)}
+    bloom = BloomFilter(max(len(keys), 1), error_percent / 100)
+    for key in keys:
+        bloom.add(key, skip_check=True)
+    return Block(first, entries, last, names, bloom)
+
+
+def write_block(block: Block) -> bytes:
+    """The file of a block."""
+    bits = io.BytesIO()
+    block.bloom.tofile(bits)
+    names = "\x01".join(sorted(block.names)).encode()
+    head = _HEAD.pack(block.first, block.entries, block.last.log_offset, block.last.store_timestamp, len(names))
+    body = head + names + bits.getvalue()
+    return MAGIC + _CRC.pack(crc32(body)) + body
+
+
+def read_block(data: bytes) -> Block:
+    """The block in a file.
+
+    Raises:
+        FormatError: it is damaged, or no such file.
+    """
+    body = data[_BODY_AT:]
+    if not data.startswith(MAGIC) or len(body) < _HEAD.size or _CRC.unpack_from(data, len(MAGIC))[0] != crc32(body):
+        raise FormatError(f"{len(data)} bytes are no block filter, or a damaged one")
+    first, entries, log_offset, store_timestamp, length = _HEAD.unpack_from(body)
+    end = _HEAD.size + length
+    try:
+        names = frozenset(body[_HEAD.size : end].decode().split("\x01"))
+        bloom = BloomFilter.fromfile(io.BytesIO(body[end:]))
+    except (ValueError, struct.error) as problem:
+        raise FormatError(f"a block filter that cannot be read: {problem}") from None
+    return Block(first, entries, Last(log_offset, store_timestamp), names, bloom)

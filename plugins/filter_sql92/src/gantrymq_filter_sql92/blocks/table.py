@@ -1,0 +1,76 @@
+"""Which block filters are in memory, by queue, and what is asked of them. Pure.
+
+A topic that was deleted and made anew begins its queues again, and its old filters know nothing of the new messages.
+The configuration of a topic is another object then, so filters are kept with the one that they were taken in under, and
+let go when it changes; what is on disk is compared with the messages before it is believed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from gantrymq.model.queue import Queue
+from gantrymq_filter_sql92.blocks.block import Block
+
+__all__ = ["MOST_KEPT", "MOST_NAMES", "BlockTable"]
+
+MOST_KEPT: Final = 16_384  # filters; with 1,024 values each 50 MB
+MOST_NAMES: Final = 16  # properties of one topic
+
+
+class BlockTable:
+    """Filters by queue and number, and the properties that they are to know."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[Queue, int], Block] = OrderedDict()  # least recently used first
+        self._topics: dict[str, object] = {}
+        self._names: dict[str, dict[str, float]] = {}  # by topic: each name, and when it was wanted last
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def is_of(self, topic: str, config: object) -> None:
+        """Filters of *topic* are wanted while *config* is its configuration; those from under another one are gone."""
+        if self._topics.get(topic) is not config:
+            self.forget(topic)
+            self._topics[topic] = config
+
+    def get(self, queue: Queue, number: int) -> Block | None:
+        """The filter of a block."""
+        block = self._blocks.get((queue, number))
+        if block is not None:
+            self._blocks.move_to_end((queue, number))
+        return block
+
+    def add(self, queue: Queue, number: int, block: Block) -> None:
+        """Take a filter in; the one that was used longest ago may have to go."""
+        self._blocks[queue, number] = block
+        self._blocks.move_to_end((queue, number))
+        if len(self._blocks) > MOST_KEPT:
+            self._blocks.popitem(last=False)
+
+    def forget(self, topic: str) -> None:
+        """Let go of the filters of *topic*."""
+        for key in [key for key in self._blocks if key[0].topic == topic]:
+            del self._blocks[key]
+        self._topics.pop(topic, None)
+
+    def forget_before(self, queue: Queue, number: int) -> None:
+        """Let go of the filters of blocks before *number*."""
+        for key in [key for key in self._blocks if key[0] == queue and key[1] < number]:
+            del self._blocks[key]
+
+    def want(self, topic: str, names: frozenset[str], now: float) -> None:
+        """An expression on *topic* compares these properties. *now*: monotonic s."""
+        wanted = self._names.setdefault(topic, {})
+        for name in names:
+            wanted.pop(name, None)
+            wanted[name] = now
+
+    def names(self, topic: str, since: float) -> frozenset[str]:
+        """The properties that were wanted after *since*, those that were wanted last where there are many."""
+        wanted = self._names.get(topic, {})
+        for name in [name for name, at in wanted.items() if at < since]:
+            del wanted[name]
+        return frozenset(list(wanted)[-MOST_NAMES:])

@@ -1,0 +1,163 @@
+"""``gantrymq filter explain|test``: what an expression means, and which messages it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
+from gantrymq.commands.run import run
+from gantrymq.model.properties import encode
+from gantrymq_filter_sql92.expression import CompiledExpression
+from gantrymq_filter_sql92.parser import read
+from gantrymq_filter_sql92.printing import printed
+from gantrymq_filter_sql92.refusal import ExpressionRefused
+from gantrymq_filter_sql92.showing import answer_of, tree_lines
+
+__all__ = ["filter_"]
+
+_REST_SHOWN = 40  # characters
+
+
+def _properties(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, mark, value) in zip(texts, pairs, strict=True):
+        if not (name and mark and value) or {"\x01", "\x02"} & set(text):
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
+    return {name: value for name, _, value in pairs} if pairs else None
+
+
+property_option = click.option(
+    "-p",
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_properties,
+    help="A property of a message; as often as needed.",
+)
+
+
+@click.group("filter")
+def filter_() -> None:
+    """Look at SQL92 expressions: what they mean, and which messages they take."""
+
+
+@filter_.command()
+@click.argument("text", metavar="EXPR")
+@property_option
+@output_option
+def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
+    """Show the tree of an expression and the properties that it needs.
+
+    With -p, also what each part of it is for a message with these properties. No broker is asked.
+    """
+    expression, rest = _compiled(text)
+    stored = None if properties is None else encode(properties)
+    if output == "json":
+        document = _as_json(expression, rest)
+        document["tree"] = list(tree_lines(expression.tree, stored))
+        print_json(document | ({} if stored is None else _answer_as_json(expression, stored)))
+        return
+    click.echo(printed(expression.tree))
+    for line in tree_lines(expression.tree, stored):
+        click.echo(f"  {line}")
+    click.echo(f"needs {', '.join(expression.names) or 'no properties'}")
+    if stored is not None:
+        click.echo(_sentence(expression, stored))
+
+
+@filter_.command()
+@click.argument("text", metavar="EXPR")
+@property_option
+@click.option("-t", "--topic", metavar="NAME", help="Take messages of this topic instead of -p.")
+@click.option(
+    "--max", "most", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Messages, at most."
+)
+@namesrv_option
+@output_option
+def test(text: str, properties: dict[str, str] | None, topic: str | None, most: int, namesrv: str, output: str) -> None:
+    """Say whether a consumer with this expression gets a message.
+
+    The message has the properties of -p, or none; exit code 1 says that a consumer does not get it. With -t the newest
+    messages of a topic are tried, the same number from each queue, and exit code 1 says that it gets none of them.
+    """
+    if topic is not None and properties is not None:
+        raise click.UsageError("give -p or -t, not both")
+    expression, rest = _compiled(text)
+    if topic is None:
+        stored = encode(properties or {})
+        if output == "json":
+            print_json(_as_json(expression, rest) | _answer_as_json(expression, stored))
+        else:
+            click.echo(_sentence(expression, stored))
+        taken = expression.matches(stored)
+    else:
+        taken = _test_topic(expression, rest, topic, most, namesrv, output)
+    raise SystemExit(0 if taken else 1)
+
+
+def _compiled(text: str) -> tuple[CompiledExpression, str]:
+    """The expression, and what stands behind it unread."""
+    try:
+        reading = read(text)
+    except ExpressionRefused as refusal:
+        line_start = text.rfind("\n", 0, refusal.at) + 1
+        line = text[line_start:].partition("\n")[0]
+        if len(line) <= 200:
+            say(line.replace("\t", " "))
+            say(" " * (refusal.at - line_start) + "^")
+        raise
+    rest = text[reading.end :]
+    if rest:
+        warn(f"character {reading.end + 1}: the condition ends here; {rest[:_REST_SHOWN]!a} is not looked at")
+    return CompiledExpression(text, reading.tree), rest
+
+
+def _as_json(expression: CompiledExpression, rest: str) -> dict[str, Any]:
+    read_as = printed(expression.tree)
+    return {"expression": expression.text, "read_as": read_as, "not_read": rest, "needs": list(expression.names)}
+
+
+def _answer_as_json(expression: CompiledExpression, stored: bytes) -> dict[str, Any]:
+    return {"answer": answer_of(expression.tree, stored), "matches": expression.matches(stored)}
+
+
+def _sentence(expression: CompiledExpression, stored: bytes) -> str:
+    gets = "gets" if expression.matches(stored) else "does not get"
+    return f"{answer_of(expression.tree, stored)}: a consumer {gets} the message"
+
+
+def _test_topic(expression: CompiledExpression, rest: str, topic: str, most: int, namesrv: str, output: str) -> bool:
+    from gantrymq_filter_sql92.sample import newest
+
+    messages = run(newest(namesrv, topic, most))
+    stored = [encode(each.properties) for each in messages]
+    taken = sum(map(expression.matches, stored))
+    if output == "json":
+        rows = [
+            {"broker": each.broker_name, "queue": each.queue_id, "queue_offset": each.queue_offset}
+            | _answer_as_json(expression, properties)
+            for each, properties in zip(messages, stored, strict=True)
+        ]
+        print_json(_as_json(expression, rest) | {"tried": len(rows), "taken": taken, "messages": rows})
+        return taken > 0
+    print_table(
+        ["Message", "Answer", *expression.names],
+        [
+            [
+                f"{each.broker_name}:{each.queue_id} @{each.queue_offset}",
+                answer_of(expression.tree, properties),
+                *_shown(each.properties, expression.names),
+            ]
+            for each, properties in zip(messages, stored, strict=True)
+        ],
+    )
+    click.echo(f"takes {taken} of {len(messages)} messages of {topic}")
+    return taken > 0
+
+
+def _shown(properties: dict[str, str], names: tuple[str, ...]) -> Iterator[str]:
+    return (properties.get(name, "-") for name in names)

@@ -1,0 +1,243 @@
+"""From tree to closures: each takes property bytes and gives true, false or None for unknown.
+
+Every node becomes one closure over those of its operands; what can be decided beforehand is. The usual comparisons, a
+property with a literal, have closures of their own that work on the stored bytes (`comparing.py`); the others go by
+Java's classes (`values.py`).
+
+Source: apache/rocketmq filter/.../expression/{Comparison,Logic,Unary,UnaryIn,Property}Expression.java
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from gantrymq_filter_sql92.comparing import Condition, has_part, is_stored_so, one_of, with_integer, with_text
+from gantrymq_filter_sql92.property_lookup import Lookup, lookup, remembering
+from gantrymq_filter_sql92.tree import (
+    And,
+    Between,
+    Boolean,
+    Comparison,
+    Double,
+    Expression,
+    In,
+    Integer,
+    IsNull,
+    Negative,
+    Not,
+    Or,
+    Present,
+    Property,
+    Text,
+    TextMatch,
+    looked_up,
+)
+from gantrymq_filter_sql92.values import Long, Value, compare, to_double
+
+Operand = Callable[[bytes], Value]
+
+_BITS_31 = 2**31
+
+
+def condition(tree: Expression) -> Condition:
+    """The closure of a condition."""
+    return _Compiler(tree).condition(tree)
+
+
+def operand(tree: Expression) -> Operand:
+    """The closure of a value, or of a condition that stands as one."""
+    return _Compiler(tree).operand(tree)
+
+
+class _Compiler:
+    """Makes the closures of one tree, which share their look-ups."""
+
+    def __init__(self, tree: Expression) -> None:
+        uses = Counter(node.name for node in looked_up(tree))
+        self._lookups = {name: lookup(name) if count == 1 else remembering(name) for name, count in uses.items()}
+
+    def condition(self, node: Expression) -> Condition:
+        match node:
+            case Present(inner):
+                return _present(self._lookups[inner.name])
+            case Boolean(constant):
+                return lambda properties: constant
+            case Not(inner):
+                return _not(self.condition(inner))
+            case And(operands):
+                return _and([self.condition(each) for each in operands])
+            case Or(operands):
+                return _or([self.condition(each) for each in operands])
+            case Comparison():
+                return self._comparison(node)
+            case Between(value, low, high, False):
+                return _and([self._comparison(Comparison(value, *limit)) for limit in ((">=", low), ("<=", high))])
+            case Between(value, low, high, True):
+                return _or([self._comparison(Comparison(value, *limit)) for limit in (("<", low), (">", high))])
+            case In(inner, values, negated):
+                return self._in(inner, values, negated)
+            case IsNull(inner, negated):
+                return _is_null(self.operand(inner), negated)
+            case TextMatch(inner, operator, search, negated):
+                return self._text_match(inner, operator, search, negated)
+        raise TypeError(f"{type(node).__name__} is no condition")
+
+    def operand(self, node: Expression) -> Operand:
+        match node:
+            case Property(name):
+                return _decoded(self._lookups[name])
+            case Text(value) | Double(value):
+                return lambda properties: value
+            case Integer(value):
+                number = value if value < _BITS_31 else Long(value)
+                return lambda properties: number
+            case Negative(inner):
+                return _negative(self.operand(inner))
+        return self.condition(node)
+
+    def _comparison(self, node: Comparison) -> Condition:
+        match node:
+            case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if is_stored_so(text):
+                return with_text(self._lookups[name], text.encode(), operator == "<>")
+            case Comparison(Property(name), operator, Integer(value)) if value < _BITS_31:
+                return with_integer(self._lookups[name], operator, value)
+            case Comparison(Property(name), operator, Negative(Integer(value))) if value < _BITS_31:
+                return with_integer(self._lookups[name], operator, -value)
+        left, right = self.operand(node.left), self.operand(node.right)
+        if node.operator == "=":
+            return _equal(left, right)
+        return _not(_equal(left, right)) if node.operator == "<>" else _ordered(left, node.operator, right)
+
+    def _in(self, inner: Property, values: tuple[str, ...], negated: bool) -> Condition:
+        if all(map(is_stored_so, values)):
+            return one_of(self._lookups[inner.name], frozenset(value.encode() for value in values), negated)
+        return _in(self.operand(inner), frozenset(values), negated)
+
+    def _text_match(self, node: Expression, operator: str, search: str, negated: bool) -> Condition:
+        if not search:
+            return lambda properties: False
+        if isinstance(node, Property) and is_stored_so(search):
+            return has_part(self._lookups[node.name], operator, search.encode(), negated)
+        return _text_match(self.operand(node), operator, search, negated)
+
+
+def _decoded(find: Lookup) -> Operand:
+    def text(properties: bytes) -> Value:
+        found = find(properties)
+        return None if found is None else found.decode("utf-8", "replace")
+
+    return text
+
+
+def _negative(inner: Operand) -> Operand:
+    def negative(properties: bytes) -> Value:
+        value = inner(properties)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return Long(-value) if isinstance(value, Long) else -value
+
+    return negative
+
+
+def _present(find: Lookup) -> Condition:
+    return lambda properties: None if find(properties) is None else False
+
+
+def _not(inner: Condition) -> Condition:
+    def negated(properties: bytes) -> bool | None:
+        answer = inner(properties)
+        return None if answer is None else not answer
+
+    return negated
+
+
+def _and(inner: list[Condition]) -> Condition:
+    def every(properties: bytes) -> bool | None:
+        answer: bool | None = True
+        for each in inner:
+            one = each(properties)
+            if one is None:
+                answer = None
+            elif not one:
+                return False
+        return answer
+
+    return every
+
+
+def _or(inner: list[Condition]) -> Condition:
+    def some(properties: bytes) -> bool | None:
+        answer: bool | None = False
+        for each in inner:
+            one = each(properties)
+            if one:
+                return True
+            if one is None:
+                answer = None
+        return answer
+
+    return some
+
+
+def _equal(left: Operand, right: Operand) -> Condition:
+    def equal(properties: bytes) -> bool | None:
+        one, other = left(properties), right(properties)
+        if one is None:
+            return True if other is None else None
+        return other is not None and compare(one, other) == 0
+
+    return equal
+
+
+_HOLDS: dict[str, Callable[[int], bool]] = {
+    ">": lambda answer: answer > 0,
+    ">=": lambda answer: answer >= 0,
+    "<": lambda answer: answer < 0,
+    "<=": lambda answer: answer <= 0,
+}
+
+
+def _ordered(left: Operand, operator: str, right: Operand) -> Condition:
+    holds = _HOLDS[operator]
+
+    def ordered(properties: bytes) -> bool | None:
+        one = left(properties)
+        if one is None:
+            return None
+        other = right(properties)
+        if other is None:
+            return None
+        if isinstance(one, str) and isinstance(other, str):
+            one, other = to_double(one), to_double(other)
+        return holds(compare(one, other))
+
+    return ordered
+
+
+def _in(inner: Operand, values: frozenset[str], negated: bool) -> Condition:
+    def is_in(properties: bytes) -> bool | None:
+        value = inner(properties)
+        return None if value is None else (value in values) is not negated
+
+    return is_in
+
+
+def _is_null(inner: Operand, negated: bool) -> Condition:
+    return lambda properties: (inner(properties) is None) is not negated
+
+
+def _text_match(inner: Operand, operator: str, search: str, negated: bool) -> Condition:
+    def matches(properties: bytes) -> bool | None:
+        value = inner(properties)
+        if not isinstance(value, str):
+            return False
+        if operator == "CONTAINS":
+            found = search in value
+        elif operator == "STARTSWITH":
+            found = value.startswith(search)
+        else:
+            found = value.endswith(search)
+        return found is not negated
+
+    return matches

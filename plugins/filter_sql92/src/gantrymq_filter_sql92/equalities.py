@@ -1,0 +1,93 @@
+"""What an expression cannot be true without: pairs of a property and a value, one of which a message must have.
+
+    a = 'x'                      a has the value x
+    a = 'x' AND b = 'y'          either side alone says so; the one with fewer pairs is taken
+    a = 'x' OR b = 'y'           both pairs, of which one must hold
+    a IN ('x', 'y')              both pairs
+    a = 1                        a has a value that reads as the number 1: 1, 01, +1, 1.0
+    NOT ..., a > 1, a <> 'x'     nothing
+
+Pairs may say "maybe" of a message that does not match, never "no" of one that does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gantrymq_filter_sql92.tree import (
+    And,
+    Boolean,
+    Comparison,
+    Double,
+    Expression,
+    In,
+    Integer,
+    Negative,
+    Or,
+    Property,
+    Text,
+)
+
+__all__ = ["MOST_PAIRS", "Equality", "required_equalities"]
+
+MOST_PAIRS = 32  # of one expression; with more it counts as one that requires nothing
+
+
+class Equality(NamedTuple):
+    """A property and its value."""
+
+    name: str
+    value: str | float  # a number is equal to every text that reads as it
+
+
+Pairs = frozenset[Equality]
+
+
+def required_equalities(tree: Expression) -> Pairs | None:
+    """One of these must hold where *tree* is true; none at all where it is never true. None: it requires nothing."""
+    match tree:
+        case And(operands):
+            found = [pairs for each in operands if (pairs := required_equalities(each)) is not None]
+            return min(found, key=_looseness, default=None)
+        case Or(operands):
+            return _all_of([required_equalities(each) for each in operands])
+        case Comparison(Property(name), "=", value) | Comparison(value, "=", Property(name)):
+            return _pair(name, value)
+        case In(Property(name), values, False):
+            return _all_of([_text_pair(name, value) for value in values])
+        case Boolean(True):
+            return None
+        case Boolean():
+            return frozenset()
+    return None
+
+
+def _looseness(pairs: Pairs) -> tuple[int, int]:
+    return len(pairs), sum(not isinstance(pair.value, str) for pair in pairs)
+
+
+def _pair(name: str, value: Expression) -> Pairs | None:
+    match value:
+        case Text(text):
+            return _text_pair(name, text)
+        case Integer(number) | Double(number):
+            return frozenset({Equality(name, number + 0.0)})
+        case Negative(Integer(number) | Double(number)):
+            return frozenset({Equality(name, 0.0 - number)})
+    return None
+
+
+def _text_pair(name: str, text: str) -> Pairs | None:
+    """None for a text that other stored bytes than its own may read as: what is not UTF-8 reads as U+FFFD."""
+    if "\ufffd" in text or any("\ud800" <= each <= "\udfff" for each in text):
+        return None
+    return frozenset({Equality(name, text)})
+
+
+def _all_of(found: list[Pairs | None]) -> Pairs | None:
+    pairs: set[Equality] = set()
+    for each in found:
+        if each is None:
+            return None
+        pairs |= each
+    return frozenset(pairs) if len(pairs) <= MOST_PAIRS else None

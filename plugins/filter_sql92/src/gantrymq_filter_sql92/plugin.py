@@ -1,0 +1,49 @@
+"""Where GantryMQ finds the filter type SQL92, its Bloom filters and the command ``filter``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gantrymq.hooks import hookimpl
+from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
+from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
+from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
+
+if TYPE_CHECKING:
+    from gantrymq_filter_sql92.together import Together
+
+_of_this_load: list[Together] = []  # hooks of one load are called in a row; filters come before services
+
+
+@hookimpl
+def gantry_register_config(registry: ConfigRegistry) -> None:
+    """Declare the settings."""
+    for setting in (*BIT_MAP_SCHEMA, *BLOCKS_SCHEMA):
+        registry.add(setting)
+
+
+@hookimpl
+def gantry_register_filters(registry: FilterRegistry) -> None:
+    """Offer SQL92 subscriptions."""
+    from gantrymq_filter_sql92.together import Together  # reads the grammar, which a command need not wait for
+
+    together = Together()
+    _of_this_load[:] = [together]
+    registry.add(together.name, together.filter_type)
+
+
+@hookimpl
+def gantry_register_services(registry: ServiceRegistry) -> None:
+    """Keep the bit map and the block filters while the broker runs."""
+    registry.add(_of_this_load[0].bit_map)
+    registry.add(_of_this_load[0].blocks)
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer ``gantrymq filter``, which is imported when it is used."""
+    registry.add_imported(
+        "filter",
+        "gantrymq_filter_sql92.commands:filter_",
+        "Look at SQL92 expressions: what they mean, and which messages they take.",
+    )

@@ -1,0 +1,89 @@
+"""From tree to text: the shortest parentheses, keywords in capitals; `parse` makes the same tree of it."""
+
+from __future__ import annotations
+
+from gantrymq_filter_sql92.tree import (
+    And,
+    Between,
+    Boolean,
+    Comparison,
+    Double,
+    Expression,
+    In,
+    Integer,
+    IsNull,
+    Negative,
+    Not,
+    Or,
+    Present,
+    Property,
+    Text,
+    TextMatch,
+)
+
+_OR, _AND, _EQUALITY, _COMPARISON, _UNARY, _PRIMARY = range(6)
+_WORDS = {True: "TRUE", False: "FALSE", None: "NULL"}
+
+
+def printed(tree: Expression) -> str:
+    """The text of an expression."""
+    return _at_least(_OR, tree)
+
+
+def _at_least(level: int, node: Expression) -> str:
+    """The text of *node* where only what binds at least so strongly can stand without parentheses."""
+    own, text = _level_and_text(node)
+    return text if own >= level else f"({text})"
+
+
+def _level_and_text(node: Expression) -> tuple[int, str]:
+    match node:
+        case Or(operands):
+            return _OR, " OR ".join(_at_least(_AND, each) for each in operands)
+        case And(operands):
+            return _AND, " AND ".join(_at_least(_EQUALITY, each) for each in operands)
+        case Comparison(left, "=" | "<>" as operator, right):
+            return _EQUALITY, f"{_at_least(_EQUALITY, left)} {operator} {_at_least(_COMPARISON, right)}"
+        case IsNull(operand, negated):
+            return _EQUALITY, f"{_at_least(_EQUALITY, operand)} IS{_not(negated)} NULL"
+        case Comparison(left, operator, right):
+            return _COMPARISON, f"{_at_least(_COMPARISON, left)} {operator} {_at_least(_UNARY, right)}"
+        case Between(value, low, high, negated):
+            limits = f"{_at_least(_UNARY, low)} AND {_at_least(_UNARY, high)}"
+            return _COMPARISON, f"{_at_least(_COMPARISON, value)}{_not(negated)} BETWEEN {limits}"
+        case In(inner, values, negated):
+            return _COMPARISON, f"{inner.name}{_not(negated)} IN ({', '.join(map(_quoted, values))})"
+        case TextMatch(operand, operator, search, negated):
+            return _COMPARISON, f"{_at_least(_COMPARISON, operand)}{_not(negated)} {operator} {_quoted(search)}"
+        case Not(operand):
+            return _UNARY, f"NOT {_at_least(_UNARY, operand)}"
+        case Negative(Negative() as operand):  # two signs in a row can be a comment
+            return _UNARY, f"-({_level_and_text(operand)[1]})"
+        case Negative(operand):
+            return _UNARY, f"-{_at_least(_UNARY, operand)}"
+    return _PRIMARY, _primary(node)
+
+
+def _primary(node: Expression) -> str:
+    match node:
+        case Present(inner):
+            return inner.name
+        case Property(name):
+            return name
+        case Text(value):
+            return _quoted(value)
+        case Boolean(value):
+            return _WORDS[value]
+        case Integer(value):
+            return str(value)
+        case Double(value):
+            return repr(value)
+    raise TypeError(f"{type(node).__name__} is no part of an expression")
+
+
+def _not(negated: bool) -> str:
+    return " NOT" if negated else ""
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

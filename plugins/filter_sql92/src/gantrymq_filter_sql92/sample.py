@@ -1,0 +1,40 @@
+"""The newest messages of a topic, whatever they are."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+from gantrymq.client import PullConsumer
+from gantrymq.client.reading import read
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+
+_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves
+
+
+async def newest(namesrv: str, topic: str, most: int) -> list[ReceivedMessage]:
+    """At most *most* messages, as near the ends of all queues as comes to so many.
+
+    Raises:
+        ClientError: no such topic, or a broker that does not answer.
+    """
+    async with PullConsumer(_GROUP, namesrv) as consumer:
+        queues = await consumer.queues(topic)
+        of_each = -(-most // len(queues))
+        found = await asyncio.gather(*(_newest_of(consumer, queue, of_each) for queue in queues))
+    return [message for messages in found for message in messages][:most]
+
+
+async def _newest_of(consumer: PullConsumer, queue: MessageQueue, most: int) -> list[ReceivedMessage]:
+    first, end = await asyncio.gather(consumer.min_offset(queue), consumer.max_offset(queue))
+    start = max(first, end - most)
+    if start >= end:
+        return []
+    found = []
+    async with aclosing(read(consumer, queue, start)) as messages:
+        async for message in messages:
+            found.append(message)
+            if message.queue_offset >= end - 1:
+                break
+    return found

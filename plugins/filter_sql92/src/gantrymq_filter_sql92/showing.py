@@ -1,0 +1,91 @@
+"""An expression for people: its tree line by line, and what each part of it is for one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gantrymq_filter_sql92.compiling import condition, operand
+from gantrymq_filter_sql92.printing import printed
+from gantrymq_filter_sql92.tree import (
+    And,
+    Between,
+    Boolean,
+    Comparison,
+    Double,
+    Expression,
+    In,
+    Integer,
+    IsNull,
+    Negative,
+    Not,
+    Or,
+    Present,
+    Property,
+    Text,
+    TextMatch,
+    walk,
+)
+from gantrymq_filter_sql92.values import EvaluationFailed
+
+__all__ = ["answer_of", "kind_of", "tree_lines"]
+
+_ANSWERS = {True: "true", False: "false", None: "unknown"}
+_INDENT = "  "
+
+
+def tree_lines(tree: Expression, properties: bytes | None = None) -> Iterator[str]:
+    """One line for each part, parents first; with *properties* also what it is for a message that has them."""
+    for level, node in walk(tree):
+        line = _INDENT * (level - 1) + kind_of(node)
+        if properties is not None and not isinstance(node, Text | Integer | Double | Boolean):
+            line += f": {answer_of(node, properties)}"
+        yield line
+
+
+def kind_of(node: Expression) -> str:
+    """What a part is, without the parts below it."""
+    match node:
+        case Property(name):
+            return f"property {name}"
+        case Present(inner):
+            return f"condition {inner.name} (unknown without the property, otherwise false)"
+        case Text():
+            return f"text {printed(node)}"
+        case Integer(value):
+            return f"{'integer' if value < 2**31 else 'long'} {value}"
+        case Double():
+            return f"double {printed(node)}"
+        case Negative():
+            return "minus"
+        case Not():
+            return "NOT"
+        case And():
+            return "AND"
+        case Or():
+            return "OR"
+        case Comparison(_, operator):
+            return operator
+        case Between(negated=negated):
+            return "NOT BETWEEN" if negated else "BETWEEN"
+        case IsNull(negated=negated):
+            return "IS NOT NULL" if negated else "IS NULL"
+        case In(_, values, negated):
+            return f"{'NOT ' * negated}IN ({', '.join(printed(Text(value)) for value in values)})"
+        case TextMatch(_, operator, search, negated):
+            return f"{'NOT ' * negated}{operator} {printed(Text(search))}"
+    return printed(node)
+
+
+def answer_of(node: Expression, properties: bytes) -> str:
+    """What a part is for a message with such property bytes, in words."""
+    try:
+        value = condition(node)(properties) if _is_condition(node) else operand(node)(properties)
+    except EvaluationFailed as failure:
+        return f"fails: {failure}"
+    if value is None or isinstance(value, bool):
+        return _ANSWERS[value]
+    return repr(value) if isinstance(value, float) else str(value) if isinstance(value, int) else f"'{value}'"
+
+
+def _is_condition(node: Expression) -> bool:
+    return not isinstance(node, Property | Text | Integer | Double | Negative)

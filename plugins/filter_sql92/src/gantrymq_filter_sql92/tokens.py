@@ -1,0 +1,69 @@
+"""From text to tokens, by the terminals of the grammar and in time that grows with the length alone.
+
+At each place the first terminal that fits is taken, those of higher priority before others; the grammar's priorities
+make that the longest, which is what RocketMQ takes. Tokens are made one at a time, as the parser asks for them: what it
+does not reach need not be tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+from lark import Lark, Token
+
+from gantrymq_filter_sql92.refusal import Misplaced
+
+_KEYWORDS = {
+    **{word: word for word in ("NOT", "TRUE", "FALSE", "NULL", "CONTAINS", "STARTSWITH", "ENDSWITH")},
+    **{word: "_" + word for word in ("AND", "OR", "BETWEEN", "IN", "IS")},
+}
+_LONGEST_KEYWORD = max(map(len, _KEYWORDS))
+
+
+class Tokens:
+    """Cuts texts by the terminals of one grammar."""
+
+    def __init__(self, grammar: Lark) -> None:
+        patterns = {each.name: each.pattern.to_regexp() for each in grammar.terminals if each.pattern}
+        by_priority = sorted(grammar.terminals, key=lambda each: -each.priority)
+        self._ignored = frozenset(grammar.ignore_tokens)
+        self._line_comment = re.compile(patterns.pop("LINE_COMMENT"))
+        self._any = re.compile(
+            "|".join(f"(?P<{each.name}>{patterns[each.name]})" for each in by_priority if each.name in patterns)
+        )
+
+    def of(self, text: str) -> Iterator[Token]:
+        """The tokens of *text*, without blanks and comments.
+
+        Raises:
+            Misplaced: no token starts with a character that is reached.
+        """
+        match_at, ignored = self._any.match, self._ignored
+        last_line_end = max(text.rfind("\n"), text.rfind("\r"))
+        at, end = 0, len(text)
+        while at < end:
+            if text.startswith("--", at) and at < last_line_end:
+                found = self._line_comment.match(text, at)
+                kind = "LINE_COMMENT"
+            else:
+                found = match_at(text, at)
+                kind = found.lastgroup or "" if found else ""
+            if found is None:
+                _refuse(text, at)
+            if kind == "NAME" and found.end() - at <= _LONGEST_KEYWORD:
+                kind = _KEYWORDS.get(found[0].upper(), kind)
+            if kind not in ignored:
+                yield Token(kind, found[0], at)
+            at = found.end()
+
+
+def _refuse(text: str, at: int) -> NoReturn:
+    found = text[at]
+    if found == "'":
+        raise Misplaced(at, "the text that starts here is not closed by a single quote")
+    if text.startswith("/*", at):
+        raise Misplaced(at, "the comment that starts here is not closed by */")
+    hint = {'"': "; texts stand in single quotes", "!": "; not equal is <>"}.get(found, "")
+    raise Misplaced(at, f"{found!a} can stand only in texts and comments{hint}")

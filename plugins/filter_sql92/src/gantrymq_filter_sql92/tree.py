@@ -1,0 +1,238 @@
+"""The tree of an expression: frozen classes, equal when their texts mean the same. Places do not count.
+
+    values      Property, Text, Integer, Double, Boolean, Negative
+    conditions  Present, Not, And, Or, Comparison, Between, In, IsNull, TextMatch; and Boolean
+
+A condition may stand where a value may: ``(a > 1) = TRUE``. Conditions one behind the other are one `And` or one `Or`
+and are looked at in their order.
+
+Source: apache/rocketmq filter/.../expression/*.java
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+__all__ = [
+    "And",
+    "Between",
+    "Boolean",
+    "Comparison",
+    "Double",
+    "Expression",
+    "In",
+    "Integer",
+    "IsNull",
+    "Negative",
+    "Not",
+    "Or",
+    "Present",
+    "Property",
+    "Text",
+    "TextMatch",
+    "children",
+    "depth",
+    "looked_up",
+    "property_names",
+    "walk",
+]
+
+
+@frozen
+class Property:
+    """A property of the message: its text, or unknown where the message has none."""
+
+    name: str
+    at: int = field(
+        default=0, eq=False, repr=False
+    )  # where it stands in the text, characters from 0; so in all classes
+
+
+@frozen
+class Text:
+    """A text in quotes."""
+
+    value: str
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Integer:
+    """A whole number, 0 to 2**63-1: an Integer of Java's where it fits 32 bits, a Long above."""
+
+    value: int
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Double:
+    """A number with a point or an exponent: above zero, finite."""
+
+    value: float
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Boolean:
+    """TRUE, FALSE, or NULL, which is unknown."""
+
+    value: bool | None
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Negative:
+    """A minus sign; unknown before anything but a number."""
+
+    operand: Expression
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Present:
+    """A property as a condition by itself: unknown where the message has none, and false where it has, as RocketMQ
+    holds it, whatever the value."""
+
+    property: Property
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Not:
+    """NOT before a condition; unknown stays unknown."""
+
+    operand: Expression
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class And:
+    """Two conditions or more: false when one is, otherwise unknown when one is, otherwise true."""
+
+    operands: tuple[Expression, ...]
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Or:
+    """Two conditions or more: true when one is, otherwise unknown when one is, otherwise false."""
+
+    operands: tuple[Expression, ...]
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Comparison:
+    """``=`` and ``<>`` of anything; ``>``, ``>=``, ``<`` and ``<=`` of properties and numbers."""
+
+    left: Expression
+    operator: str
+    right: Expression
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class Between:
+    """``value [NOT] BETWEEN low AND high``: what two comparisons and AND (with NOT: OR) say."""
+
+    value: Expression
+    low: Expression
+    high: Expression
+    negated: bool = False
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class In:
+    """``property [NOT] IN (texts)``, in the order they were written."""
+
+    property: Property
+    values: tuple[str, ...]
+    negated: bool = False
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class IsNull:
+    """``operand IS [NOT] NULL``: never unknown."""
+
+    operand: Expression
+    negated: bool = False
+    at: int = field(default=0, eq=False, repr=False)
+
+
+@frozen
+class TextMatch:
+    """``operand [NOT] CONTAINS, STARTSWITH or ENDSWITH text``: never unknown, false without a property in both forms,
+    and false for the empty text."""
+
+    operand: Expression
+    operator: str
+    search: str
+    negated: bool = False
+    at: int = field(default=0, eq=False, repr=False)
+
+
+Expression = (
+    Property
+    | Text
+    | Integer
+    | Double
+    | Boolean
+    | Negative
+    | Present
+    | Not
+    | And
+    | Or
+    | Comparison
+    | Between
+    | In
+    | IsNull
+    | TextMatch
+)
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """What stands directly below *node*, in the order of the text."""
+    match node:
+        case And(operands) | Or(operands):
+            return operands
+        case Comparison(left, _, right):
+            return (left, right)
+        case Between(value, low, high):
+            return (value, low, high)
+        case Present(inner) | In(inner):
+            return (inner,)
+        case Negative(operand) | Not(operand) | IsNull(operand) | TextMatch(operand):
+            return (operand,)
+    return ()
+
+
+def walk(tree: Expression) -> Iterator[tuple[int, Expression]]:
+    """Every node with its depth from 1, parents first, in the order of the text; deep trees need no deep stack."""
+    waiting = [(1, tree)]
+    while waiting:
+        level, node = waiting.pop()
+        yield level, node
+        waiting += [(level + 1, child) for child in reversed(children(node))]
+
+
+def depth(tree: Expression) -> int:
+    """How many nodes are on the longest way down."""
+    return max(level for level, _ in walk(tree))
+
+
+def looked_up(tree: Expression) -> Iterator[Property]:
+    """The properties that are looked up, as often as they are; the value of BETWEEN is compared twice."""
+    for _, node in walk(tree):
+        if isinstance(node, Property):
+            yield node
+        elif isinstance(node, Between) and isinstance(node.value, Property):
+            yield node.value
+
+
+def property_names(tree: Expression) -> tuple[str, ...]:
+    """The properties that the expression may look at, sorted, each once."""
+    return tuple(sorted({node.name for _, node in walk(tree) if isinstance(node, Property)}))

@@ -1,0 +1,132 @@
+"""Java's values in an evaluation, and how RocketMQ compares them.
+
+    str     String: properties and texts         int    Integer, 32 bits         bool   Boolean
+    Long    Long, 64 bits                        float  Double                   None   null
+
+Where the classes differ, a text is read as what stands on the other side; a Boolean on the left and a text on the right
+is an error, and so is a text that is no such number. A Boolean and a number are never equal.
+
+Source: apache/rocketmq filter/.../expression/ComparisonExpression.java (__compare); Java's Integer.valueOf,
+Long.valueOf, Double.valueOf, Boolean.valueOf, Double.compareTo.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import lru_cache
+
+from gantrymq.errors import GantryError
+
+Value = str | int | float | bool | None  # int: also Long
+
+_WHOLE = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?)(0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_NAMED = {sign + name: float(sign + name.lower()) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_MANY_DIGITS = 4000  # below what int() takes
+_REMEMBERED = 128  # readings: an expression may look at one long property many times
+
+
+class EvaluationFailed(GantryError):
+    """Java raises an exception here; RocketMQ takes the message for one that does not match."""
+
+
+class Long(int):
+    """A whole number that is a Long in Java, whatever its size."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def to_integer(text: str, bits: int) -> int:
+    """A whole number of 32 or 64 bits.
+
+    Raises:
+        EvaluationFailed: something else, or beyond the bits.
+    """
+    if _WHOLE.fullmatch(text) and (text.isascii() or max(text) <= "\uffff"):
+        value = int(text) if len(text) <= _MANY_DIGITS else _of_many_digits(text)
+        if -(1 << bits - 1) <= value < 1 << bits - 1:
+            return value
+    raise EvaluationFailed(f"{text[:40]!a} is no whole number of {bits} bits")
+
+
+def _of_many_digits(text: str) -> int:
+    """The number where nearly all of its digits are leading zeros, otherwise one beyond 64 bits."""
+    digits = text.lstrip("+-")
+    zeros = "".join(digit for digit in set(digits) if int(digit) == 0)
+    digits = digits.lstrip(zeros) or "0"
+    return int(text[: text.startswith("-")] + digits) if len(digits) <= _MANY_DIGITS else 1 << 64
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def to_double(text: str) -> float:
+    """A Double, blanks around it left out; hexadecimal, NaN and Infinity as Java writes them.
+
+    Raises:
+        EvaluationFailed: something else.
+    """
+    text = text.strip(_JAVA_BLANKS)
+    if _DECIMAL.fullmatch(text):
+        return float(text.rstrip("fFdD"))
+    if text in _NAMED:
+        return _NAMED[text]
+    match = _HEXADECIMAL.fullmatch(text)
+    if match:
+        try:
+            value = float.fromhex(match[2])
+        except OverflowError:
+            value = math.inf
+        return -value if match[1] == "-" else value
+    raise EvaluationFailed(f"{text[:40]!a} is no number")
+
+
+def to_boolean(text: str) -> bool:
+    """True for ``true`` in any case of letters, False for everything else."""
+    return len(text) == 4 and text.lower() == "true"
+
+
+def compare_doubles(left: float, right: float) -> int:
+    """Below, at or above 0; NaN is above all and equal to itself, -0.0 is below 0.0."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    if left == right and left != 0:
+        return 0
+    return _rank(left) - _rank(right)
+
+
+def _rank(number: float) -> int:
+    if math.isnan(number):
+        return 2
+    return 0 if math.copysign(1.0, number) < 0 else 1
+
+
+def compare(left: Value, right: Value) -> int:
+    """Below 0, 0 or above 0, as Java's ``__compare``; -1 for what cannot be compared.
+
+    Raises:
+        EvaluationFailed: a text is no such number; a Boolean left of a text.
+    """
+    if isinstance(left, bool):
+        if isinstance(right, str):
+            raise EvaluationFailed("a condition left of a text cannot be compared with it")
+        return left - right if isinstance(right, bool) else -1
+    if isinstance(right, bool):
+        return to_boolean(left) - right if isinstance(left, str) else -1
+    if isinstance(left, str):
+        if isinstance(right, str):
+            return 0 if left == right else 1 if left > right else -1
+        left = _as(left, right)
+    elif isinstance(right, str):
+        right = _as(right, left)
+    if isinstance(left, float) or isinstance(right, float):
+        return compare_doubles(float(0 if left is None else left), float(0 if right is None else right))
+    return (left or 0) - (right or 0)
+
+
+def _as(text: str, other: Value) -> int | float:
+    if isinstance(other, float):
+        return to_double(text)
+    return to_integer(text, 64 if isinstance(other, Long) else 32)

@@ -1,0 +1,155 @@
+"""A filter of any kind as the store asks it: within its budget, watched, and not at all while it is suspended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from gantrymq.errors import FilterFailed, FilterSuspended
+from gantrymq.formats.record import RecordView
+from gantrymq.interfaces import ExtUnit, MessageFilter
+from gantrymq_kit.filters.breaker import Breaker
+from gantrymq_kit.filters.turn import Turn
+
+__all__ = ["Both", "Counts", "GuardedFilter"]
+
+log = logging.getLogger(__name__)
+
+
+class Counts:
+    """What the filters of one type, group and topic did since the broker's start."""
+
+    __slots__ = ("asked", "failures", "seconds", "slow", "stuck", "suspensions", "turns_over")
+
+    def __init__(self) -> None:
+        self.asked = 0  # calls of either stage
+        self.seconds = 0.0
+        self.turns_over = 0  # reads that ended early
+        self.slow = 0  # calls that took too long
+        self.failures = 0  # calls that raised
+        self.stuck = 0  # calls that the watchdog would name
+        self.suspensions = 0
+
+
+class GuardedFilter:
+    """One subscription's."""
+
+    accepts_all = False
+
+    def __init__(
+        self,
+        inner: MessageFilter,
+        name: str,
+        turn: Turn,
+        breaker: Breaker,
+        counts: Counts,
+        monotonic: Callable[[], float],
+        *,
+        slow_s: float,
+        stuck_s: float,
+    ) -> None:
+        """*name*: type, group and topic, for sentences."""
+        self.needs_message = inner.needs_message
+        self._inner = inner
+        self._name = name
+        self._turn = turn
+        self._counts = counts
+        self._monotonic = monotonic
+        self._slow_s, self._stuck_s = slow_s, stuck_s
+        self.breaker = breaker
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """First stage."""
+        return self._ask(None, self._inner.match_entry, tags_code, ext)
+
+    def match_message(self, record: RecordView) -> bool:
+        """Second stage."""
+        return self._ask(record, self._inner.match_message, record)
+
+    def _ask(self, record: RecordView | None, call: Callable[..., bool], *given: Any) -> bool:
+        """What *call* says.
+
+        Raises:
+            FilterSuspended: it failed now, or a while ago.
+            FilterTurnOver: it may be asked in another turn.
+        """
+        now, turn, counts = self._monotonic(), self._turn, self._counts
+        if self.breaker.until is not None and self.breaker.suspended(now):
+            raise FilterSuspended(self._sentence(now))
+        try:
+            turn.begin(self._name, now)
+        except FilterFailed:
+            counts.turns_over += 1
+            raise
+        problem: Exception | None = None
+        answer = False
+        try:
+            answer = bool(call(*given))
+        except Exception as error:
+            problem = error
+        now = self._monotonic()
+        took = turn.end(now)
+        counts.asked += 1
+        counts.seconds += took
+        if problem is None and took <= self._slow_s:
+            return answer
+        self._judge(now, took, problem, record)
+        return answer
+
+    def _judge(self, now: float, took: float, problem: Exception | None, record: RecordView | None) -> None:
+        """Raises FilterSuspended: one failure too many."""
+        counts, where = self._counts, "" if record is None else f" at {record.topic}/{record.queue_id} offset "
+        where += "" if record is None else str(record.queue_offset)
+        counts.failures += problem is not None
+        counts.slow += took > self._slow_s
+        counts.stuck += took >= self._stuck_s
+        if problem is not None:
+            self.breaker.failed(now, f"it raised {type(problem).__name__}: {problem}{where}")
+        elif took >= self._stuck_s:
+            self.breaker.failed(now, f"one call took {took:.1f} s{where}")
+        elif not self.breaker.slow(now, f"calls take up to {took * 1000:.0f} ms, the latest{where}"):
+            return
+        counts.suspensions += 1
+        log.warning("%s", self._sentence(now), exc_info=problem)
+        if problem is not None or took >= self._stuck_s:
+            raise FilterSuspended(self._sentence(now))
+
+    def _sentence(self, now: float) -> str:
+        left_s = max(0.0, (self.breaker.until or now) - now)
+        return (
+            f"{self._name} is suspended: {self.breaker.reason}; it is asked again in {left_s:.0f} s, or when the "
+            "expression changes"
+        )
+
+
+class Both:
+    """What a consumer subscribes to, and of that what its group's filter lets pass."""
+
+    accepts_all = False
+
+    def __init__(self, own: MessageFilter, of_group: MessageFilter) -> None:
+        """*own* may raise anything."""
+        self._own = own
+        self._of_group = of_group
+        self.needs_message = own.needs_message or of_group.needs_message
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        """First stage of both."""
+        try:
+            passes = self._own.match_entry(tags_code, ext)
+        except FilterFailed:
+            raise
+        except Exception as error:
+            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+        return passes and self._of_group.match_entry(tags_code, ext)
+
+    def match_message(self, record: RecordView) -> bool:
+        """Second stage of those that have one."""
+        try:
+            passes = not self._own.needs_message or self._own.match_message(record)
+        except FilterFailed:
+            raise
+        except Exception as error:
+            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+        return passes and (not self._of_group.needs_message or self._of_group.match_message(record))

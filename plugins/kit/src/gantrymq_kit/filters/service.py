@@ -1,0 +1,153 @@
+"""The service ``custom_filters``: compiles what is neither TAG nor SQL92, and adds the filter of a group's attribute.
+
+A client that knows TAG and SQL92 alone reaches a filter type by ``bySql("NAME:: text")``; where its subscription cannot
+be changed at all, the operator gives its group the attribute ``filter`` with the same text. Messages on the group's
+retry topic passed once, and are not asked about again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+from weakref import WeakSet
+
+import attrs
+
+from gantrymq.errors import RequestError, SubscriptionParseFailed
+from gantrymq.interfaces import Broker, FilterType, MessageFilter, Shown
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.subscription import SQL92, TAG, Subscription
+from gantrymq_kit.filters.breaker import Breaker
+from gantrymq_kit.filters.guarded import Both, Counts, GuardedFilter
+from gantrymq_kit.filters.turn import Turn
+from gantrymq_kit.filters.watchdog import Watchdog
+from gantrymq_kit.settings import BUDGET, PAUSE, STUCK
+
+__all__ = ["ATTRIBUTE", "CustomFilters"]
+
+ATTRIBUTE: Final = "filter"  # of a group; Java's tools send it with a plus in front
+_BOUNDED: Final = frozenset({TAG, SQL92})  # a call takes microseconds, whatever is asked
+_LABELS: Final = ("type", "group", "topic")
+_MOST_COUNTED: Final = 10_000  # types, groups and topics
+
+
+class CustomFilters:
+    """Guards one broker; may be started again after a stop."""
+
+    name = "custom_filters"
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._counts: dict[tuple[str, ...], Counts] = {}
+        self._filters: dict[tuple[str, ...], WeakSet[GuardedFilter]] = {}
+        self._watchdog: Watchdog | None = None
+
+    async def start(self, broker: Broker) -> None:
+        """Compile from now on."""
+        self._broker = broker
+        settings, self._monotonic = broker.settings, broker.world.clock.monotonic
+        self._budget_s = settings.number(BUDGET) / 1000
+        self._stuck_s = settings.number(STUCK) / 1000
+        self._pause_s = settings.number(PAUSE) / 1000
+        self._turn = Turn(self._budget_s, asyncio.get_running_loop().call_soon)
+        self._watchdog = Watchdog(self._turn, self._stuck_s, self._monotonic)
+        self._counts, self._filters = {}, {}
+        broker.guard_filters(self.compile)
+        for figure in self._figures():
+            broker.show(figure)
+
+    async def stop(self) -> None:
+        """Watch nothing more."""
+        if self._watchdog is not None:
+            self._watchdog.stop()
+
+    def compile(self, subscription: Subscription, kind: FilterType) -> MessageFilter | None:
+        """The filter of a subscription; None where its type's own is enough.
+
+        Raises:
+            GantryError: it, or the filter of the group's attribute, does not compile.
+        """
+        own = None if subscription.type in _BOUNDED else self._guarded(subscription, kind)
+        wanted = self._of_group(subscription)
+        if wanted is None:
+            return own
+        try:
+            of_group = self._broker.filter_of(wanted)
+        except RequestError as error:
+            raise SubscriptionParseFailed(
+                f"attribute {ATTRIBUTE} of group {subscription.group} is {wanted.type}:: {wanted.expression}: {error}"
+            ) from error
+        inner = own or kind.compile(subscription)
+        return of_group if inner.accepts_all else Both(inner, of_group)
+
+    def _guarded(self, subscription: Subscription, kind: FilterType) -> MessageFilter:
+        """*kind*'s filter, guarded unless it takes everything; the compiling is watched as well."""
+        assert self._watchdog is not None
+        self._watchdog.start()
+        labels = (subscription.type, subscription.group, subscription.topic)
+        name = f"filter {subscription.type} of group {subscription.group} on topic {subscription.topic}"
+        self._turn.watch(name, self._monotonic())
+        try:
+            inner = kind.compile(subscription)
+        finally:
+            self._turn.end(self._monotonic())
+        if inner.accepts_all:
+            return inner
+        if len(self._counts) >= _MOST_COUNTED:
+            self._counts.clear()
+            self._filters.clear()
+        counts = self._counts.setdefault(labels, Counts())
+        found = GuardedFilter(
+            inner,
+            name,
+            self._turn,
+            Breaker(self._pause_s),
+            counts,
+            self._monotonic,
+            slow_s=min(2 * self._budget_s, self._stuck_s),
+            stuck_s=self._stuck_s,
+        )
+        self._filters.setdefault(labels, WeakSet()).add(found)
+        return found
+
+    def _of_group(self, subscription: Subscription) -> Subscription | None:
+        """What the group's attribute asks for besides; None where it has none, or the subscription says the same."""
+        group = self._broker.group(subscription.group)
+        if group is None or subscription.topic.startswith(RETRY_PREFIX):
+            return None
+        text = group.attributes.get(ATTRIBUTE) or group.attributes.get(f"+{ATTRIBUTE}")
+        if not text:
+            return None
+        wanted = attrs.evolve(subscription, type=SQL92, expression=text).resolved()
+        same = (wanted.type, wanted.expression) == (subscription.type, subscription.expression)
+        return None if same else wanted
+
+    def _figures(self) -> list[Callable[[], Shown]]:
+        def counted(name: str, text: str, value: Callable[[Counts], float]) -> Callable[[], Shown]:
+            def show() -> Shown:
+                values = {labels: value(counts) for labels, counts in self._counts.items()}
+                return Shown(f"gantrymq_custom_filter_{name}_total", text, _LABELS, values, counts=True)
+
+            return show
+
+        return [
+            self._suspended,
+            counted("calls", "Calls of custom filters.", lambda counts: counts.asked),
+            counted("seconds", "Seconds that custom filters took.", lambda counts: counts.seconds),
+            counted("turns_over", "Reads that a custom filter's budget ended early.", lambda c: c.turns_over),
+            counted("slow", "Calls of custom filters beyond twice customFilterBudgetMs.", lambda c: c.slow),
+            counted("stuck", "Calls of custom filters beyond customFilterStuckMs.", lambda c: c.stuck),
+            counted("failures", "Calls of custom filters that raised.", lambda counts: counts.failures),
+            counted("suspensions", "How often custom filters were suspended.", lambda c: c.suspensions),
+        ]
+
+    def _suspended(self) -> Shown:
+        now = self._monotonic()
+        values: dict[tuple[str, ...], float] = {}
+        for labels, filters in self._filters.items():
+            count = sum(1 for each in filters if each.breaker.until is not None and now < each.breaker.until)
+            if count:
+                values[labels] = count
+        text = "Custom filters that are suspended now; the log says why."
+        return Shown("gantrymq_custom_filters_suspended", text, _LABELS, values)

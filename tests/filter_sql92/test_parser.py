@@ -1,0 +1,226 @@
+"""Which tree a text stands for."""
+
+import pytest
+from filter_sql92.trees import anything, conditions
+from hypothesis import given
+
+from gantrymq.errors import SubscriptionParseFailed
+from gantrymq_filter_sql92.parser import parse
+from gantrymq_filter_sql92.printing import printed
+from gantrymq_filter_sql92.refusal import ExpressionRefused
+from gantrymq_filter_sql92.tree import (
+    And,
+    Between,
+    Boolean,
+    Comparison,
+    Double,
+    In,
+    Integer,
+    IsNull,
+    Negative,
+    Not,
+    Or,
+    Present,
+    Property,
+    Text,
+    TextMatch,
+    property_names,
+)
+
+A, B, C = map(Property, "abc")
+HAS_A, HAS_B, HAS_C = map(Present, (A, B, C))
+ONE, TWO = Integer(1), Integer(2)
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("a", HAS_A),
+        ("NULL", Boolean(None)),
+        ("a OR b AND c", Or((HAS_A, And((HAS_B, HAS_C))))),
+        ("(a OR b) AND c", And((Or((HAS_A, HAS_B)), HAS_C))),
+        ("a AND b AND c", And((HAS_A, HAS_B, HAS_C))),
+        ("(a AND b) AND c", And((And((HAS_A, HAS_B)), HAS_C))),
+        ("a = b <> c", Comparison(Comparison(A, "=", B), "<>", C)),
+        ("a = b > 1", Comparison(A, "=", Comparison(B, ">", ONE))),
+        ("NOT a = 1", Comparison(Not(HAS_A), "=", ONE)),
+        ("NOT NOT a", Not(Not(HAS_A))),
+        ("a IS NULL IS NOT NULL", IsNull(IsNull(A), True)),
+        ("NULL IS NULL", IsNull(Boolean(None))),
+        ("a BETWEEN 1 AND 2 AND b", And((Between(A, ONE, TWO), HAS_B))),
+        ("a NOT BETWEEN 2 AND 1", Between(A, TWO, ONE, True)),
+        ("a BETWEEN -1 AND -2", Between(A, Negative(ONE), Negative(TWO))),
+        ("(a) IN ('x', '')", In(A, ("x", ""))),
+        ("a NOT IN ('x')", In(A, ("x",), True)),
+        ("a CONTAINS 'x' NOT CONTAINS 'y'", TextMatch(TextMatch(A, "CONTAINS", "x"), "CONTAINS", "y", True)),
+        ("5 startsWith 'x'", TextMatch(Integer(5), "STARTSWITH", "x")),
+        ("'x' NOT ENDSWITH 'y'", TextMatch(Text("x"), "ENDSWITH", "y", True)),
+        ("a = TRUE", Comparison(A, "=", Boolean(True))),
+        ("5 = false", Comparison(Integer(5), "=", Boolean(False))),
+        ("+a", HAS_A),
+        ("+ +1 < -a", Comparison(ONE, "<", Negative(A))),
+    ],
+)
+def test_operators_bind_as_in_rocketmq(text, tree):
+    assert parse(text) == tree
+
+
+@pytest.mark.parametrize(
+    "text", ["a iS nOt NuLl", "a IS\tNOT\r\n\fNULL", "/* * / */a-- IS\nIS/**/NOT NULL", "a is not null"]
+)
+def test_letter_case_blanks_and_comments_change_nothing(text):
+    assert parse(text) == IsNull(A, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", Integer(0)),
+        ("0L", Integer(0)),
+        ("007", Integer(0)),
+        ("12abc", Integer(12)),
+        ("5l", Integer(5)),
+        ("9223372036854775807", Integer(2**63 - 1)),
+        ("007.", Double(7.0)),
+        ("1.5.5", Double(1.5)),
+        (".5e1", Double(5.0)),
+        ("1e-3", Double(0.001)),
+        ("5E10L", Double(5e10)),
+        ("1e", Integer(1)),
+        ("5e-324", Double(5e-324)),
+        ("1.7976931348623157e308", Double(1.7976931348623157e308)),
+        ("'it''s'", Text("it's")),
+        ("''", Text("")),
+        ("''''", Text("'")),
+        ("'-- /* é\n'", Text("-- /* é\n")),
+        ("$a_1", Property("$a_1")),
+        ("nulla", Property("nulla")),
+        ("--5", Negative(Negative(Integer(5)))),
+    ],
+)
+def test_literals(text, value):
+    assert parse("a = " + text) == Comparison(A, "=", value)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        " garbage",
+        " b > ;",
+        " 5",
+        ") OR b",
+        " LIKE 'x'",
+        ", 'x'",
+        " TRUE",
+        " -1",
+        " - b = 1",
+        " + 1",
+        " (b)",
+        " -- no end",
+        "--",
+    ],
+)
+def test_the_rest_behind_a_whole_condition_is_not_looked_at(rest):
+    assert parse("a" + rest) == HAS_A
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "reason"),
+    [
+        ("", 0, "it ends where a property, a text in single quotes, a number, (, a sign, FALSE, NOT, NULL or TRUE can"),
+        ("*", 0, "'*' can stand only in texts and comments"),
+        ("a > ", 4, "it ends where a property, a text"),
+        ("a >= = 1", 5, "'=' stands where"),
+        ("a ;", 2, "';' can stand only in texts and comments"),
+        ("a != 1", 2, "'!' can stand only in texts and comments; not equal is <>"),
+        ('a = "x"', 4, "texts stand in single quotes"),
+        ("a = 'x", 4, "not closed by a single quote"),
+        ("a = 'x''y", 7, "not closed by a single quote"),
+        ("a /* b", 2, "not closed by */"),
+        ("a\u00a0= 1", 1, "can stand only in texts and comments"),
+        ("a\x0b= 1", 1, "can stand only in texts and comments"),
+        ("é = 1", 0, "can stand only in texts and comments"),
+        ("(a", 2, "it ends where"),
+        ("(a b)", 3, "'b' stands where"),
+        ("a not 5", 6, "'5' stands where BETWEEN, CONTAINS, ENDSWITH, IN or STARTSWITH can stand"),
+        ("a IS b", 5, "'b' stands where NOT or NULL can stand"),
+        ("a IS NOT b", 9, "'b' stands where NULL can stand"),
+        ("a IN ()", 6, "')' stands where a text in single quotes can stand"),
+        ("a IN (1)", 6, "'1' stands where a text in single quotes can stand"),
+        ("a IN ('x' 'y')", 10, "stands where ) or a comma can stand"),
+        ("a CONTAINS b", 11, "'b' stands where a text in single quotes can stand"),
+        ("a BETWEEN 1 OR 2", 12, "'OR' stands where AND can stand"),
+        ("a = NULL", 4, "nothing is = NULL; write IS NULL or IS NOT NULL"),
+        ("NULL <> a", 0, "nothing is <> NULL"),
+        ("TRUE = 5", 0, "TRUE and FALSE cannot stand left of ="),
+        ("FALSE = 'x'", 0, "TRUE and FALSE cannot stand left of ="),
+        ("a > 'x'", 4, "a text has no order"),
+        ("a < TRUE", 4, "a condition, TRUE, FALSE or NULL has no order"),
+        ("NULL > 1", 0, "a condition, TRUE, FALSE or NULL has no order"),
+        ("a > 1 > 2", 0, "a condition, TRUE, FALSE or NULL has no order"),
+        ("NOT a > 1", 0, "a condition, TRUE, FALSE or NULL has no order"),
+        ("a BETWEEN 2 AND 1", 10, "BETWEEN starts at 2, above its end 1"),
+        ("a BETWEEN 1.5 AND 1", 10, "BETWEEN starts at 1.5, above its end 1"),
+        ("a BETWEEN 'a' AND 'b'", 10, "a text has no order"),
+        ("a NOT BETWEEN 1 AND 'b'", 20, "a text has no order"),
+        ("'a' IN ('a')", 0, "only a property can stand before IN"),
+        ("-a IN ('a')", 0, "only a property can stand before IN"),
+        ("a IN ('a') IN ('b')", 0, "only a property can stand before IN"),
+        ("5", 0, "a number or a text is no condition"),
+        ("'x'", 0, "a number or a text is no condition"),
+        ("-a", 0, "a number or a text is no condition"),
+        ("a AND 5", 6, "a number or a text is no condition"),
+        ("NOT 'x'", 4, "a number or a text is no condition"),
+        ("b OR (-a)", 6, "a number or a text is no condition"),
+        ("a = 9223372036854775808", 4, "above 9223372036854775807"),
+        ("a > -9223372036854775808", 5, "above 9223372036854775807"),
+        ("a = " + "9" * 5000, 4, "above 9223372036854775807"),
+        ("a > 0.0", 4, "below 5e-324"),
+        ("a > 1e-400", 4, "below 5e-324"),
+        ("a > 1e400", 4, "above 1.7976931348623157e308"),
+    ],
+)
+def test_what_rocketmq_refuses_is_refused_with_the_place(text, at, reason):
+    with pytest.raises(ExpressionRefused) as refusal:
+        parse(text)
+    assert reason in refusal.value.reason
+    assert refusal.value.at == at
+    assert f"character {refusal.value.at + 1}: " in str(refusal.value)
+    assert refusal.value.response_code == 23
+
+
+def test_the_sentence_shows_the_surroundings_on_one_line():
+    with pytest.raises(SubscriptionParseFailed) as refusal:
+        parse("region = 'n\u00f6rth' AND\nprice > AND size < 5 AND colour = 'green'")
+    assert str(refusal.value).startswith("SQL92 expression, character 30: 'AND' stands where a property, a text")
+    assert str(refusal.value).endswith(r"; ...'n\xf6rth' AND\nprice > >>>AND size < 5 AND col...")
+    assert "\n" not in str(refusal.value)
+
+
+def test_names_are_those_of_the_properties():
+    assert property_names(parse("b = 'x' AND NOT (a IS NULL OR c IN ('z')) AND -b > 1")) == ("a", "b", "c")
+    assert property_names(parse("TRUE")) == ()
+
+
+@given(conditions)
+def test_what_is_printed_reads_as_the_same_tree(tree):
+    assert parse(printed(tree)) == tree
+
+
+def refusal_of(text):
+    """What refuses *text*, or the tree that it stands for."""
+    try:
+        return None, parse(text)
+    except SubscriptionParseFailed as problem:
+        return problem, None
+
+
+@given(anything)
+def test_no_text_does_anything_but_parse_or_fail_to(text):
+    refusal, tree = refusal_of(text)
+    if refusal is None:
+        assert parse(printed(tree)) == tree
+    else:
+        assert isinstance(refusal, ExpressionRefused)
+        assert 0 <= refusal.at <= len(text)
+        assert str(refusal).isascii()

@@ -1,0 +1,27 @@
+"""Our answers to SQL92 expressions are those that Java's filter 5.3.3 gave to the same pairs, refusals included."""
+
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("gantrymq_filter_sql92")
+
+from sql92_answers import our_answer
+from sql92_golden import read
+
+
+def test_our_answers_are_java_s():
+    different = [
+        f"{one.expression!r} of {one.properties!r}: Java {one.answer}, ours {ours.answer} {ours.why}"
+        for one in read()
+        if (ours := our_answer(one.expression, one.properties)).answer != one.answer
+    ]
+    assert not different, f"{len(different)} differ:\n" + "\n".join(different[:20])
+
+
+def test_every_answer_is_frozen_many_times():
+    """A sample that is all refusals would show little."""
+    found = Counter(one.answer for one in read())
+    assert sum(found.values()) >= 2_000
+    assert set(found) == {"true", "false", "null", "refused", "failed"}
+    assert min(found.values()) >= 150

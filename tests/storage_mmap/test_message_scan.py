@@ -1,0 +1,179 @@
+"""Gets through a filter of properties: the same messages as through one that sees records, for less."""
+
+import random
+
+import pytest
+
+from gantrymq.interfaces import GetLimit, GetStatus
+from gantrymq.model import properties
+from gantrymq.model.queue import Queue
+from gantrymq_storage_mmap.reading import get, message_scan
+from gantrymq_testing.store_contract_bench import bodies, message, records_of
+
+T0 = Queue("T", 0)
+BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20000}
+
+
+class OnRecords:
+    """Takes messages whose property ``a`` has *value*, by their records."""
+
+    accepts_all = False
+    needs_message = True
+
+    def __init__(self, value):
+        self.value, self.seen = value, 0
+
+    def match_entry(self, tags_code, ext):
+        return ext is None or ext.tags_code != 7
+
+    def match_message(self, record):
+        self.seen += 1
+        return record.properties.get("a") == self.value
+
+
+class OnProperties(OnRecords):
+    """The same by properties alone; *ruled_out* are ranges of entries that are known not to match."""
+
+    def __init__(self, value, needles=(), ruled_out=()):
+        super().__init__(value)
+        self.needles, self.ruled_out, self.asked = needles, ruled_out, []
+
+    def match_properties(self, text):
+        self.seen += 1
+        return properties.decode(text).get("a") == self.value
+
+    def candidates(self, queue, queue_offset):
+        self.asked.append((queue, queue_offset))
+        start = queue_offset
+        for low, high in self.ruled_out:
+            if low <= start < high:
+                start = high
+        return start, min([low for low, _ in self.ruled_out if low > start], default=1 << 62)
+
+
+def with_a(value, body=b"body", **more):
+    return message(body=body, properties=properties.encode({"a": value, "b": "x"} if value else {}), **more)
+
+
+def odd_messages(seed):
+    """Messages of every layout a record can have, in two queues and a topic with a long name."""
+    rng = random.Random(seed)
+    for number in range(rng.randrange(1, 200)):
+        more = {}
+        if rng.random() < 0.2:
+            more["born_host"] = bytes(20)
+        if rng.random() < 0.2:
+            more["store_host"] = bytes(20)
+        body = rng.choice([b"", b"a\x011\x02", b"%d" % number, b"y" * 6000, b"z" * 200_000])
+        made = with_a(rng.choice(["1", "2", "12", ""]), body, **more)
+        made.tags_code = rng.choice([0, 0, 0, 7])
+        made.topic = rng.choice(["T", "T", "T", "Other", "L" * 120])
+        yield made
+
+
+@pytest.mark.parametrize("needles", [(), (b"a\x011\x02",), (b"a\x019\x02", b"a\x011\x02")], ids=len)
+@pytest.mark.parametrize("place", ["hot", "in memory", "on the disk", "now and then on the disk"])
+def test_it_takes_what_a_filter_of_records_takes(rig, needles, place):
+    rig.faults.cached = place == "in memory"
+
+    async def case(bench):
+        for seed in range(6):
+            await bench.add(*odd_messages(seed))
+        if place != "hot":
+            await bench.restart()
+        for queue in (T0, Queue("Other", 0), Queue("L" * 120, 0)):
+            wanted = await bench.read_all(queue, 0, GetLimit(), OnRecords("1"))
+            rng = random.Random(1)
+            offset, found = 0, []
+            while offset < bench.store.bounds(queue).max_offset:
+                if place.startswith("now"):
+                    rig.faults.cached = rng.random() < 0.5
+                got = await bench.get(queue, offset, GetLimit(), OnProperties("1", needles))
+                assert offset < got.next_offset
+                found += [bytes(record.raw) for record in records_of(got)]
+                offset = got.next_offset
+            assert found == [bytes(record.raw) for record in wanted]
+
+    rig.run(case, mappedFileSizeCommitLog=4 << 20, mappedFileSizeConsumeQueue=20000)
+
+
+def test_records_without_a_needle_are_never_shown_to_the_filter(rig):
+    async def case(bench):
+        await bench.add(*[with_a(value) for value in ["1", "2", "3", "2"]], with_a("2", b"a\x011\x02"))
+        match = OnProperties("1", (b"a\x011\x02",))
+        got = await bench.get(T0, 0, match=match)
+        assert (got.count, got.next_offset, match.seen) == (1, 5, 2)  # the body of the last one has the text too
+
+    rig.run(case, **BIG)
+
+
+def test_a_full_answer_goes_on_behind_what_does_not_match(rig):
+    async def case(bench):
+        await bench.add(*[with_a(value) for value in ["1", "1", "2", "2", "1"]])
+        got = await bench.get(T0, 0, GetLimit(max_count=2), OnProperties("1"))
+        assert (got.count, got.next_offset, got.cold) == (2, 4, False)
+        got = await bench.get(T0, 4, GetLimit(max_count=2), OnProperties("1"))
+        assert (got.count, got.next_offset) == (1, 5)
+
+    rig.run(case, **BIG)
+
+
+def test_what_is_ruled_out_is_not_read(rig):
+    async def case(bench):
+        await bench.add(*[with_a(value) for value in "111122221111"])
+        match = OnProperties("1", ruled_out=[(0, 2), (4, 8), (10, 12)])
+        got = await bench.get(T0, 0, match=match)
+        assert (got.count, got.next_offset, match.seen) == (4, 12, 4)
+        assert match.asked == [(T0, 0), (T0, 4), (T0, 10)]
+        got = await bench.get(T0, 10, match=match)
+        assert (got.status, got.count, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 0, 12)
+        assert (await bench.get(T0, 12, match=match)).status is GetStatus.OFFSET_OVERFLOW_ONE
+
+    rig.run(case, **BIG)
+
+
+def test_a_damaged_record_that_matches_is_refused(rig):
+    rig.faults.cached = True
+
+    async def case(bench):
+        results = await bench.add(*[with_a("1", b"body-%d" % number) for number in range(3)])
+        await bench.restart()
+        rig.patch(rig.log(), results[1].log_offset + 90, b"!")
+        got = await bench.get(T0, 0, match=OnProperties("1", (b"a\x011\x02",)))
+        assert (got.next_offset, bodies(records_of(got))) == (3, [b"body-0", b"body-2"])
+        assert len([line for line in rig.said if "damaged" in line]) == 1
+
+    rig.run(case, **BIG)
+
+
+def test_a_thread_brings_in_what_is_on_the_disk(rig, monkeypatch):
+    def brought(log, entries):
+        message_scan.bring_in(log, entries)
+        rig.faults.cached = True
+
+    monkeypatch.setattr(get, "bring_in", brought)
+    monkeypatch.setattr(OnRecords, "match_message", None)
+
+    async def case(bench):
+        sizes = [("1", 10), ("1", 1000), ("2", 300_000), ("1", 10), ("2", 1000), ("2", 300_000)]
+        await bench.add(*[with_a(value, b"x" * size) for value, size in sizes])
+        await bench.restart()
+        rig.faults.cached = False
+        before = rig.faults.calls["pread"]
+        got = await bench.get(T0, 0, match=OnProperties("1"))
+        assert (got.count, got.next_offset, got.cold) == (3, 6, True)
+        assert rig.faults.calls["pread"] - before == 4
+
+    rig.run(case, **BIG)
+
+
+def test_large_records_are_looked_at_over_several_gets(rig, monkeypatch):
+    monkeypatch.setattr(message_scan, "MOST_BYTES", 10_000)
+
+    async def case(bench):
+        await bench.add(*[with_a("2", b"x" * 5000) for _ in range(10)])
+        got = await bench.get(T0, 0, match=OnProperties("1"))
+        assert (got.status, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 2)
+        assert await bench.read_all(T0, 0, match=OnProperties("1")) == []
+
+    rig.run(case, **BIG)
