@@ -39,9 +39,7 @@ Passes = Callable[[ExtUnit], bool]
 class QueueEntries:
     """Serves queue entries while *broker* gives one."""
 
-    def __init__(
-        self, broker: Callable[[], Broker | None], data: Callable[[str, str], FilterData | None]
-    ) -> None:
+    def __init__(self, broker: Callable[[], Broker | None], data: Callable[[str, str], FilterData | None]) -> None:
         """*data*: what is known of a group on a topic, by topic and group."""
         self._running = broker
         self._data = data
@@ -102,9 +100,7 @@ def _told(record: RecordView, tags_code: int, unit: ExtUnit | None, passes: Pass
 
 def _printed(bits: bytes) -> str:
     """The highest bit first, and a line for eight bytes."""
-    return "".join(
-        f"{bits[at]:08b}" + ("" if at % BYTES_A_LINE else "\n") for at in range(len(bits) - 1, -1, -1)
-    )
+    return "".join(f"{bits[at]:08b}" + ("" if at % BYTES_A_LINE else "\n") for at in range(len(bits) - 1, -1, -1))
 
 
 class _Looking:
