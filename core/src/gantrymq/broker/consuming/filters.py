@@ -60,6 +60,7 @@ class _GuardedProperties(_Guarded):
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
         self.needles = inner.needles
+        self.match_units = _guarded(inner.match_units)
         self.match_properties = _guarded(inner.match_properties)
         self.candidates = _guarded(inner.candidates)
 
