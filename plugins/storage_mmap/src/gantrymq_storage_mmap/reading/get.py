@@ -104,7 +104,7 @@ class Reader:
         try:
             pieces, damaged = read_runs(self._log, selection.runs, records, topic, cached=True)
         except NotInMemory:
-            return self._cold(queue, queue_offset, wanted, limit, match)
+            return self._cold_records(queue, queue_offset, selection, records)
         self._refuse(selection, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
         return selection.result(low, high, pieces, cold=True)
@@ -222,6 +222,19 @@ class Reader:
                 result = selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
         self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
+
+    async def _cold_records(
+        self, queue: ConsumeQueue, queue_offset: int, selection: Selection, records: dict[int, Wanted]
+    ) -> GetResult:
+        """What was selected from entries in memory, through a thread: filters are asked once."""
+        workers = self._workers
+        with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
+            pieces, damaged = await workers.run(
+                read_runs, self._log, selection.runs, records, queue.topic.encode()
+            )
+        self._refuse(selection, damaged)
+        self._ahead.follow(queue, queue_offset, selection.next_offset, cached=False)
+        return selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
 
     async def _cold_by_properties(
         self,
