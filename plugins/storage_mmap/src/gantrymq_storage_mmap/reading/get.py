@@ -148,7 +148,10 @@ class Reader:
     ) -> GetResult | Awaitable[GetResult]:
         """As `get`, from what may match on; what is in memory is looked at in one go."""
         low, high = queue.min_offset, queue.max_offset
-        queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
+        try:
+            queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
+        except FilterTurnOver:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, high)
         if queue_offset >= high:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
         wanted = self._entries_wanted(queue_offset, high, limit, filters=True)
@@ -176,7 +179,10 @@ class Reader:
         """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
         name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
-        found = self._scan.take(selection, name, data, match, candidates_end, units)
+        try:
+            found = self._scan.take(selection, name, data, match, candidates_end, units)
+        except FilterTurnOver:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, queue.min_offset, queue.max_offset)
         selection.next_offset = min(selection.next_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
             return None
@@ -229,9 +235,7 @@ class Reader:
         """What was selected from entries in memory, through a thread: filters are asked once."""
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
-            pieces, damaged = await workers.run(
-                read_runs, self._log, selection.runs, records, queue.topic.encode()
-            )
+            pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, queue.topic.encode())
         self._refuse(selection, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=False)
         return selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)

@@ -22,7 +22,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FilterTurnOver, FormatError
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
 from gantrymq.interfaces import PropertiesFilter
 from gantrymq.model.queue import Queue
@@ -73,6 +73,9 @@ class MessageScan:
         Returns:
             Log offset, bytes and queue offset of each record that was added. ``selection.next_offset`` may lie before
             the end of *entries*, or behind; where it did not move, the first record is on the disk only.
+
+        Raises:
+            FilterTurnOver: the filter wants to be asked about the first entry in another turn.
         """
         found: list[tuple[int, bytes, int]] = []
         alone = _far_apart(entries)
@@ -82,52 +85,56 @@ class MessageScan:
         first = begin_offset = ask_at = queue_offset = selection.next_offset
         begin = end = looked_bytes = 0
         data, missed = b"", False
-        for queue_offset, (log_offset, size, tags_code) in enumerate(ENTRY.iter_unpack(entries), first):
-            if queue_offset >= ask_at:
-                if queue_offset >= candidates_end:
-                    begin_offset, candidates_end = match.candidates(queue, queue_offset)
-                if queue_offset < begin_offset:
-                    continue
-                ask_at = candidates_end
-            if looked_bytes > MOST_BYTES:
-                break
-            behind = log_offset + size
-            if tags_code <= MAX_EXT_ADDRESS:
-                unit = units.get(tags_code)
-                if unit is not None and not match_entry(unit.tags_code, unit):
-                    missed = False
-                    continue
-            if not (lowest <= log_offset < behind <= highest) or (not log_offset and is_pre_blank(0, size)):
-                missed = True
-                continue
-            if log_offset < begin or behind > end:
-                block = self._blocks.holding(log_offset, behind, alone=alone)
-                if block is None:
-                    break
-                begin, end, data = block
-            looked_bytes += size
-            missed = False
-            position, behind = log_offset - begin, behind - begin
-            if size <= LARGE_BYTES:
-                if needle is not None:
-                    if data.find(needle, position, behind) < 0:
+        try:
+            for queue_offset, (log_offset, size, tags_code) in enumerate(ENTRY.iter_unpack(entries), first):
+                if queue_offset >= ask_at:
+                    if queue_offset >= candidates_end:
+                        begin_offset, candidates_end = match.candidates(queue, queue_offset)
+                    if queue_offset < begin_offset:
                         continue
-                elif needles and not _holds_one(data, needles, position, behind):
-                    continue
-            properties = _properties(data, position, size)
-            if properties is None:
-                missed = True
-            elif size > LARGE_BYTES and needles and not _holds_one(properties, needles, 0, len(properties)):
-                continue
-            elif match_properties(properties):
-                if selection.full(log_offset, size):
+                    ask_at = candidates_end
+                if looked_bytes > MOST_BYTES:
                     break
-                taken = selection.count
-                selection.add(log_offset, size)
-                if selection.count > taken:
-                    found.append((log_offset, data[position:behind], queue_offset))
-        else:
-            queue_offset += 1
+                behind = log_offset + size
+                if tags_code <= MAX_EXT_ADDRESS:
+                    unit = units.get(tags_code)
+                    if unit is not None and not match_entry(unit.tags_code, unit):
+                        missed = False
+                        continue
+                if not (lowest <= log_offset < behind <= highest) or (not log_offset and is_pre_blank(0, size)):
+                    missed = True
+                    continue
+                if log_offset < begin or behind > end:
+                    block = self._blocks.holding(log_offset, behind, alone=alone)
+                    if block is None:
+                        break
+                    begin, end, data = block
+                looked_bytes += size
+                missed = False
+                position, behind = log_offset - begin, behind - begin
+                if size <= LARGE_BYTES:
+                    if needle is not None:
+                        if data.find(needle, position, behind) < 0:
+                            continue
+                    elif needles and not _holds_one(data, needles, position, behind):
+                        continue
+                properties = _properties(data, position, size)
+                if properties is None:
+                    missed = True
+                elif size > LARGE_BYTES and needles and not _holds_one(properties, needles, 0, len(properties)):
+                    continue
+                elif match_properties(properties):
+                    if selection.full(log_offset, size):
+                        break
+                    taken = selection.count
+                    selection.add(log_offset, size)
+                    if selection.count > taken:
+                        found.append((log_offset, data[position:behind], queue_offset))
+            else:
+                queue_offset += 1
+        except FilterTurnOver:
+            if queue_offset == first:
+                raise
         selection.next_offset = max(queue_offset, begin_offset)
         if missed:
             selection.missed()
