@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from gantrymq_diagnosis.conflicts import Conflict, Kind
-from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
 from gantrymq_diagnosis.sentences import explain_group, explain_queue
 
 PUSH = MemberFacts("c1", "10.0.0.1:1", topics=frozenset({"T"}))
@@ -13,6 +13,7 @@ CASTING = attrs.evolve(PUSH, message_model="BROADCASTING")
 GROUP = GroupFacts("CG", (PUSH,))
 TOPIC = TopicFacts("T", read_queues=4)
 READ = QueueFacts(TOPIC, 0, max_offset=10, committed=4, next_pull=6, pulled_ms_ago=100, pulled_by="c1")
+TOLD = Told("custom-filters-suspended", "T", "filter X of group CG on topic T is suspended; ask: gantrymq plugins")
 DIFFERENT = Conflict(Kind.SUBSCRIPTIONS, "they differ", "T")
 
 
@@ -51,6 +52,8 @@ def queue(**more):
             "lock-of-a-dead-client",
             "locked for ordered reading by c9",
         ),
+        (group(told=(TOLD,)), queue(next_pull=-1), "custom-filters-suspended", "filter X of group CG"),
+        (group(told=(TOLD._replace(topic="Other"),)), READ, "reading", "6 messages are before the group"),
         (GROUP, queue(reset=3), "reset-pending", "reset to 3"),
         (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "in force is '*'"),
         (GROUP, attrs.evolve(topic(expression="TagA"), checked=9), "nothing-matches", "none of the 9 messages"),
@@ -93,6 +96,11 @@ def test_no_reason_is_made_up(fine):
 
 def words(of_group, *topics):
     return [each.word for each in explain_group(of_group, topics or (TOPIC,), 1000)]
+
+
+def test_what_plugins_say_is_told_of_the_group_whatever_topic_it_is_about():
+    of_group = group(told=(TOLD, TOLD._replace(topic="%RETRY%CG"), TOLD._replace(topic="")))
+    assert [each.word for each in explain_group(of_group, (TOPIC,), 0)] == ["custom-filters-suspended"] * 3
 
 
 def test_a_group_that_is_well_has_nothing_said_of_it():

@@ -114,6 +114,28 @@ def test_the_policy_changes_while_the_broker_runs(beside):
     beside(work)
 
 
+def test_what_a_plugin_says_of_a_group_is_told_of_it_alone(beside):
+    async def work(cluster, client_of):
+        await topic(cluster, 2)
+        labels = ("type", "group", "topic")
+        why = {("X", "CG", "T"): "filter X of group CG on topic T is suspended", ("X", "Else", "T"): "another one"}
+        cluster.broker.show(
+            lambda: Shown("gantrymq_things_off", "Things.", labels, dict.fromkeys(why, 1), sentences=why)
+        )
+        one = client_of("one")
+        await one.join()
+        found, queues = await one.explain()
+        said = {"reason": "things-off", "sentence": why["X", "CG", "T"]}
+        assert found["diagnosis"] == [said]
+        assert [{key: each[key] for key in said} for each in queues.values()] == [said] * 2
+        answer = await one.ask(65022)
+        figures = {each["name"]: each for each in json.loads(bytes(answer.payload))["figures"]}
+        assert figures["gantrymq_things_off"]["value"] == 2
+        assert figures["gantrymq_things_off"]["sentences"] == sorted(why.values())
+
+    beside(work)
+
+
 def test_a_queue_from_never_pulled_to_up_to_date(beside):
     async def work(cluster, client_of):
         await topic(cluster)

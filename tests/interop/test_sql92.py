@@ -17,6 +17,7 @@ pytest.importorskip("gantrymq_filter_sql92")
 
 from conftest import JavaServers
 from harness import Driver, GantryServer, Process, create_topic
+from harness.peers import used
 from harness.polling import wait_until
 from harness.probe import committed
 from harness.process import Event
@@ -57,6 +58,7 @@ WRONG = {"cut": "price >", "reversed": "price BETWEEN 9 AND 1", "numbers": "pric
 class Side(NamedTuple):
     """One broker, the client on it, and what was sent."""
 
+    version: str
     broker: str
     client: Process
     topic: str
@@ -99,7 +101,15 @@ def _side(version: str, scratch: Path, name: str, servers: JavaServers) -> Itera
             fields = [text for pair in properties.items() for text in pair]
             asked(client, "send", str(number % QUEUES), body_of(number), tag, *fields)
         ends = {queue: len(range(queue, len(MESSAGES), QUEUES)) for queue in range(QUEUES)}
-        yield Side(servers.broker, client, topic, ends)
+        yield Side(version, servers.broker, client, topic, ends)
+
+
+@pytest.fixture(autouse=True)
+def peers(sides: tuple[Side, Side]) -> None:
+    """Every test here asks both brokers through one version of the client."""
+    used(f"rocketmq-client {sides[0].version}")
+    used("RocketMQ broker 5.3.3")
+    used("gantrymq broker")
 
 
 def body_of(number: int) -> str:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from gantrymq.errors import FilterTurnOver
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
@@ -52,6 +53,27 @@ class OnProperties(OnRecords):
             if low <= start < high:
                 start = high
         return start, min([low for low, _ in self.ruled_out if low > start], default=1 << 62)
+
+
+class ShortTurn(OnProperties):
+    """The same, but its turn is over after so many questions of either kind."""
+
+    def __init__(self, left, *given, **more):
+        super().__init__(*given, **more)
+        self.left = left
+
+    def _count(self):
+        if not self.left:
+            raise FilterTurnOver("its turn is over")
+        self.left -= 1
+
+    def match_properties(self, text):
+        self._count()
+        return super().match_properties(text)
+
+    def candidates(self, queue, queue_offset):
+        self._count()
+        return super().candidates(queue, queue_offset)
 
 
 def with_a(value, body=b"body", **more):
@@ -131,6 +153,24 @@ def test_what_is_ruled_out_is_not_read(rig):
         got = await bench.get(T0, 10, match=match)
         assert (got.status, got.count, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 0, 12)
         assert (await bench.get(T0, 12, match=match)).status is GetStatus.OFFSET_OVERFLOW_ONE
+
+    rig.run(case, **BIG)
+
+
+@pytest.mark.parametrize("place", ["hot", "in memory"])
+def test_a_filter_whose_turn_is_over_ends_the_get_before_the_entry(rig, place):
+    rig.faults.cached = place == "in memory"
+
+    async def case(bench):
+        await bench.add(*[with_a(value, b"%d" % n) for n, value in enumerate("112122221")])
+        if place != "hot":
+            await bench.restart()
+        #                         asked about: blocks at 0, entries 0, 1 and 2, blocks at 3 (goes on at 7), entries 7, 8
+        ends = [(0, []), (0, []), (1, [0]), (2, [0, 1]), (3, [0, 1]), (7, [0, 1]), (8, [0, 1]), (9, [0, 1, 8])]
+        for left, (end, expected) in enumerate(ends):
+            got = await bench.get(T0, 0, match=ShortTurn(left, "1", ruled_out=[(3, 7)]))
+            assert (got.next_offset, bodies(records_of(got))) == (end, [b"%d" % n for n in expected])
+            assert got.status is (GetStatus.FOUND if expected else GetStatus.NO_MATCHED_MESSAGE)
 
     rig.run(case, **BIG)
 

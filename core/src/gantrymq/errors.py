@@ -133,7 +133,7 @@ class FilterSuspended(FilterFailed):
     """A filter is off for a while: the subscription stays, and a later pull is served."""
 
 
-class FilterTurnOver(FilterFailed):
+class FilterTurnOver(FilterSuspended):
     """A filter has had its share of this turn of the loop: a store ends its read before the entry it asked about."""
 
 

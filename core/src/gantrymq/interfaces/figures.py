@@ -48,6 +48,7 @@ class Shown:
     counts: bool = False  # only grows; the name ends in _total
     runtime_key: str = ""  # in the answer to request 28 under this key too; a figure without labels
     as_exporter: bool = False  # the name is rocketmq-exporter's, which names a broker by other labels than RocketMQ
+    sentences: Mapping[tuple[str, ...], str] = attrs.field(factory=dict)  # why; told of the labels' group and topic
 
 
 @attrs.frozen

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import attrs
 
 from gantrymq_diagnosis.conflicts import Conflict
 
-__all__ = ["GroupFacts", "MemberFacts", "QueueFacts", "TopicFacts"]
+__all__ = ["GroupFacts", "MemberFacts", "QueueFacts", "Told", "TopicFacts"]
+
+
+class Told(NamedTuple):
+    """What a plugin says of a group, see `gantrymq.interfaces.figures.Shown.sentences`."""
+
+    word: str  # the figure's name, without gantrymq_ and with hyphens
+    topic: str  # that it is about; empty: the whole group
+    sentence: str
 
 
 @attrs.frozen
@@ -35,6 +45,7 @@ class GroupFacts:
     retry_waiting_more: bool = False  # there may be more of them than were counted
     retry_due_ms: int | None = None  # when the next of them is due, wall time
     dead_letters: int = 0  # kept on the dead letter topic
+    told: tuple[Told, ...] = ()  # by plugins
 
 
 @attrs.frozen

@@ -18,14 +18,15 @@ from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicFacts
+from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
 from gantrymq_diagnosis.pop_modes import popped_topics
 from gantrymq_diagnosis.waiting_retries import waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["Facts", "gather"]
+__all__ = ["FIGURES_TOGETHER", "Facts", "gather"]
 
 QUEUES_TOGETHER: Final = 16  # without a pause
+FIGURES_TOGETHER: Final = 4
 BROADCASTING = "BROADCASTING"
 POPS = "CONSUME_POP"
 
@@ -179,7 +180,21 @@ async def _group(
         retry_waiting_more=retries.more,
         retry_due_ms=retries.due_ms,
         dead_letters=_kept(broker, DLQ_PREFIX + group),
+        told=await _told(broker, group),
     )
+
+
+async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
+    """What figures of plugins say of a group."""
+    slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[Told]()
+    for each in broker.shown():
+        for labels, sentence in each.sentences.items():
+            named = dict(zip(each.labels, labels, strict=True))
+            if named.get("group") == group:
+                word = each.name.removeprefix("gantrymq_").replace("_", "-")
+                found.append(Told(word, named.get("topic", ""), sentence))
+        await slices.item_done()
+    return tuple(sorted(found))
 
 
 def _pop_retry_topics(group: str, topic: str) -> tuple[str, str]:

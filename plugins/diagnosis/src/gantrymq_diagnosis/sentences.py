@@ -53,6 +53,8 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
         yield _disabled(group)
     for conflict in group.conflicts:
         yield Diagnosis(f"conflict-{conflict.kind.value}", conflict.sentence)
+    for told in group.told:
+        yield Diagnosis(told.word, told.sentence)
     for topic in topics:
         yield from _idle_members(group, topic)
     if group.retry_waiting:
@@ -176,6 +178,14 @@ def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     )
 
 
+def _told(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
+    """What a plugin says of the group on this topic."""
+    for told in group.told:
+        if told.topic == queue.topic.topic:
+            return Diagnosis(told.word, told.sentence)
+    return None
+
+
 def _different(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     for conflict in group.conflicts:
         if conflict.kind is Kind.SUBSCRIPTIONS and conflict.topic == queue.topic.topic:
@@ -285,6 +295,7 @@ _RULES: tuple[_Rule, ...] = (
     _nobody,
     _no_broadcasting,
     _not_subscribed,
+    _told,
     _dead_lock,
     _reset,
     _different,

@@ -12,7 +12,7 @@ from gantrymq.interfaces import Broker, Connection, Heartbeat, Shown
 from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_diagnosis.gather import gather
+from gantrymq_diagnosis.gather import FIGURES_TOGETHER, gather
 from gantrymq_diagnosis.members import MemberQuestions
 from gantrymq_diagnosis.settings import POLICY, REFUSE
 from gantrymq_diagnosis.shown import as_json, queue_json
@@ -23,7 +23,7 @@ __all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
 EXPLAIN_GROUP: Final = 65021  # of GantryMQ's own; ext: consumerGroup, and topic for that topic alone
 SHOWN_FIGURES: Final = 65022  # what plugins show of themselves
 QUEUES_TOGETHER: Final = 50  # without a pause
-FIGURES_TOGETHER: Final = 4
+MOST_SENTENCES: Final = 100  # of one figure
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,9 @@ class DiagnosisService:
         found, slices = list[dict[str, object]](), TimeSlices(broker.world.clock, FIGURES_TOGETHER)
         for each in broker.shown():
             value = sum(each.values.values())
-            found.append({"name": each.name, "help": each.help, "counts": each.counts, "value": value})
+            said = sorted(each.sentences.values())[:MOST_SENTENCES]
+            shown = {"name": each.name, "help": each.help, "counts": each.counts, "value": value, "sentences": said}
+            found.append(shown)
             await slices.item_done()
         found.sort(key=itemgetter("name"))
         return response_to(asked, 0, None, None, json.dumps({"figures": found}).encode())

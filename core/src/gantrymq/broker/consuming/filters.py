@@ -11,14 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gantrymq.config import Settings
-from gantrymq.errors import (
-    FilterFailed,
-    FilterSuspended,
-    FilterTurnOver,
-    GantryError,
-    RefusedWith,
-    SubscriptionParseFailed,
-)
+from gantrymq.errors import FilterFailed, FilterSuspended, GantryError, RefusedWith, SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
@@ -31,8 +24,9 @@ T = TypeVar("T")
 
 
 class _Everything:
-    """What a tag subscription to ``*`` compiles to when no plugin serves TAG: the store is asked for all."""
+    """What a tag subscription to ``*`` compiles to, and by, when no plugin serves TAG: the store is asked for all."""
 
+    name = TAG
     accepts_all = True
     needs_message = False
 
@@ -41,6 +35,9 @@ class _Everything:
 
     def match_message(self, record: RecordView) -> bool:
         return True
+
+    def compile(self, subscription: Subscription) -> MessageFilter:
+        return self
 
 
 class _Guarded:
@@ -125,9 +122,9 @@ class Filters:
             return found
         subscription = subscription.resolved()
         kind = self._types.get(subscription.type)
+        if kind is None and subscription.type == TAG and subscription.expression == "*":
+            kind = _Everything()
         if kind is None:
-            if subscription.type == TAG and subscription.expression == "*":
-                return _Everything()
             raise RefusedWith(
                 1,
                 f"the broker does not support consumer to filter message by {subscription.type}; no plugin serves this "
@@ -152,7 +149,7 @@ class Filters:
 
     def reject(self, subscription: Subscription, error: FilterFailed) -> str:
         """Refuse a subscription whose filter raised while it ran, for good or this once; returns the sentence."""
-        if isinstance(error, FilterSuspended | FilterTurnOver):
+        if isinstance(error, FilterSuspended):
             return str(error)
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
         sentence = (

@@ -26,8 +26,8 @@ def status(namesrv: str, output: str) -> None:
 
     IN and OUT are messages a second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
     count them. Below is what waits or is undecided, as plugins of our brokers show it (delayed messages, transactions,
-    conflicts within groups), and what a broker of ours cannot write, messages or its tables. Exits with 1 when no name
-    server answers.
+    conflicts within groups, filters that are suspended, and why), and what a broker of ours cannot write, messages or
+    its tables. Exits with 1 when no name server answers.
     """
     found = run(_look(namesrv))
     if output == "json":
@@ -55,6 +55,10 @@ def status(namesrv: str, output: str) -> None:
     ]
     if waiting:
         print_table(["Broker", "Figure", "Now", "What it is"], waiting)
+    for broker in found["brokers"]:
+        for each in broker.get("figures", {}).values():
+            for sentence in each.get("sentences", ()):
+                say(f"{broker['broker']}: {sentence}")
     for broker in found["brokers"]:
         for problem in broker.get("problems", ()):
             say(f"{broker['broker']} at {broker['address']}: {problem}")

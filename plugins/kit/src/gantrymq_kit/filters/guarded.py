@@ -76,7 +76,7 @@ class GuardedFilter:
         """
         now, turn, counts = self._monotonic(), self._turn, self._counts
         if self.breaker.until is not None and self.breaker.suspended(now):
-            raise FilterSuspended(self._sentence(now))
+            raise FilterSuspended(self.sentence(now))
         try:
             turn.begin(self._name, now)
         except FilterFailed:
@@ -111,11 +111,16 @@ class GuardedFilter:
         elif not self.breaker.slow(now, f"calls take up to {took * 1000:.0f} ms, the latest{where}"):
             return
         counts.suspensions += 1
-        log.warning("%s", self._sentence(now), exc_info=problem)
+        log.warning("%s", self.sentence(now), exc_info=problem)
         if problem is not None or took >= self._stuck_s:
-            raise FilterSuspended(self._sentence(now))
+            raise FilterSuspended(self.sentence(now))
 
-    def _sentence(self, now: float) -> str:
+    def suspended(self, now: float) -> bool:
+        """Whether it must not be asked."""
+        return self.breaker.until is not None and now < self.breaker.until
+
+    def sentence(self, now: float) -> str:
+        """Why it is suspended, and for how long."""
         left_s = max(0.0, (self.breaker.until or now) - now)
         return (
             f"{self._name} is suspended: {self.breaker.reason}; it is asked again in {left_s:.0f} s, or when the "

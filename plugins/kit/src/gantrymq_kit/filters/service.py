@@ -144,10 +144,11 @@ class CustomFilters:
 
     def _suspended(self) -> Shown:
         now = self._monotonic()
-        values: dict[tuple[str, ...], float] = {}
+        values, sentences = dict[tuple[str, ...], float](), dict[tuple[str, ...], str]()
         for labels, filters in self._filters.items():
-            count = sum(1 for each in filters if each.breaker.until is not None and now < each.breaker.until)
-            if count:
-                values[labels] = count
-        text = "Custom filters that are suspended now; the log says why."
-        return Shown("gantrymq_custom_filters_suspended", text, _LABELS, values)
+            found = [each for each in filters if each.suspended(now)]
+            if found:
+                values[labels] = len(found)
+                sentences[labels] = max(found, key=lambda each: each.breaker.until or 0.0).sentence(now)
+        text = "Custom filters that are suspended now; gantrymq group explain says why."
+        return Shown("gantrymq_custom_filters_suspended", text, _LABELS, values, sentences=sentences)

@@ -104,7 +104,7 @@ class Reader:
         try:
             pieces, damaged = read_runs(self._log, selection.runs, records, topic, cached=True)
         except NotInMemory:
-            return self._cold(queue, queue_offset, wanted, limit, match)
+            return self._cold_records(queue, queue_offset, selection, records)
         self._refuse(selection, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
         return selection.result(low, high, pieces, cold=True)
@@ -148,7 +148,10 @@ class Reader:
     ) -> GetResult | Awaitable[GetResult]:
         """As `get`, from what may match on; what is in memory is looked at in one go."""
         low, high = queue.min_offset, queue.max_offset
-        queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
+        try:
+            queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
+        except FilterTurnOver:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, high)
         if queue_offset >= high:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
         wanted = self._entries_wanted(queue_offset, high, limit, filters=True)
@@ -177,7 +180,10 @@ class Reader:
         """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
         name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
-        found = self._scan.take(selection, name, data, match, candidates_end, passing)
+        try:
+            found = self._scan.take(selection, name, data, match, candidates_end, passing)
+        except FilterTurnOver:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, queue.min_offset, queue.max_offset)
         selection.next_offset = min(selection.next_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
             return None
@@ -223,6 +229,17 @@ class Reader:
                 result = selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
         self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
+
+    async def _cold_records(
+        self, queue: ConsumeQueue, queue_offset: int, selection: Selection, records: dict[int, Wanted]
+    ) -> GetResult:
+        """What was selected from entries in memory, through a thread: filters are asked once."""
+        workers = self._workers
+        with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
+            pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, queue.topic.encode())
+        self._refuse(selection, damaged)
+        self._ahead.follow(queue, queue_offset, selection.next_offset, cached=False)
+        return selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
 
     async def _cold_by_properties(
         self,

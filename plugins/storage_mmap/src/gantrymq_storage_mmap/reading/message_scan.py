@@ -25,7 +25,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FilterTurnOver, FormatError
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
 from gantrymq.interfaces import PropertiesFilter
 from gantrymq.model.queue import Queue
@@ -78,6 +78,9 @@ class MessageScan:
         Returns:
             Log offset, bytes and queue offset of each record that was added. ``selection.next_offset`` may lie before
             the end of *entries*, or behind; where it did not move, the first record is on the disk only.
+
+        Raises:
+            FilterTurnOver: the filter wants to be asked about the first entry in another turn.
         """
         first, count = selection.next_offset, len(entries) // ENTRY_BYTES
         look = _Look(self._log, self._blocks, selection, entries, match)
@@ -92,7 +95,10 @@ class MessageScan:
             selection.next_offset = first + (known if stopped is None else stopped)
             if stopped is not None or known < end or end == count:
                 break
-            begin_offset, candidates_end = match.candidates(queue, first + end)
+            try:
+                begin_offset, candidates_end = match.candidates(queue, first + end)
+            except FilterTurnOver:
+                break
             selection.next_offset = begin_offset
             start, end = begin_offset - first, min(candidates_end - first, count)
             if start >= count:
@@ -164,9 +170,16 @@ class _Look:
             properties = _properties(data, position, size)
             if properties is None:
                 self.missed = index
-            elif size > LARGE_BYTES and needles and not _holds_one(properties, needles, 0, len(properties)):
                 continue
-            elif match_properties(properties):
+            if size > LARGE_BYTES and needles and not _holds_one(properties, needles, 0, len(properties)):
+                continue
+            try:
+                matches = match_properties(properties)
+            except FilterTurnOver:
+                if not index:
+                    raise
+                return index
+            if matches:
                 if selection.full(log_offset, size):
                     return index
                 taken = selection.count
