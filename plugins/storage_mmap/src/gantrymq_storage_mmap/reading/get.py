@@ -34,7 +34,7 @@ from gantrymq_storage_mmap.reading.read_check import (
     sound_pieces,
     wanted_records,
 )
-from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_storage_mmap.reading.selection import MOST_LOOKED_AT, Selection, outside
 from gantrymq_store_files.check import certain_queue_offset
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
@@ -112,7 +112,7 @@ class Reader:
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
         """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
         if filters:
-            wanted = max(self._options.scan_bytes, limit.max_count * ENTRY_BYTES) // ENTRY_BYTES
+            wanted = max(self._options.scan_bytes, min(limit.max_count, MOST_LOOKED_AT) * ENTRY_BYTES) // ENTRY_BYTES
         else:
             most = max(self._options.memory_limit_count, self._options.disk_limit_count)
             wanted = max(1, min(limit.max_count, most)) + 1
