@@ -12,7 +12,7 @@ __all__ = ["Counts", "figures_of"]
 class Counts:
     """Numbers that only grow.
 
-    A message counts each time a pull looks at it: the one that a full pull left for the next counts with both.
+    A message counts each time a pull looks at it: those that a full pull left for the next count with both.
     """
 
     __slots__ = ("checked", "evaluated", "false_positives", "made", "skipped", "withheld")
