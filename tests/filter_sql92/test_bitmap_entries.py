@@ -69,9 +69,8 @@ def test_ext_units_are_shown_bit_by_bit(broker):
         old, new = await units(cluster)
         assert (without["eval"], with_bits["eval"]) == (False, False)  # nobody was named
         assert "bitMap" not in without
-        assert loads(without["extendDataJson"]) == {
-            **{"msgStoreTime": old.store_timestamp, "size": 20, "tagsCode": without["tagsCode"]}
-        }
+        members = {"msgStoreTime": old.store_timestamp, "size": 20, "tagsCode": without["tagsCode"]}
+        assert loads(without["extendDataJson"]) == members
         shown = loads(with_bits["extendDataJson"])
         assert (shown["size"], shown["filterBitMap"]) == (34, b64encode(new.bits).decode())
         assert int(with_bits["bitMap"].replace("\n", ""), 2) == int.from_bytes(new.bits, "little")

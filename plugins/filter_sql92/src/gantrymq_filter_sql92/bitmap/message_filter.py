@@ -31,7 +31,7 @@ _REMEMBERED: Final = 4096  # store times; a pull looks at 800 messages
 class BitMapFilter:
     """An expression of a group, with the group's bits."""
 
-    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
+    __slots__ = ("_asking", "_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
 
     accepts_all = False
     needs_message = True
@@ -42,7 +42,8 @@ class BitMapFilter:
         """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
         self._inner = inner
         self._matches = getattr(inner, "match_properties", lambda properties: True)
-        self._by_bits = False  # the bits let the entries pass that were asked about last
+        self._asking = False  # the first stage is being asked; stores ask it of many entries before the second
+        self._by_bits = False  # it knew by bits of every entry since then
         self._expression = expression
         self._data = data
         self._counts = counts
@@ -50,15 +51,12 @@ class BitMapFilter:
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         """Whether the bits let the message pass, or say nothing."""
-        self._by_bits = False
-        if ext is None or not ext.bits:
-            return True
-        data = self._data()
-        if data is None or data.expression != self._expression:
-            return True
-        passes = data.may_match(ext.bits, ext.store_timestamp)
+        passes = self._answer(ext)
         if passes is None:
+            self._asked(by_bits=False)
             return True
+        assert ext is not None
+        self._asked(by_bits=True)
         self._counts.checked += 1
         if not passes:
             self._counts.skipped += 1
@@ -66,21 +64,32 @@ class BitMapFilter:
         if len(self._passed) >= _REMEMBERED:
             self._passed.clear()
         self._passed.add(ext.store_timestamp)
-        self._by_bits = True
         return True
 
     def match_units(self, units: bytes, size: int) -> bytes | None:
         """See `gantrymq.interfaces.PropertiesFilter.match_units`."""
-        self._by_bits = False
         data = self._data()
         if size == MIN_UNIT_BYTES or data is None or data.expression != self._expression:
+            self._asked(by_bits=False)
             return b"\1" * (len(units) // size)
         answers = data.may_match_units(units, size)
         if answers is not None:
+            self._asked(by_bits=True)
             self._counts.checked += len(answers)
             self._counts.skipped += answers.count(0)
-            self._by_bits = True
         return answers
+
+    def _answer(self, ext: ExtUnit | None) -> bool | None:
+        if ext is None or not ext.bits:
+            return None
+        data = self._data()
+        if data is None or data.expression != self._expression:
+            return None
+        return data.may_match(ext.bits, ext.store_timestamp)
+
+    def _asked(self, *, by_bits: bool) -> None:
+        self._by_bits = by_bits and (self._by_bits or not self._asking)
+        self._asking = True
 
     def match_message(self, record: RecordView) -> bool:
         """Whether the expression is true of the message."""
@@ -91,7 +100,8 @@ class BitMapFilter:
         return False
 
     def match_properties(self, properties: bytes) -> bool:
-        """The same, asked right after the first stage of the same message."""
+        """The same, asked after the first stage of this message and others."""
+        self._asking = False
         self._counts.evaluated += 1
         if self._matches(properties):
             return True

@@ -3,8 +3,8 @@
 It takes the place of core's, which knows neither bits nor what groups filter by. For a group that is online it says
 what is known of its filter, and of each entry with an ext unit whether the group's bits let it pass.
 
-Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (queryConsumeQueue), filter/.../util/BitsArray.java
-(toString).
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (queryConsumeQueue),
+filter/.../util/BitsArray.java (toString).
 """
 
 from __future__ import annotations
