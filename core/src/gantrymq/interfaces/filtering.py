@@ -32,15 +32,18 @@ class MessageFilter(Protocol):
 
 
 class PropertiesFilter(MessageFilter, Protocol):
-    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not.
-
-    Of entries without an ext unit ``match_entry`` is True.
-    """
+    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not."""
 
     needles: tuple[bytes, ...]  # the stored text of a message that matches holds one of them; empty: nobody knows
 
     def match_properties(self, properties: bytes) -> bool:
         """What ``match_message`` says of a record with these, see `gantrymq.model.properties`."""
+
+    def match_units(self, units: bytes, size: int) -> bytes | None:
+        """``match_entry`` of ext units of *size* bytes, one behind the other: 0 or 1 for each; None: ask of each.
+
+        Of entries without an ext unit ``match_entry`` is True.
+        """
 
     def candidates(self, queue: Queue, queue_offset: int) -> tuple[int, int]:
         """The next entries from *queue_offset* on that may match, ``[start, end)``; asked once for all of them.

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.properties import RETRY_TOPIC
@@ -41,7 +42,7 @@ class BitMapFilter:
         """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
         self._inner = inner
         self._matches = getattr(inner, "match_properties", lambda properties: True)
-        self._by_bits = False  # the bits let the entry pass that was asked about last
+        self._by_bits = False  # the bits let the entries pass that were asked about last
         self._expression = expression
         self._data = data
         self._counts = counts
@@ -68,6 +69,19 @@ class BitMapFilter:
         self._by_bits = True
         return True
 
+    def match_units(self, units: bytes, size: int) -> bytes | None:
+        """See `gantrymq.interfaces.PropertiesFilter.match_units`."""
+        self._by_bits = False
+        data = self._data()
+        if size == MIN_UNIT_BYTES or data is None or data.expression != self._expression:
+            return b"\1" * (len(units) // size)
+        answers = data.may_match_units(units, size)
+        if answers is not None:
+            self._counts.checked += len(answers)
+            self._counts.skipped += answers.count(0)
+            self._by_bits = True
+        return answers
+
     def match_message(self, record: RecordView) -> bool:
         """Whether the expression is true of the message."""
         self._counts.evaluated += 1
@@ -77,7 +91,7 @@ class BitMapFilter:
         return False
 
     def match_properties(self, properties: bytes) -> bool:
-        """The same, asked right after `match_entry` of the same message."""
+        """The same, asked right after the first stage of the same message."""
         self._counts.evaluated += 1
         if self._matches(properties):
             return True

@@ -18,6 +18,10 @@ MOST_NEEDLES = 8
 EVERYTHING = 1 << 62
 
 
+def _no_answer(units: bytes, size: int) -> bytes | None:
+    return None
+
+
 class Asked(Protocol):
     """Who knows blocks."""
 
@@ -45,6 +49,7 @@ class SkippingFilter:
         self._blocks = blocks
         self._counts = counts
         self.match_entry = inner.match_entry
+        self.match_units = getattr(inner, "match_units", _no_answer)
         self.keys = tuple(sorted(map(key_of, pairs))) if pairs is not None else None  # None: it requires nothing
         self.names = frozenset(pair.name for pair in pairs or ())
         needles = tuple(sorted({needle_of(pair) for pair in pairs or ()}))

@@ -157,11 +157,12 @@ class Reader:
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
         if data is not None and len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
-        units = _NO_UNITS if data is None or queue.ext is None else queue.ext.cached_units(data)
-        found = None
-        if data is not None and units is not None:
-            found = self._scanned(queue, queue_offset, end, data, units, limit, match)
-        return found or self._cold_by_properties(queue, queue_offset, end, wanted, limit, match)
+        passing, found = None, None
+        if data is not None:
+            passing = _first_stage(queue, data, match)
+        if data is not None and passing is not None:
+            found = self._scanned(queue, queue_offset, end, data, passing, limit, match)
+        return found or self._cold_by_properties(queue, queue_offset, end, wanted, passing, limit, match)
 
     def _scanned(
         self,
@@ -169,14 +170,14 @@ class Reader:
         queue_offset: int,
         candidates_end: int,
         data: bytes,
-        units: Units,
+        passing: bytes,
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult | None:
         """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
         name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
-        found = self._scan.take(selection, name, data, match, candidates_end, units)
+        found = self._scan.take(selection, name, data, match, candidates_end, passing)
         selection.next_offset = min(selection.next_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
             return None
@@ -229,6 +230,7 @@ class Reader:
         queue_offset: int,
         candidates_end: int,
         wanted: int,
+        passing: bytes | None,
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult:
@@ -236,10 +238,12 @@ class Reader:
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
-            data, units = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
+            data, _ = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
             if len(data) >= ENTRY_BYTES:
-                await workers.run(bring_in, self._log, data)
-                found = self._scanned(queue, queue_offset, candidates_end, data, units, limit, match)
+                passing = passing or _first_stage(queue, data, match)
+            if len(data) >= ENTRY_BYTES and passing is not None:
+                await workers.run(bring_in, self._log, data, passing)
+                found = self._scanned(queue, queue_offset, candidates_end, data, passing, limit, match)
                 if found is not None:
                     return found
         return await self._cold(queue, queue_offset, wanted, limit, match)
@@ -301,6 +305,11 @@ def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
         return match.match_entry(tags_code, None)
     unit = units.get(tags_code)
     return unit is None or match.match_entry(unit.tags_code, unit)
+
+
+def _first_stage(queue: ConsumeQueue, entries: bytes, match: PropertiesFilter) -> bytes | None:
+    """As `ExtQueue.passing`, of a queue that may have no ext files."""
+    return b"\1" * (len(entries) // ENTRY_BYTES) if queue.ext is None else queue.ext.passing(entries, match)
 
 
 def _read_entries(
