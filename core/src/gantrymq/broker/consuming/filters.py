@@ -116,8 +116,7 @@ class Filters:
                 "(enablePropertyFilter=false)",
             )
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
-        found = self._compiled.get(key)
-        if found is not None:
+        if (found := self._compiled.get(key)) is not None:
             self._compiled.move_to_end(key)
             return found
         if key in self._rejected:
