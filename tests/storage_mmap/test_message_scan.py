@@ -43,7 +43,7 @@ class OnProperties(OnRecords):
         self.seen += 1
         return properties.decode(text).get("a") == self.value
 
-    def match_units(self, units, size):
+    def match_units(self, runs):
         return None
 
     def candidates(self, queue, queue_offset):

@@ -47,6 +47,9 @@ class FragileFilter:
 class FragileProperties(FragileFilter):
     needles = (b"a",)
 
+    def match_units(self, runs):
+        return None
+
     def match_properties(self, properties):
         return {b"in": True, b"out": False}[properties]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.formats.ext_unit import ExtUnit
@@ -39,11 +39,8 @@ class PropertiesFilter(MessageFilter, Protocol):
     def match_properties(self, properties: bytes) -> bool:
         """What ``match_message`` says of a record with these, see `gantrymq.model.properties`."""
 
-    def match_units(self, units: bytes, size: int) -> bytes | None:
-        """``match_entry`` of ext units of *size* bytes, one behind the other: 0 or 1 for each; None: ask of each.
-
-        Of entries without an ext unit ``match_entry`` is True.
-        """
+    def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
+        """``match_entry`` of *runs* of ext units of one size (bytes): 0 or 1 each; None: ask of each; no unit: True."""
 
     def candidates(self, queue: Queue, queue_offset: int) -> tuple[int, int]:
         """The next entries from *queue_offset* on that may match, ``[start, end)``; asked once for all of them.

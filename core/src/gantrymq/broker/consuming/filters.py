@@ -114,8 +114,7 @@ class Filters:
                 "(enablePropertyFilter=false)",
             )
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
-        found = self._kept.get(key)
-        if found is not None:
+        if (found := self._kept.get(key)) is not None:
             self._kept.move_to_end(key)
             if isinstance(found, str):
                 raise SubscriptionParseFailed(found)

@@ -12,7 +12,7 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, Expressi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
@@ -31,7 +31,7 @@ _REMEMBERED: Final = 4096  # store times; a pull looks at 800 messages
 class BitMapFilter:
     """An expression of a group, with the group's bits."""
 
-    __slots__ = ("_asking", "_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
+    __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
 
     accepts_all = False
     needs_message = True
@@ -42,8 +42,7 @@ class BitMapFilter:
         """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
         self._inner = inner
         self._matches = getattr(inner, "match_properties", lambda properties: True)
-        self._asking = False  # the first stage is being asked; stores ask it of many entries before the second
-        self._by_bits = False  # it knew by bits of every entry since then
+        self._by_bits = False  # bits let all those pass that passed of the entries that were asked about last
         self._expression = expression
         self._data = data
         self._counts = counts
@@ -51,12 +50,15 @@ class BitMapFilter:
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         """Whether the bits let the message pass, or say nothing."""
-        passes = self._answer(ext)
-        if passes is None:
-            self._asked(by_bits=False)
+        self._by_bits = False
+        if ext is None or not ext.bits:
             return True
-        assert ext is not None
-        self._asked(by_bits=True)
+        data = self._data()
+        if data is None or data.expression != self._expression:
+            return True
+        passes = data.may_match(ext.bits, ext.store_timestamp)
+        if passes is None:
+            return True
         self._counts.checked += 1
         if not passes:
             self._counts.skipped += 1
@@ -66,30 +68,23 @@ class BitMapFilter:
         self._passed.add(ext.store_timestamp)
         return True
 
-    def match_units(self, units: bytes, size: int) -> bytes | None:
+    def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
         """See `gantrymq.interfaces.PropertiesFilter.match_units`."""
-        data = self._data()
-        if size == MIN_UNIT_BYTES or data is None or data.expression != self._expression:
-            self._asked(by_bits=False)
-            return b"\1" * (len(units) // size)
-        answers = data.may_match_units(units, size)
-        if answers is not None:
-            self._asked(by_bits=True)
-            self._counts.checked += len(answers)
-            self._counts.skipped += answers.count(0)
-        return answers
-
-    def _answer(self, ext: ExtUnit | None) -> bool | None:
-        if ext is None or not ext.bits:
-            return None
-        data = self._data()
-        if data is None or data.expression != self._expression:
-            return None
-        return data.may_match(ext.bits, ext.store_timestamp)
-
-    def _asked(self, *, by_bits: bool) -> None:
-        self._by_bits = by_bits and (self._by_bits or not self._asking)
-        self._asking = True
+        data, answers, checked, skipped = self._data(), [], 0, 0
+        self._by_bits = data is not None and data.expression == self._expression
+        for units, size in runs:
+            answer, count = None, len(units) // size
+            if self._by_bits and data is not None and size > MIN_UNIT_BYTES:
+                answer = data.may_match_units(units, size)
+                if answer is None:
+                    return None
+                checked += count
+                skipped += answer.count(0)
+            answers.append(b"\1" * count if answer is None else answer)
+        self._by_bits = checked == sum(map(len, answers))
+        self._counts.checked += checked
+        self._counts.skipped += skipped
+        return b"".join(answers)
 
     def match_message(self, record: RecordView) -> bool:
         """Whether the expression is true of the message."""
@@ -100,8 +95,7 @@ class BitMapFilter:
         return False
 
     def match_properties(self, properties: bytes) -> bool:
-        """The same, asked after the first stage of this message and others."""
-        self._asking = False
+        """The same, asked right after the first stage of the same message."""
         self._counts.evaluated += 1
         if self._matches(properties):
             return True

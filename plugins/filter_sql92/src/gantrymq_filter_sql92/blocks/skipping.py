@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.formats.record import RecordView
@@ -18,7 +18,7 @@ MOST_NEEDLES = 8
 EVERYTHING = 1 << 62
 
 
-def _no_answer(units: bytes, size: int) -> bytes | None:
+def _no_answer(runs: Sequence[tuple[bytes, int]]) -> bytes | None:
     return None
 
 

@@ -97,16 +97,15 @@ class ExtQueue(FileRow):
         if data is None or len(data) < last - first + MIN_UNIT_BYTES:
             return None
         lengths[-1] = int.from_bytes(data[last - first : last - first + 2], "big")
-        answers, start = [], 0
+        runs, start = [], 0
         for length, run in groupby(lengths):
             end = start + length * len(list(run))
             units = data[start:end]
-            answer = match.match_units(units, length) if are_units(units, length) else None
-            if answer is None:
+            if not are_units(units, length):
                 return None
-            answers.append(answer)
+            runs.append((units, length))
             start = end
-        return b"".join(answers)
+        return match.match_units(runs)
 
     def units(self, entries: bytes, *, detached: bool = False) -> dict[int, ExtUnit]:
         """The units that packed queue *entries* name, by address; what cannot be read is left out.
