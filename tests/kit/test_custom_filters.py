@@ -69,6 +69,16 @@ def test_the_attribute_of_a_group_filters_besides_what_it_subscribes_to(served):
     assert served.pull() == ["abc", "ace", "bcd"]
 
 
+def test_without_tags_the_attribute_filters_what_subscribes_to_everything(serve):
+    served = serve(plugins="kit,storage_memory,nameserver")
+    served.send("abc", "bcd")
+    assert served.pull() == ["abc", "bcd"]
+    put_group(served, filter="CONTAINS:: d")
+    assert served.pull() == ["bcd"]
+    put_group(served)
+    assert served.pull() == ["abc", "bcd"]
+
+
 def test_a_wrong_attribute_is_named_where_the_consumer_sees_it(served):
     served.send("abc")
     put_group(served, filter="CONTAINS:: ?")

@@ -80,6 +80,14 @@ def test_everything_needs_no_plugin_but_tags_do():
     assert caught.value.response_code == 1
 
 
+def test_a_guard_is_asked_about_everything_where_no_plugin_serves_tags():
+    bare = Filters(Settings(SCHEMA), {})
+    bare.guard_with(lambda subscription, kind: FragileFilter(f"guarded {kind.name}"))
+    assert not bare.compiled(subscription("*", kind="TAG")).accepts_all
+    with pytest.raises(RefusedWith, match="no plugin serves this type"):
+        bare.compiled(subscription("TagA", kind="TAG"))
+
+
 def test_an_expression_that_does_not_compile_is_refused_each_time(filters):
     for _ in range(2):
         with pytest.raises(SubscriptionParseFailed, match="place 4"):
