@@ -40,7 +40,7 @@ from gantrymq.model.subscription import Subscription
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
 from gantrymq_filter_sql92.bitmap.counts import Counts
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
-from gantrymq_filter_sql92.bitmap.topic_bits import MOST_EXPRESSIONS, EvaluationTime, TopicBits
+from gantrymq_filter_sql92.bitmap.topic_bits import EACH_COSTS, MOST_COST, EvaluationTime, TopicBits
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import Sql92Filter
 from gantrymq_filter_tag.filter import TagFilter, tags_code
@@ -192,7 +192,7 @@ class Bits:
 
     def making(self) -> Pass | None:
         """The map of each message, as the broker makes it; None for more expressions than it makes maps of."""
-        if len(self._groups) > MOST_EXPRESSIONS:
+        if sum(EACH_COSTS + len(data.expression) for data in self._groups) > MOST_COST:
             return None
         known = {data.expression: matches for data, matches in zip(self._groups, self._matches, strict=True)}
         bits_of = TopicBits(self._groups, lambda data: known[data.expression], EvaluationTime(lambda: 0.0), Counts())

@@ -79,7 +79,7 @@ def test_groups_of_one_expression_cost_one_evaluation():
 
 
 def test_more_expressions_than_there_is_time_for_get_no_bits(monkeypatch):
-    monkeypatch.setattr(topic_bits, "MOST_EXPRESSIONS", 2)
+    monkeypatch.setattr(topic_bits, "MOST_COST", 2 * (topic_bits.EACH_COSTS + len("a > 0")))
     counts = Counts()
     three = [data(f"G{number}", f"a > {number}") for number in range(3)]
     assert bits_of(three, counts)(b"") == b""

@@ -110,7 +110,7 @@ def test_the_table_is_bounded_in_bytes(monkeypatch):
         table.add(T0, number, block)
         table.add(T0, number, block)
     assert len(table) == 10 and table.get(T0, 29) is block
-    table.forget_before(T0, 25)
+    table.forget_before({T0: 25})
     assert len(table) == 5
     table.forget("T")
     for number in range(10):

@@ -15,9 +15,10 @@ from typing import Final
 from gantrymq_filter_sql92.bitmap.counts import Counts
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
-__all__ = ["MOST_EXPRESSIONS", "EvaluationTime", "Matches", "TopicBits"]
+__all__ = ["EACH_COSTS", "MOST_COST", "EvaluationTime", "Matches", "TopicBits"]
 
-MOST_EXPRESSIONS: Final = 1000  # of one topic; they take some 4 ms a message
+MOST_COST: Final = 100_000  # of the expressions of one topic: 4 ms a message
+EACH_COSTS: Final = 64  # besides its characters
 WINDOW_S: Final = 0.02
 SHARE_S: Final = 0.01  # of each window
 
@@ -51,7 +52,7 @@ class EvaluationTime:
 class TopicBits:
     """Makes the maps of one topic, for the filters that it has at one time."""
 
-    __slots__ = ("_always", "_asked", "_byte_count", "_counts", "_time")
+    __slots__ = ("_always", "_asked", "_byte_count", "_cost", "_counts", "_time")
 
     def __init__(
         self,
@@ -72,7 +73,8 @@ class TopicBits:
             first.setdefault(key, data)
             self._byte_count = data.byte_count
         self._asked: list[tuple[Matches, int]] = []
-        for key, data in first.items():
+        self._cost = sum(EACH_COSTS + len(data.expression) for data in first.values())
+        for key, data in first.items() if self._cost <= MOST_COST else ():
             matches = compiled(data)
             if matches is None:
                 self._always |= masks[key]
@@ -81,7 +83,7 @@ class TopicBits:
 
     def __call__(self, properties: bytes) -> bytes:
         """The map of a message with these stored *properties*; empty where there was no time for it."""
-        begun = self._time.begin() if len(self._asked) <= MOST_EXPRESSIONS else None
+        begun = self._time.begin() if self._cost <= MOST_COST else None
         if begun is None:
             self._counts.withheld += 1
             return b""

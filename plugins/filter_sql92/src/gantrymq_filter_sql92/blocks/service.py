@@ -252,12 +252,14 @@ class BlockFilters:
     async def _clean(self, broker: Broker) -> None:
         """Remove filters of messages that retention took, and of topics and queues that are gone."""
         run = broker.world.workers.run
+        firsts: dict[Queue, int] = {}
         try:
             for queue in await run(self._files.queues):
                 topic, bounds = broker.topic(queue.topic), broker.bounds(queue)
                 gone = topic is None or not bounds.max_offset
                 await run(self._files.clean, queue, None if gone else bounds.min_offset)
-                self._table.forget_before(queue, bounds.min_offset // self._entries)
+                firsts[queue] = bounds.min_offset // self._entries
+            self._table.forget_before(firsts)
         except OSError as error:
             self._tell(f"block filters cannot be removed: {error}")
 

@@ -8,6 +8,7 @@ let go when it changes; what is on disk is compared with the messages before it 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Final
 
 from gantrymq.model.queue import Queue
@@ -59,10 +60,10 @@ class BlockTable:
             self._drop(key)
         self._topics.pop(topic, None)
 
-    def forget_before(self, queue: Queue, number: int) -> None:
-        """Let go of the filters of blocks before *number*."""
-        for key in [key for key in self._blocks if key[0] == queue and key[1] < number]:
-            self._drop(key)
+    def forget_before(self, firsts: Mapping[Queue, int]) -> None:
+        """Let go of the filters of blocks before the first ones of their queues, by number."""
+        for queue, number in [key for key in self._blocks if key[1] < firsts.get(key[0], 0)]:
+            self._drop((queue, number))
 
     def _drop(self, key: tuple[Queue, int]) -> None:
         gone = self._blocks.pop(key, None)
