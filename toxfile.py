@@ -1,8 +1,8 @@
 """What tox.ini cannot say by itself: it loads this file as a plugin and finds here what follows from the folders.
 
-{plugins_alone} and {type_libraries} are the same everywhere, {plugin} and {test_libraries} differ from environment to
-environment. Besides, tox is shown the Pythons that pyenv has installed but not switched on, so that the matrix uses
-each one that is here.
+{plugins_alone}, {type_libraries} and {spark_libraries} are the same everywhere, {plugin} and {test_libraries} differ
+from environment to environment. Besides, tox is shown the Pythons that pyenv has installed but not switched on, so that
+the matrix uses each one that is here.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     )
     core_conf.add_constant(
         "type_libraries", "what types are checked against", "\n".join(environments.type_libraries(TREE))
+    )
+    core_conf.add_constant(
+        "spark_libraries", "what plugins need beside Spark", "\n".join(environments.spark_libraries(TREE))
     )
 
 

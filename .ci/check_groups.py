@@ -4,7 +4,8 @@
 
 Reads what tox left in the folder: ``result.json`` (``tox --result-json``) says which environments ran and how their
 commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
-environments out of the list; so do missing Java, Node and Go with ``interop``, and missing libraries with ``sanitize``.
+environments out of the list; so do missing Java, Node and Go with ``interop``, missing Java 17 with ``spark``, and
+missing libraries with ``sanitize``.
 Where everything is installed, a test file of which every test was skipped counts as a group that ran nothing.
 """
 
@@ -21,6 +22,7 @@ from xml.etree import ElementTree
 
 import environments
 import workspace
+from javas import no_spark
 from pythons import PYTHONS, installed
 from sanitize import libraries
 
@@ -52,7 +54,7 @@ def main() -> int:
         count = read_report(work_dir / "reports" / f"{name}.xml")
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
-        elif name.endswith("-all") or name == "sanitize" or (name == "interop" and every_client_is_here()):
+        elif name.endswith("-all") or name in ("sanitize", "spark") or (name == "interop" and every_client_is_here()):
             report = work_dir / "reports" / f"{name}.xml"
             problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
@@ -74,7 +76,9 @@ def expected_environments() -> list[str]:
     if environments.ALONE_ON in here:
         names += environments.plugins_alone(workspace.read())
     sanitizers = ["sanitize"] if libraries() else []
-    return [*WITHOUT_TESTS, *names, *sanitizers, "kit", *(["interop"] if java_is_here() or node_is_here() else [])]
+    spark = [] if no_spark() else ["spark"]
+    interop = ["interop"] if java_is_here() or node_is_here() else []
+    return [*WITHOUT_TESTS, *names, *sanitizers, "kit", *spark, *interop]
 
 
 def java_is_here() -> bool:

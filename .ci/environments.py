@@ -28,6 +28,12 @@ def test_libraries(environment: str, tree: Workspace) -> list[str]:
     return sorted({library for plugin in plugins for library in plugin.group("test")})
 
 
+def spark_libraries(tree: Workspace) -> list[str]:
+    """What plugins need beside Spark: their extra ``spark``."""
+    extras = [each.settings["project"].get("optional-dependencies", {}) for each in tree.plugins.values()]
+    return sorted({library for extra in extras for library in extra.get("spark", ())})
+
+
 def type_libraries(tree: Workspace) -> list[str]:
     """What types are checked against: every library that is depended on, and what the distributions say besides."""
     return sorted({library for each in tree.every for library in [*each.libraries, *each.group("types")]})

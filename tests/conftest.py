@@ -1,8 +1,11 @@
-"""Says which of the twins the run is about, and finds the modules beside this one, such as `header_classes`."""
+"""Says which of the twins the run is about, finds the modules beside this one, such as `header_classes`, and starts
+the Spark session that a whole run shares."""
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 # Makes `import header_classes` and the like work whatever import mode pytest runs in.
 if str(Path(__file__).parent) not in sys.path:
@@ -15,3 +18,13 @@ def pytest_report_header():
     from gantrymq import speedups
 
     return f"gantrymq: {speedups.said}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    pytest.importorskip("pyspark")
+    from spark_session import started
+
+    session = started(tmp_path_factory.mktemp("warehouse"))
+    yield session
+    session.stop()

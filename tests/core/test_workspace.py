@@ -104,6 +104,7 @@ def test_the_check_after_tox_expects_the_default_environments(monkeypatch):
     listed = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True).stdout.split()
     for present in ("runs", "java_is_here", "node_is_here", "libraries"):
         monkeypatch.setattr(check_groups, present, lambda *_: True)
+    monkeypatch.setattr(check_groups, "no_spark", lambda: "")
     assert sorted(check_groups.expected_environments()) == sorted(listed)
 
 

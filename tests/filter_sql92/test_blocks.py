@@ -5,6 +5,7 @@ import pytest
 from gantrymq.errors import FormatError
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import RealFiles
+from gantrymq_filter_sql92.blocks import table as table_module
 from gantrymq_filter_sql92.blocks.block import Last, made_block, read_block, write_block
 from gantrymq_filter_sql92.blocks.counts import Counts
 from gantrymq_filter_sql92.blocks.files import BlockFiles
@@ -99,6 +100,22 @@ def test_the_table_is_bounded():
     assert table.names("T", 0.0) == {f"n{number}" for number in range(5, MOST_NAMES + 5)}
     assert table.names("T", MOST_NAMES + 4.0) == {f"n{MOST_NAMES + 4}"}
     assert table.names("U", 0.0) == frozenset()
+
+
+def test_the_table_is_bounded_in_bytes(monkeypatch):
+    block = block_of()
+    monkeypatch.setattr(table_module, "MOST_BYTES", 10 * block.byte_count + 1)
+    table = BlockTable()
+    for number in range(30):
+        table.add(T0, number, block)
+        table.add(T0, number, block)
+    assert len(table) == 10 and table.get(T0, 29) is block
+    table.forget_before(T0, 25)
+    assert len(table) == 5
+    table.forget("T")
+    for number in range(10):
+        table.add(T0, number, block)
+    assert len(table) == 10 and table.get(T0, 0) is block
 
 
 class Blocks:

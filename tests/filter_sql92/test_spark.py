@@ -1,42 +1,32 @@
-"""Columns of Spark give the evaluator's answers."""
+"""Columns of Spark give the evaluator's answers, and Java's."""
 
 import random
 import sys
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
+pytest.importorskip("gantrymq_filter_sql92")
+
+if str(Path(__file__).parents[1] / "golden") not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
+
+from sql92_answers import our_answer
+from sql92_golden import read
+from sql92_pairs import pairs
 
 from gantrymq.errors import GantryError, SubscriptionParseFailed
 from gantrymq.model import properties
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import Sql92Filter
 
-if str(Path(__file__).parents[1]) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+pytestmark = pytest.mark.spark
 
 TOGETHER = 40  # columns of one query
-SEED, EXPRESSIONS, MESSAGES = 16, 40, 60
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory):
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+SEED, EXPRESSIONS, MESSAGES, PAIRS = 16, 40, 60, 500
+ANSWERS = {"true": True, "false": False, "null": None, "failed": False}
 
 
 def evaluated(expression, found):
@@ -114,8 +104,6 @@ def test_texts_numbers_and_nothing_are_told_apart(spark):
 
 
 def test_random_expressions_on_random_messages(spark):
-    from sql92_pairs import pairs
-
     expressions, messages = {}, {}
     for expression, raw in pairs(SEED, 20 * EXPRESSIONS):
         try:
@@ -128,6 +116,60 @@ def test_random_expressions_on_random_messages(spark):
         messages[tuple(found.items())] = found
     chosen = random.Random(SEED).sample(list(messages.values()), MESSAGES)
     check(spark, list(islice(expressions, EXPRESSIONS)), chosen)
+
+
+@contextmanager
+def interpreted(spark):
+    """Without making classes of a query: one with a thousand expressions is beyond them."""
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = [spark.conf.get(name, None) for name in names]
+    for name, value in zip(names, ("false", "NO_CODEGEN"), strict=True):
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in zip(names, before, strict=True):
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def check_pairs(spark, answered):
+    """Every expression on the one message that comes with it, all in one query; refusals too. How many were asked."""
+    from pyspark.sql import functions as sql
+
+    columns, rows, expected = [], [], []
+    for expression, raw, answer in answered:
+        try:
+            columns.append(Sql92Filter.to_column(expression))
+        except SubscriptionParseFailed:
+            assert answer == "refused", expression
+            continue
+        assert answer != "refused", expression
+        rows.append((len(rows), properties.decode(raw)))
+        expected.append((expression, raw, ANSWERS[answer]))
+
+    def of_number(first, end):
+        if end - first == 1:
+            return columns[first]
+        middle = (first + end) // 2
+        below = sql.when(sql.col("number") < middle, of_number(first, middle))
+        return below.otherwise(of_number(middle, end))
+
+    frame = spark.createDataFrame(rows, "number int, properties map<string,string>").coalesce(1)
+    with interpreted(spark):
+        found = dict(frame.select("number", of_number(0, len(columns))).collect())
+    different = [(*pair, found[number]) for number, pair in enumerate(expected) if found[number] is not pair[2]]
+    assert not different, f"{len(different)} differ: {different[:20]}"
+    return len(found)
+
+
+def test_java_s_frozen_answers(spark):
+    frozen = read()
+    asked = [check_pairs(spark, frozen[start : start + PAIRS]) for start in range(0, len(frozen), PAIRS)]
+    assert sum(asked) >= 2_000
+
+
+def test_random_pairs(spark):
+    check_pairs(spark, [(*pair, our_answer(*pair).answer) for pair in pairs(SEED, PAIRS)])
 
 
 def test_large_expressions_stay_small(spark):

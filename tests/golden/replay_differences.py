@@ -65,7 +65,6 @@ OLD = "4.9.7 sends less than 5.3.3, whose answers ours are"
 OLD_RECORD = "4.9.7 stores fewer properties than 5.3.3, whose records ours are"
 BY_MISTAKE = "Java leaves a text there by mistake"
 DIRECT = "what decides half messages is stored at once here, in Java up to three seconds later, many in one record"
-ABREAST = "decided in one moment; each is stored when its half message was read"
 REVIVE = "what a pop says to the revive log goes there at once, in Java through the timer (docs/pop.md)"
 GIVEN_BACK = (
     "what was not acknowledged in time comes back in time; Java took three seconds more, and the client went by that"
@@ -120,7 +119,6 @@ DIFFERENT = (
     Named(2, "PULL_MESSAGE", "records.*.BORN_TIMESTAMP", STAMPED, scenario="timer"),
     Named(1, "GET_MAX_OFFSET", "ext.offset", DIRECT, about="RMQ_SYS_TRANS_OP_HALF_TOPIC"),
     Named(3, "PULL_MESSAGE", "*", DIRECT, about="RMQ_SYS_TRANS_OP_HALF_TOPIC"),
-    Named(16, "PULL_MESSAGE", "records.[45].*", ABREAST, scenario="transaction", about="GoldenTx"),
     Named(3, "GET_MAX_OFFSET", "ext.offset", REVIVE, about="rmq_sys_REVIVE_LOG_*"),
     Named(1, "GET_MAX_OFFSET", "ext.offset", REVIVE, scenario="pop", about="rmq_sys_wheel_timer"),
     Named(234, "PULL_MESSAGE", "*", REVIVE, about="rmq_sys_REVIVE_LOG_*"),

@@ -9,6 +9,11 @@ pytest.importorskip("gantrymq_filter_sql92")
 from sql92_answers import our_answer
 from sql92_golden import read
 
+from gantrymq.client.subscription import Subscription
+from gantrymq.errors import SubscriptionParseFailed
+from gantrymq.model import properties
+from gantrymq.model.message import Message
+
 
 def test_our_answers_are_java_s():
     different = [
@@ -17,6 +22,18 @@ def test_our_answers_are_java_s():
         if (ours := our_answer(one.expression, one.properties)).answer != one.answer
     ]
     assert not different, f"{len(different)} differ:\n" + "\n".join(different[:20])
+
+
+def test_the_client_says_the_same():
+    """`Subscription.matches` of a message with what is read of the raw properties."""
+    for one in read():
+        try:
+            wanted = Subscription("T", one.expression, "SQL92")
+        except SubscriptionParseFailed:
+            assert one.answer == "refused", one
+            continue
+        message = Message("T", b"", properties=properties.decode(one.properties))
+        assert wanted.matches(message) == (one.answer == "true"), one
 
 
 def test_every_answer_is_frozen_many_times():

@@ -68,6 +68,8 @@ def test_a_filtered_get_looks_at_a_bounded_number_of_entries(rig):
         assert (got.status, got.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 800)
         got = await bench.get(T0, 0, GetLimit(max_count=850), OnlyTags("B"))
         assert got.next_offset == 850
+        await bench.add(*[message(tag="A") for _ in range(3300)])
+        assert (await bench.get(T0, 0, GetLimit(max_count=10**6), OnlyTags("B"))).next_offset == 4096
 
     rig.run(case, **BIG)
 

@@ -43,6 +43,9 @@ class OnProperties(OnRecords):
         self.seen += 1
         return properties.decode(text).get("a") == self.value
 
+    def match_units(self, runs):
+        return None
+
     def candidates(self, queue, queue_offset):
         self.asked.append((queue, queue_offset))
         start = queue_offset
@@ -187,8 +190,8 @@ def test_a_damaged_record_that_matches_is_refused(rig):
 
 
 def test_a_thread_brings_in_what_is_on_the_disk(rig, monkeypatch):
-    def brought(log, entries):
-        message_scan.bring_in(log, entries)
+    def brought(log, entries, passing):
+        message_scan.bring_in(log, entries, passing)
         rig.faults.cached = True
 
     monkeypatch.setattr(get, "bring_in", brought)

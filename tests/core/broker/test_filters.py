@@ -47,6 +47,9 @@ class FragileFilter:
 class FragileProperties(FragileFilter):
     needles = (b"a",)
 
+    def match_units(self, runs):
+        return None
+
     def match_properties(self, properties):
         return {b"in": True, b"out": False}[properties]
 
@@ -121,6 +124,24 @@ def test_a_rejected_subscription_stays_off_until_its_expression_changes(filters)
         filters.compiled(subscription("entry raises"))
     assert filters.compiled(subscription("entry raises", group="Other"))
     assert filters.compiled(subscription("x"))
+
+
+def test_a_refused_expression_is_not_compiled_again(monkeypatch, filters):
+    with pytest.raises(SubscriptionParseFailed, match="place 4: no such word"):
+        filters.compiled(subscription("bad text"))
+    monkeypatch.setattr(Fragile, "compile", None)
+    with pytest.raises(SubscriptionParseFailed, match="place 4: no such word"):
+        filters.compiled(subscription("bad text"))
+
+
+def test_ten_thousand_expressions_are_kept_and_long_ones_push_out_who_was_not_used(filters):
+    short = [filters.compiled(subscription("x", group=f"G{i}")) for i in range(15_000)]
+    assert all(filters.compiled(subscription("x", group=f"G{i}")) is found for i, found in enumerate(short))
+    used = filters.compiled(subscription("x", group="G0"))
+    for i in range(20):
+        filters.compiled(subscription(f"{i:16384}"))
+        assert filters.compiled(subscription("x", group="G0")) is used
+    assert filters.compiled(subscription("x", group="G1")) is not short[1]
 
 
 def test_what_begins_with_a_name_is_of_that_type(filters):

@@ -22,6 +22,8 @@ def test_queue_entries_with_the_subscription(broker):
         rest = body_of(await desk.ask(321, {**ext, "index": "3", "count": "100"}))
         assert len(rest["queueData"]) == 2
         assert body_of(await desk.ask(321, {**ext, "index": "99"}))["queueData"] == []
+        absent = body_of(await desk.ask(321, {**ext, "consumerGroup": "Absent"}))
+        assert (absent["filterData"], "subscriptionData" in absent) == ("Absent@T is not online!", False)
 
     broker(main)
 

@@ -2,6 +2,7 @@ import pytest
 
 from gantrymq.client import PullConsumer, PullStatus
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, NoRoute
+from gantrymq.loose_json import loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -57,11 +58,44 @@ def test_tags_are_filtered_a_second_time(simulate, cluster, record):
             c.brokers["a"].answers[PULL] = found(
                 record(properties=b"TAGS\x01Aa\x02"), record(properties=b"TAGS\x01BB\x02")
             )
+            c.brokers["a"].answers[RequestCode.CHECK_CLIENT_CONFIG] = Command(0)
             result = await consumer.pull(QUEUE, 0, expression="BB || C")
             assert [message.tags for message in result.messages] == ["BB"]
             whole = await consumer.pull(QUEUE, 0, expression="a > 1", expression_type="SQL92")
             assert len(whole.messages) == 2
             assert c.brokers["a"].of(PULL)[1].ext["expressionType"] == "SQL92"
+
+    simulate(work)
+
+
+def test_an_expression_is_checked_once_before_the_first_pull_with_it(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            broker.answers.update({PULL: found(), RequestCode.CHECK_CLIENT_CONFIG: Command(0)})
+            for _ in range(2):
+                await consumer.pull(QUEUE, 0, expression="a > 1", expression_type="SQL92")
+            (checked,) = broker.of(RequestCode.CHECK_CLIENT_CONFIG)
+            body = loads(checked.payload)
+            assert (body["group"], body["clientId"] != "") == ("G", True)
+            assert (body["subscriptionData"]["subString"], body["subscriptionData"]["topic"]) == ("a > 1", "T")
+            await consumer.pull(QUEUE, 0, expression="a > 2", expression_type="SQL92")
+            await consumer.pull(QUEUE, 0, expression="A || B")
+            assert len(broker.of(RequestCode.CHECK_CLIENT_CONFIG)) == 2
+
+    simulate(work)
+
+
+def test_an_expression_that_the_broker_cannot_read_is_refused_and_nothing_pulled(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            broker.answers[RequestCode.CHECK_CLIENT_CONFIG] = Command(23, remark="character 4: a number is expected")
+            for _ in range(2):
+                with pytest.raises(BrokerRefused, match="character 4: a number is expected") as refused:
+                    await consumer.pull(QUEUE, 0, expression="a >", expression_type="SQL92")
+                assert refused.value.response_code == 23
+            assert broker.of(PULL) == []
 
     simulate(work)
 

@@ -20,6 +20,7 @@ from gantrymq.client.instance import ClientInstance
 from gantrymq.client.pull_result import PullResult, read_pull_reply
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.errors import BrokerRefused
+from gantrymq.loose_json import dumps
 from gantrymq.model import names
 from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
@@ -42,6 +43,7 @@ __all__ = ["PULL_TIMEOUT_S", "PullConsumer"]
 
 PULL_TIMEOUT_S = 10.0  # beyond the time that the broker may hold a pull
 _MAX_BYTES = 0x7FFFFFFF
+_MOST_ACCEPTED = 1024
 
 
 class PullConsumer(BaseClient):
@@ -79,6 +81,7 @@ class PullConsumer(BaseClient):
         super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
         self._topics: list[str] = []
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
+        self._accepted: set[tuple[str, str, str, str]] = set()  # expressions, as `_check_expression` notes them
 
     def _register(self, instance: ClientInstance) -> None:
         instance.register_consumer(
@@ -123,7 +126,8 @@ class PullConsumer(BaseClient):
 
         Raises:
             NoRoute: no replica of the queue's broker is known.
-            BrokerRefused: the broker does not let the group read, or cannot read the expression.
+            BrokerRefused: the broker does not let the group read, or cannot read the expression; of one that is no
+                tags the broker is asked first, as a Java broker gives every message where it cannot read it.
             ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, gives no answer.
             FormatError: a record that cannot be read.
             ClientError: a record that this client cannot read; the sentence says what can.
@@ -133,6 +137,8 @@ class PullConsumer(BaseClient):
         self._subscribe(queue.topic)
         broker_id = self._suggested.get(queue, 0)
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
+        if expression_type != TAG:
+            await self._check_expression(instance, address, Subscription(queue.topic, expression, expression_type))
         header = PullMessageRequest(
             consumer_group=self.group,
             topic=queue.topic,
@@ -212,6 +218,17 @@ class PullConsumer(BaseClient):
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, 0)
         reply = await instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
         return reply_header(OffsetResponse, reply, address).offset
+
+    async def _check_expression(self, instance: ClientInstance, address: str, wanted: Subscription) -> None:
+        """Ask a broker once whether it can read an expression. Raises BrokerRefused with its reason."""
+        key = (address, wanted.topic, wanted.expression, wanted.type)
+        if key in self._accepted:
+            return
+        body = {"clientId": instance.client_id, "group": self.group, "subscriptionData": wanted.to_json()}
+        await instance.rpc.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=dumps(body))
+        if len(self._accepted) >= _MOST_ACCEPTED:
+            self._accepted.clear()
+        self._accepted.add(key)
 
     def _subscribe(self, topic: str) -> None:
         if topic not in self._topics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.formats.ext_unit import ExtUnit
@@ -32,15 +32,15 @@ class MessageFilter(Protocol):
 
 
 class PropertiesFilter(MessageFilter, Protocol):
-    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not.
-
-    Of entries without an ext unit ``match_entry`` is True.
-    """
+    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not."""
 
     needles: tuple[bytes, ...]  # the stored text of a message that matches holds one of them; empty: nobody knows
 
     def match_properties(self, properties: bytes) -> bool:
         """What ``match_message`` says of a record with these, see `gantrymq.model.properties`."""
+
+    def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
+        """``match_entry`` of *runs* of ext units of one size (bytes): 0 or 1 each; None: ask of each; no unit: True."""
 
     def candidates(self, queue: Queue, queue_offset: int) -> tuple[int, int]:
         """The next entries from *queue_offset* on that may match, ``[start, end)``; asked once for all of them.

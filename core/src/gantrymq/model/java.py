@@ -37,9 +37,3 @@ def units_of(text: str) -> Iterable[int]:
         return text.encode("ascii")
     raw = text.encode("utf-16-be", "surrogatepass")
     return struct.unpack(f">{len(raw) // 2}H", raw)
-
-
-def remainder(dividend: int, divisor: int) -> int:
-    """Return Java's ``dividend % divisor``, whose sign is the dividend's."""
-    result = abs(dividend) % abs(divisor)
-    return -result if dividend < 0 else result

@@ -37,8 +37,6 @@ from gantrymq_filter_sql92.values import Long, Value, compare, to_double
 
 Operand = Callable[[bytes], Value]
 
-_BITS_31 = 2**31
-
 
 def condition(tree: Expression) -> Condition:
     """The closure of a condition."""
@@ -90,7 +88,7 @@ class _Compiler:
             case Text(value) | Double(value):
                 return lambda properties: value
             case Integer(value):
-                number = value if value < _BITS_31 else Long(value)
+                number = Long(value) if node.is_long else value
                 return lambda properties: number
             case Negative(inner):
                 return _negative(self.operand(inner))
@@ -100,9 +98,9 @@ class _Compiler:
         match node:
             case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if is_stored_so(text):
                 return with_text(self._lookups[name], text.encode(), operator == "<>")
-            case Comparison(Property(name), operator, Integer(value)) if value < _BITS_31:
+            case Comparison(Property(name), operator, Integer(is_long=False, value=value)):
                 return with_integer(self._lookups[name], operator, value)
-            case Comparison(Property(name), operator, Negative(Integer(value))) if value < _BITS_31:
+            case Comparison(Property(name), operator, Negative(Integer(is_long=False, value=value))):
                 return with_integer(self._lookups[name], operator, -value)
         left, right = self.operand(node.left), self.operand(node.right)
         if node.operator == "=":

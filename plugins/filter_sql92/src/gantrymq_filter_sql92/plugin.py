@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, ServiceRegistry
+from gantrymq.interfaces import CommandRegistry, ConfigRegistry, FilterRegistry, HandlerRegistry, ServiceRegistry
+from gantrymq.remoting.serving import handlers_of
 from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
 from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
 
@@ -30,6 +31,13 @@ def gantry_register_filters(registry: FilterRegistry) -> None:
     together = Together()
     _of_this_load[:] = [together]
     registry.add(together.name, together.filter_type)
+
+
+@hookimpl
+def gantry_register_handlers(registry: HandlerRegistry) -> None:
+    """Show queue entries with their bits."""
+    for code, handler in handlers_of(_of_this_load[0].bit_map.queue_entries()).items():
+        registry.add(code, handler)
 
 
 @hookimpl

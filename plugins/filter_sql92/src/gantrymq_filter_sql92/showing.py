@@ -52,7 +52,7 @@ def kind_of(node: Expression) -> str:
         case Text():
             return f"text {printed(node)}"
         case Integer(value):
-            return f"{'integer' if value < 2**31 else 'long'} {value}"
+            return f"{'long' if node.is_long else 'integer'} {value}"
         case Double():
             return f"double {printed(node)}"
         case Negative():

@@ -65,6 +65,11 @@ class Integer:
     value: int
     at: int = field(default=0, eq=False, repr=False)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it is a Long."""
+        return self.value >= 2**31
+
 
 @frozen
 class Double:

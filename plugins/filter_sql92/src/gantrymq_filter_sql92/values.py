@@ -21,10 +21,12 @@ from gantrymq.errors import GantryError
 Value = str | int | float | bool | None  # int: also Long
 
 _WHOLE = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?")
-_HEXADECIMAL = re.compile(r"([+-]?)(0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+DECIMAL = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?"
+HEXADECIMAL = r"([+-]?)(0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_DECIMAL = re.compile(DECIMAL)
+_HEXADECIMAL = re.compile(HEXADECIMAL)
 _NAMED = {sign + name: float(sign + name.lower()) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
-_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _MANY_DIGITS = 4000  # below what int() takes
 _REMEMBERED = 128  # readings: an expression may look at one long property many times
 
@@ -66,7 +68,7 @@ def to_double(text: str) -> float:
     Raises:
         EvaluationFailed: something else.
     """
-    text = text.strip(_JAVA_BLANKS)
+    text = text.strip(JAVA_BLANKS)
     if _DECIMAL.fullmatch(text):
         return float(text.rstrip("fFdD"))
     if text in _NAMED:

@@ -25,6 +25,7 @@ from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.get import Reader
 from gantrymq_storage_mmap.reading.message_scan import MessageScan
+from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import Damaged
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
@@ -82,7 +83,7 @@ class StoreParts:
         self._damaged = Damaged(self._tell)
         read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = ColdBlocks(self._log)
-        scan = MessageScan(self._log, blocks)
+        scan = MessageScan(self._log, blocks, NeedleHits(self._log, blocks))
         self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, blocks, scan)
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
         held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)

@@ -1,7 +1,7 @@
 """Compiled subscription filters, one per distinct expression.
 
-Compiling may be slow and heartbeats repeat the same text, so results are kept, least recently used going first. A
-filter that raises while it runs rejects its subscription from then on, with the reason; the broker goes on.
+Compiling may be slow and clients repeat the same text, so results are kept, also refusals, least recently used going
+first. A filter that raises while it runs rejects its subscription from then on, with the reason; the broker goes on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
 
 Guard = Callable[[Subscription, FilterType], MessageFilter | None]
-_KEPT = 4096
+_KEPT_CHARACTERS = 1 << 20  # of expressions; compiled, one takes some hundred bytes a character
+_EACH = 64  # what an expression counts besides its characters
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ class _GuardedProperties(_Guarded):
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
         self.needles = inner.needles
+        self.match_units = _guarded(inner.match_units)
         self.match_properties = _guarded(inner.match_properties)
         self.candidates = _guarded(inner.candidates)
 
@@ -84,19 +86,19 @@ class Filters:
         self._types = types
         self._failed = failed
         self._guard: Guard = lambda subscription, kind: None
-        self._compiled: OrderedDict[tuple[str, str, str, str], MessageFilter] = OrderedDict()
-        self._rejected: dict[tuple[str, str, str, str], str] = {}
+        self._kept: OrderedDict[tuple[str, str, str, str], MessageFilter | str] = OrderedDict()  # or why it is refused
+        self._characters = 0
 
     def guard_with(self, guard: Guard) -> None:
         """Have *guard* compile from now on, see `gantrymq.interfaces.Broker.guard_filters`."""
         self._guard = guard
-        self._compiled.clear()
+        self._kept.clear()
+        self._characters = 0
 
     def forget(self, group: str) -> None:
         """Compile the subscriptions of *group* anew: what its filters depend on has changed."""
-        for kept in (self._compiled, self._rejected):
-            for key in [key for key in kept if key[1] == group]:
-                del kept[key]
+        for key in [key for key in self._kept if key[1] == group]:
+            self._drop(key)
 
     def compiled(self, subscription: Subscription) -> MessageFilter:
         """The filter of a subscription.
@@ -112,12 +114,11 @@ class Filters:
                 "(enablePropertyFilter=false)",
             )
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)
-        found = self._compiled.get(key)
-        if found is not None:
-            self._compiled.move_to_end(key)
+        if (found := self._kept.get(key)) is not None:
+            self._kept.move_to_end(key)
+            if isinstance(found, str):
+                raise SubscriptionParseFailed(found)
             return found
-        if key in self._rejected:
-            raise SubscriptionParseFailed(self._rejected[key])
         subscription = subscription.resolved()
         kind = self._types.get(subscription.type)
         if kind is None and subscription.type == TAG and subscription.expression == "*":
@@ -134,14 +135,15 @@ class Filters:
                 compiled = kind.compile(subscription)
                 if not compiled.accepts_all:
                     compiled = (_GuardedProperties if hasattr(compiled, "needles") else _Guarded)(compiled)
+        except SubscriptionParseFailed as error:
+            self._keep(key, str(error))
+            raise
         except GantryError:
             raise
         except Exception:
             self._failed(subscription.type)
             raise
-        self._compiled[key] = compiled
-        if len(self._compiled) > _KEPT:
-            self._compiled.popitem(last=False)
+        self._keep(key, compiled)
         return compiled
 
     def reject(self, subscription: Subscription, error: FilterFailed) -> str:
@@ -154,8 +156,16 @@ class Filters:
             f"the subscription changes: {error}"
         )
         self._failed(subscription.type)
-        if len(self._rejected) >= _KEPT:
-            self._rejected.clear()
-        self._rejected[key] = sentence
-        self._compiled.pop(key, None)
+        self._keep(key, sentence)
         return sentence
+
+    def _keep(self, key: tuple[str, str, str, str], outcome: MessageFilter | str) -> None:
+        self._drop(key)
+        self._kept[key] = outcome
+        self._characters += _EACH + len(key[3])
+        while self._characters > _KEPT_CHARACTERS:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: tuple[str, str, str, str]) -> None:
+        if self._kept.pop(key, None) is not None:
+            self._characters -= _EACH + len(key[3])

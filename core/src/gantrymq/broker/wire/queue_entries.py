@@ -59,9 +59,9 @@ class QueueEntryRequests:
         if header.consumer_group:
             online = self._clients.consumer_group(header.consumer_group)
             subscription = online.subscriptions.get(topic.name) if online is not None else None
+            body["filterData"] = "null" if subscription else f"{header.consumer_group}@{topic.name} is not online!"
             if subscription is not None:
                 body["subscriptionData"] = subscription.to_json()
-            body["filterData"] = "null"
         return with_json(asked, {**body, "queueData": found})
 
     async def _records(self, queue: Queue, queue_offset: int, count: int) -> AsyncIterator[RecordView]:

@@ -10,7 +10,10 @@ __all__ = ["Counts", "figures_of"]
 
 
 class Counts:
-    """Numbers that only grow."""
+    """Numbers that only grow.
+
+    A message counts each time a pull looks at it: those that a full pull left for the next count with both.
+    """
 
     __slots__ = ("checked", "evaluated", "false_positives", "made", "skipped", "withheld")
 
@@ -27,7 +30,7 @@ def figures_of(counts: Counts) -> list[Callable[[], Shown]]:
     """What to hand to `Broker.show`."""
 
     def asked() -> Shown:
-        text = "Messages that consumers filtering by SQL92 asked for: what became of them at the filter bit map."
+        text = "Messages that pulls filtering by SQL92 looked at: what became of them at the filter bit map."
         values: dict[tuple[str, ...], float] = {
             ("checked",): counts.checked,
             ("skipped",): counts.skipped,

@@ -10,14 +10,26 @@ Source: apache/rocketmq broker/.../filter/ConsumerFilterData.java.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import attrs
 
+from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq_filter_sql92.bitmap.bloom import GroupBits
 
 __all__ = ["FilterData"]
+
+
+_HOLDS: Final = {1 << bit: bytes(each >> bit & 1 for each in range(256)) for bit in range(8)}
+
+
+@lru_cache(maxsize=64)
+def _stored_in(size: int, count: int) -> struct.Struct:
+    """What reads the store times of units."""
+    return struct.Struct(">" + f"10xq{size - 18}x" * count)
 
 
 @attrs.frozen
@@ -54,6 +66,19 @@ class FilterData:
             if not bit_map[at] & bit:
                 return False
         return True
+
+    def may_match_units(self, units: bytes, size: int) -> bytes | None:
+        """`may_match` of ext units of *size* bytes, one behind the other: 1 or 0 for each; None where one says nothing.
+
+        Budget: 0.1 us a unit.
+        """
+        count = len(units) // size
+        if size != MIN_UNIT_BYTES + self.byte_count or min(_stored_in(size, count).unpack(units)) <= self.born_ms:
+            return None
+        found = int.from_bytes(b"\1" * count, "little")
+        for at, bit in self._places:
+            found &= int.from_bytes(units[MIN_UNIT_BYTES + at :: size].translate(_HOLDS[bit]), "little")
+        return found.to_bytes(count, "little")
 
     def to_json(self) -> dict[str, Any]:
         """The members as RocketMQ writes them."""

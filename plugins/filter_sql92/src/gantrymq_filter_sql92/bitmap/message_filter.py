@@ -12,9 +12,10 @@ Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, Expressi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.properties import RETRY_TOPIC
@@ -41,7 +42,7 @@ class BitMapFilter:
         """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
         self._inner = inner
         self._matches = getattr(inner, "match_properties", lambda properties: True)
-        self._by_bits = False  # the bits let the entry pass that was asked about last
+        self._by_bits = False  # bits let all those pass that passed of the entries that were asked about last
         self._expression = expression
         self._data = data
         self._counts = counts
@@ -65,8 +66,25 @@ class BitMapFilter:
         if len(self._passed) >= _REMEMBERED:
             self._passed.clear()
         self._passed.add(ext.store_timestamp)
-        self._by_bits = True
         return True
+
+    def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
+        """See `gantrymq.interfaces.PropertiesFilter.match_units`."""
+        data, answers, checked, skipped = self._data(), [], 0, 0
+        self._by_bits = data is not None and data.expression == self._expression
+        for units, size in runs:
+            answer, count = None, len(units) // size
+            if self._by_bits and data is not None and size > MIN_UNIT_BYTES:
+                answer = data.may_match_units(units, size)
+                if answer is None:
+                    return None
+                checked += count
+                skipped += answer.count(0)
+            answers.append(b"\1" * count if answer is None else answer)
+        self._by_bits = checked == sum(map(len, answers))
+        self._counts.checked += checked
+        self._counts.skipped += skipped
+        return b"".join(answers)
 
     def match_message(self, record: RecordView) -> bool:
         """Whether the expression is true of the message."""
@@ -77,7 +95,7 @@ class BitMapFilter:
         return False
 
     def match_properties(self, properties: bytes) -> bool:
-        """The same, asked right after `match_entry` of the same message."""
+        """The same, asked right after the first stage of the same message."""
         self._counts.evaluated += 1
         if self._matches(properties):
             return True

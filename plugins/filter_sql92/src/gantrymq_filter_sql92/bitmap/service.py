@@ -26,6 +26,7 @@ from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 from gantrymq_filter_sql92.bitmap.filter_file import FILE, load_table, save_table
 from gantrymq_filter_sql92.bitmap.filter_table import MOST_FILTERS, FilterTable
 from gantrymq_filter_sql92.bitmap.message_filter import BitMapFilter, RetryFilter
+from gantrymq_filter_sql92.bitmap.queue_entries import QueueEntries
 from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, Matches, TopicBits
 
 __all__ = ["FilterBitMap"]
@@ -65,6 +66,10 @@ class FilterBitMap:
         if topic.startswith(RETRY_PREFIX):
             return RetryFilter(found, self._filters_retries, lambda first: self._matches_of_first(first, group))
         return found
+
+    def queue_entries(self) -> QueueEntries:
+        """What serves queue entries with their bits."""
+        return QueueEntries(lambda: self._broker, self._data)
 
     def _data(self, topic: str, group: str) -> FilterData | None:
         return self._table.get(topic, group) if self._broker is not None else None

@@ -47,6 +47,11 @@ class Block:
     names: frozenset[str]  # the properties whose pairs are in it
     bloom: BloomFilter = attrs.field(repr=False)
 
+    @property
+    def byte_count(self) -> int:
+        """Of its bits."""
+        return int(self.bloom.num_bits) // 8
+
     def may_hold(self, keys: Iterable[str]) -> bool:
         """Whether one of *keys*, all of properties in `names`, may be there; budget 1 us a key."""
         return any(key in self.bloom for key in keys)

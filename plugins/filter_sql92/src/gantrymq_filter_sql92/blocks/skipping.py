@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.formats.record import RecordView
@@ -16,6 +16,10 @@ __all__ = ["EVERYTHING", "Asked", "SkippingFilter"]
 
 MOST_NEEDLES = 8
 EVERYTHING = 1 << 62
+
+
+def _no_answer(runs: Sequence[tuple[bytes, int]]) -> bytes | None:
+    return None
 
 
 class Asked(Protocol):
@@ -45,6 +49,7 @@ class SkippingFilter:
         self._blocks = blocks
         self._counts = counts
         self.match_entry = inner.match_entry
+        self.match_units = getattr(inner, "match_units", _no_answer)
         self.keys = tuple(sorted(map(key_of, pairs))) if pairs is not None else None  # None: it requires nothing
         self.names = frozenset(pair.name for pair in pairs or ())
         needles = tuple(sorted({needle_of(pair) for pair in pairs or ()}))

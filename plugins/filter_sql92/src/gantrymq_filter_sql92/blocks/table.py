@@ -13,9 +13,10 @@ from typing import Final
 from gantrymq.model.queue import Queue
 from gantrymq_filter_sql92.blocks.block import Block
 
-__all__ = ["MOST_KEPT", "MOST_NAMES", "BlockTable"]
+__all__ = ["MOST_BYTES", "MOST_KEPT", "MOST_NAMES", "BlockTable"]
 
 MOST_KEPT: Final = 16_384  # filters; with 1,024 values each 50 MB
+MOST_BYTES: Final = 64 * 1024 * 1024  # of all filters' bits: fewer are kept where blocks are large or have many pairs
 MOST_NAMES: Final = 16  # properties of one topic
 
 
@@ -24,6 +25,7 @@ class BlockTable:
 
     def __init__(self) -> None:
         self._blocks: OrderedDict[tuple[Queue, int], Block] = OrderedDict()  # least recently used first
+        self._bytes = 0
         self._topics: dict[str, object] = {}
         self._names: dict[str, dict[str, float]] = {}  # by topic: each name, and when it was wanted last
 
@@ -44,22 +46,28 @@ class BlockTable:
         return block
 
     def add(self, queue: Queue, number: int, block: Block) -> None:
-        """Take a filter in; the one that was used longest ago may have to go."""
+        """Take a filter in; those that were used longest ago may have to go."""
+        self._drop((queue, number))
         self._blocks[queue, number] = block
-        self._blocks.move_to_end((queue, number))
-        if len(self._blocks) > MOST_KEPT:
-            self._blocks.popitem(last=False)
+        self._bytes += block.byte_count
+        while len(self._blocks) > MOST_KEPT or self._bytes > MOST_BYTES:
+            self._drop(next(iter(self._blocks)))
 
     def forget(self, topic: str) -> None:
         """Let go of the filters of *topic*."""
         for key in [key for key in self._blocks if key[0].topic == topic]:
-            del self._blocks[key]
+            self._drop(key)
         self._topics.pop(topic, None)
 
     def forget_before(self, queue: Queue, number: int) -> None:
         """Let go of the filters of blocks before *number*."""
         for key in [key for key in self._blocks if key[0] == queue and key[1] < number]:
-            del self._blocks[key]
+            self._drop(key)
+
+    def _drop(self, key: tuple[Queue, int]) -> None:
+        gone = self._blocks.pop(key, None)
+        if gone is not None:
+            self._bytes -= gone.byte_count
 
     def want(self, topic: str, names: frozenset[str], now: float) -> None:
         """An expression on *topic* compares these properties. *now*: monotonic s."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import RecordView, read_record
@@ -27,6 +28,9 @@ class _Collector:
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         return True
+
+    def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
+        return b"".join(b"\1" * (len(units) // size) for units, size in runs)
 
     def match_message(self, record: RecordView) -> bool:
         self.texts.append(bytes(record.properties_bytes))

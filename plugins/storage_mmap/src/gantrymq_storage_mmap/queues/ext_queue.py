@@ -9,10 +9,14 @@ Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import groupby
+from operator import sub
 
 from gantrymq.errors import FormatError
-from gantrymq.interfaces import BitMaps
+from gantrymq.interfaces import BitMaps, PropertiesFilter
 from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
 from gantrymq_store_files.ext_unit import (
@@ -21,6 +25,7 @@ from gantrymq_store_files.ext_unit import (
     MIN_UNIT_BYTES,
     TAIL_BYTES,
     ExtUnit,
+    are_units,
     ext_address,
     ext_position,
     iter_ext_units,
@@ -28,7 +33,7 @@ from gantrymq_store_files.ext_unit import (
     read_ext_unit,
     units_in,
 )
-from gantrymq_store_files.queue_entry import ENTRY, is_ext_address
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, MAX_EXT_ADDRESS, is_ext_address
 
 __all__ = ["ExtQueue"]
 
@@ -64,9 +69,43 @@ class ExtQueue(FileRow):
                 return self.add(found)
         return self.add(ExtUnit(tags_code, store_timestamp))
 
-    def cached_units(self, entries: bytes) -> dict[int, ExtUnit] | None:
-        """As `units`; None where the disk would have to be waited for."""
-        return self._units(entries, self.read_cached)
+    def passing(self, entries: bytes, match: PropertiesFilter) -> bytes | None:
+        """A byte for each of packed *entries*, 0 where ``match_entry`` says no of its unit.
+
+        None where the disk would have to be waited for. Budget: 0.1 us for a unit that is as long as its neighbours.
+        """
+        codes = _codes_in(len(entries) // ENTRY_BYTES).unpack(entries)
+        found = self._passing_runs(codes, match)
+        if found is None:
+            units = self._units(entries, self.read_cached)
+            if units is None:
+                return None
+            asked = ((code, units.get(code)) for code in codes)
+            found = bytes(unit is None or match.match_entry(unit.tags_code, unit) for _, unit in asked)
+        return found
+
+    def _passing_runs(self, codes: tuple[int, ...], match: PropertiesFilter) -> bytes | None:
+        """The same where all units are in memory and in one file, and the filter answers for many at a time."""
+        first, last = codes[0], codes[-1]
+        lengths = [*map(sub, codes[1:], codes), MIN_UNIT_BYTES]
+        if max(codes) > MAX_EXT_ADDRESS or not MIN_UNIT_BYTES <= min(lengths) <= max(lengths) <= MAX_UNIT_BYTES:
+            return None
+        base, position = ext_address(0), ext_position(first)
+        data = None
+        if (first - base) // self.files.file_bytes == (last - base) // self.files.file_bytes:
+            data = self.read_cached(position, min(last - first + MAX_UNIT_BYTES, self.end - position))
+        if data is None or len(data) < last - first + MIN_UNIT_BYTES:
+            return None
+        lengths[-1] = int.from_bytes(data[last - first : last - first + 2], "big")
+        runs, start = [], 0
+        for length, run in groupby(lengths):
+            end = start + length * len(list(run))
+            units = data[start:end]
+            if not are_units(units, length):
+                return None
+            runs.append((units, length))
+            start = end
+        return match.match_units(runs)
 
     def units(self, entries: bytes, *, detached: bool = False) -> dict[int, ExtUnit]:
         """The units that packed queue *entries* name, by address; what cannot be read is left out.
@@ -119,6 +158,12 @@ class ExtQueue(FileRow):
             except FormatError:
                 break
         return end
+
+
+@lru_cache(maxsize=64)
+def _codes_in(count: int) -> struct.Struct:
+    """What reads the tags codes of packed entries."""
+    return struct.Struct(">" + "12xq" * count)
 
 
 def _unit_at(data: bytes, position: int) -> ExtUnit | None:

@@ -23,7 +23,7 @@ from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.read_check import Damaged, read_each
-from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_storage_mmap.reading.selection import MOST_LOOKED_AT, Selection, outside
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
 __all__ = ["BatchReader"]
@@ -67,7 +67,8 @@ class BatchReader:
 
     def _wanted(self, limit: GetLimit) -> int:
         """How many entries may be looked at."""
-        return -(-max(self._options.scan_bytes, limit.max_count * BATCH_ENTRY_BYTES) // BATCH_ENTRY_BYTES)
+        most = min(limit.max_count, MOST_LOOKED_AT)
+        return -(-max(self._options.scan_bytes, most * BATCH_ENTRY_BYTES) // BATCH_ENTRY_BYTES)
 
     def _candidates(
         self, selection: Selection, entries: list[BatchQueueEntry], limit: GetLimit, match: MessageFilter | None

@@ -61,7 +61,7 @@ class ColdBlocks:
         begin, end, data, view = 0, 0, b"", memoryview(b"")
         for log_offset, record_bytes, _ in ENTRY.iter_unpack(entries):
             if log_offset < begin or log_offset + record_bytes > end:
-                block = self._block(log_offset, log_offset + record_bytes)
+                block = self.shared(log_offset, log_offset + record_bytes)
                 if block is None:
                     return None
                 begin, end, data = block
@@ -79,13 +79,21 @@ class ColdBlocks:
         Args:
             start: log offset, and *end* behind it.
             end: within the same file.
-            alone: read these bytes and no others, for which nobody will ask.
+            alone: read no others than these bytes: nobody will ask for them.
         """
-        block = None if alone else self._block(start, end)
+        block = self._known(start, end) if alone else self.shared(start, end)
         if block is None:
             file = self._log.find(start)
             data = self._read(file, start, end) if file is not None and end <= self._log.end else None
             block = Block(start, end, data) if data is not None and len(data) == end - start else None
+        return block
+
+    def _known(self, start: int, end: int) -> Block | None:
+        number = start // BLOCK_BYTES
+        block = self._blocks.get(number)
+        if block is None or start < block.start or block.end < end:
+            return None
+        self._blocks.move_to_end(number)
         return block
 
     def _read(self, file: LogFile, start: int, end: int) -> bytes | None:
@@ -93,14 +101,12 @@ class ColdBlocks:
             return file.file.pread(end - start, start - file.start)
         return file.pread_cached(start, end)
 
-    def _block(self, start: int, end: int) -> Block | None:
-        """A block with bytes ``[start, end)`` of the log."""
-        number = start // BLOCK_BYTES
-        block = self._blocks.get(number)
-        if block is not None and block.start <= start and end <= block.end:
-            self._blocks.move_to_end(number)
+    def shared(self, start: int, end: int) -> Block | None:
+        """The block with bytes ``[start, end)`` of the log; None where it is not in memory, or holds only some."""
+        block = self._known(start, end)
+        if block is not None:
             return block
-        file = self._log.find(start)
+        number, file = start // BLOCK_BYTES, self._log.find(start)
         if file is None:
             return None
         begin = max(number * BLOCK_BYTES, file.start)

@@ -34,7 +34,7 @@ from gantrymq_storage_mmap.reading.read_check import (
     sound_pieces,
     wanted_records,
 )
-from gantrymq_storage_mmap.reading.selection import Selection, outside
+from gantrymq_storage_mmap.reading.selection import MOST_LOOKED_AT, Selection, outside
 from gantrymq_store_files.check import certain_queue_offset
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
@@ -112,7 +112,7 @@ class Reader:
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
         """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
         if filters:
-            wanted = max(self._options.scan_bytes, limit.max_count * ENTRY_BYTES) // ENTRY_BYTES
+            wanted = max(self._options.scan_bytes, min(limit.max_count, MOST_LOOKED_AT) * ENTRY_BYTES) // ENTRY_BYTES
         else:
             most = max(self._options.memory_limit_count, self._options.disk_limit_count)
             wanted = max(1, min(limit.max_count, most)) + 1
@@ -160,11 +160,12 @@ class Reader:
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
         if data is not None and len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
-        units = _NO_UNITS if data is None or queue.ext is None else queue.ext.cached_units(data)
-        found = None
-        if data is not None and units is not None:
-            found = self._scanned(queue, queue_offset, end, data, units, limit, match)
-        return found or self._cold_by_properties(queue, queue_offset, end, wanted, limit, match)
+        passing, found = None, None
+        if data is not None:
+            passing = _first_stage(queue, data, match)
+        if data is not None and passing is not None:
+            found = self._scanned(queue, queue_offset, end, data, passing, limit, match)
+        return found or self._cold_by_properties(queue, queue_offset, end, wanted, passing, limit, match)
 
     def _scanned(
         self,
@@ -172,7 +173,7 @@ class Reader:
         queue_offset: int,
         candidates_end: int,
         data: bytes,
-        units: Units,
+        passing: bytes,
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult | None:
@@ -180,7 +181,7 @@ class Reader:
         name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
         try:
-            found = self._scan.take(selection, name, data, match, candidates_end, units)
+            found = self._scan.take(selection, name, data, match, candidates_end, passing)
         except FilterTurnOver:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, queue.min_offset, queue.max_offset)
         selection.next_offset = min(selection.next_offset, queue.max_offset)
@@ -246,6 +247,7 @@ class Reader:
         queue_offset: int,
         candidates_end: int,
         wanted: int,
+        passing: bytes | None,
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult:
@@ -253,10 +255,12 @@ class Reader:
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
-            data, units = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
+            data, _ = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
             if len(data) >= ENTRY_BYTES:
-                await workers.run(bring_in, self._log, data)
-                found = self._scanned(queue, queue_offset, candidates_end, data, units, limit, match)
+                passing = passing or _first_stage(queue, data, match)
+            if len(data) >= ENTRY_BYTES and passing is not None:
+                await workers.run(bring_in, self._log, data, passing)
+                found = self._scanned(queue, queue_offset, candidates_end, data, passing, limit, match)
                 if found is not None:
                     return found
         return await self._cold(queue, queue_offset, wanted, limit, match)
@@ -318,6 +322,11 @@ def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
         return match.match_entry(tags_code, None)
     unit = units.get(tags_code)
     return unit is None or match.match_entry(unit.tags_code, unit)
+
+
+def _first_stage(queue: ConsumeQueue, entries: bytes, match: PropertiesFilter) -> bytes | None:
+    """As `ExtQueue.passing`, of a queue that may have no ext files."""
+    return b"\1" * (len(entries) // ENTRY_BYTES) if queue.ext is None else queue.ext.passing(entries, match)
 
 
 def _read_entries(

@@ -1,11 +1,12 @@
 """Reading a queue through a filter of properties, from memory and in one go: which of many records one pull gets.
 
 A filter that keeps one message of a hundred has a hundred looked at for each that it gets, so this is where its time
-goes. Three things make a look cheap:
+goes. Four things make a look cheap:
 
-- stretches of the log are read, not records, and serve the other queues that have records in them (`ColdBlocks`);
-- a record in which none of the filter's needles stands is passed over without being read further;
-- of the others the properties are cut out in place, and a `RecordView` is made of none.
+- entries whose ext units say no are left out before anything else, many at a time (`ExtQueue.may_match`);
+- stretches of the log are searched for the filter's needles, not records, and once for all queues (`NeedleHits`);
+- stretches are read, not records, where more than a few are left (`ColdBlocks`);
+- the properties are cut out in place, and a `RecordView` is made of none.
 
 What is taken is checked as in any cold get; what is passed over is not, as nobody gets it.
 
@@ -17,7 +18,9 @@ where they are large a pull looks at fewer, and goes on behind them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import compress
 from typing import Final
 
 import attrs
@@ -28,15 +31,16 @@ from gantrymq.interfaces import PropertiesFilter
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_SPREAD, ColdBlocks
+from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, MOST_SPREAD, OVERLAP_BYTES, Block, ColdBlocks
+from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.selection import Selection
-from gantrymq_store_files.ext_unit import ExtUnit
-from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, MAX_EXT_ADDRESS, is_pre_blank
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
 __all__ = ["MessageScan", "bring_in"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of records in one get: 5 ms from the page cache
 FEW: Final = 16  # entries: so few records are read one by one, as are those that lie far apart
+MOST_STRETCHES: Final = 128  # of the log, that one get searches for needles: 8 ms
 LARGE_BYTES: Final = 4096  # of a record: its properties are cut out before they are searched
 
 _HEAD = struct.Struct(">4xI28xi44xi")  # of HEAD_V4: magic, sys flag, body length
@@ -50,6 +54,7 @@ class MessageScan:
 
     _log: CommitLog
     _blocks: ColdBlocks
+    _hits: NeedleHits
 
     def take(
         self,
@@ -58,7 +63,7 @@ class MessageScan:
         entries: bytes,
         match: PropertiesFilter,
         candidates_end: int,
-        units: Mapping[int, ExtUnit],
+        passing: bytes,
     ) -> list[tuple[int, bytes, int]]:
         """Add to *selection* what of packed *entries* passes both stages, until it is full, or memory ends.
 
@@ -66,9 +71,9 @@ class MessageScan:
             selection: an empty one, at the first entry.
             queue: whose *entries* these are.
             match: says what may match before *candidates_end*, and is asked about what lies behind.
-            units: by address.
+            passing: a byte for each entry, 0 where it did not pass the first stage.
 
-        Budget: 0.5 us for a record of 1 KB without a needle, 1 us and the evaluation for another one.
+        Budget: 0.3 us for a record of 1 KB without a needle, 1 us and the evaluation for another one.
 
         Returns:
             Log offset, bytes and queue offset of each record that was added. ``selection.next_offset`` may lie before
@@ -77,84 +82,136 @@ class MessageScan:
         Raises:
             FilterTurnOver: the filter wants to be asked about the first entry in another turn.
         """
-        found: list[tuple[int, bytes, int]] = []
-        alone = _far_apart(entries)
-        needles, match_entry, match_properties = match.needles, match.match_entry, match.match_properties
-        needle = needles[0] if len(needles) == 1 else None
-        lowest, highest = self._log.min_offset, self._log.end
-        first = begin_offset = ask_at = queue_offset = selection.next_offset
-        begin = end = looked_bytes = 0
-        data, missed = b"", False
-        try:
-            for queue_offset, (log_offset, size, tags_code) in enumerate(ENTRY.iter_unpack(entries), first):
-                if queue_offset >= ask_at:
-                    if queue_offset >= candidates_end:
-                        begin_offset, candidates_end = match.candidates(queue, queue_offset)
-                    if queue_offset < begin_offset:
-                        continue
-                    ask_at = candidates_end
-                if looked_bytes > MOST_BYTES:
-                    break
-                behind = log_offset + size
-                if tags_code <= MAX_EXT_ADDRESS:
-                    unit = units.get(tags_code)
-                    if unit is not None and not match_entry(unit.tags_code, unit):
-                        missed = False
-                        continue
-                if not (lowest <= log_offset < behind <= highest) or (not log_offset and is_pre_blank(0, size)):
-                    missed = True
-                    continue
-                if log_offset < begin or behind > end:
-                    block = self._blocks.holding(log_offset, behind, alone=alone)
-                    if block is None:
-                        break
-                    begin, end, data = block
-                looked_bytes += size
-                missed = False
-                position, behind = log_offset - begin, behind - begin
-                if size <= LARGE_BYTES:
-                    if needle is not None:
-                        if data.find(needle, position, behind) < 0:
-                            continue
-                    elif needles and not _holds_one(data, needles, position, behind):
-                        continue
-                properties = _properties(data, position, size)
-                if properties is None:
-                    missed = True
-                elif size > LARGE_BYTES and needles and not _holds_one(properties, needles, 0, len(properties)):
-                    continue
-                elif match_properties(properties):
-                    if selection.full(log_offset, size):
-                        break
-                    taken = selection.count
-                    selection.add(log_offset, size)
-                    if selection.count > taken:
-                        found.append((log_offset, data[position:behind], queue_offset))
-            else:
-                queue_offset += 1
-        except FilterTurnOver:
-            if queue_offset == first:
-                raise
-        selection.next_offset = max(queue_offset, begin_offset)
-        if missed:
+        first, count = selection.next_offset, len(entries) // ENTRY_BYTES
+        look = _Look(self._log, self._blocks, selection, entries, match)
+        start, end, reads = 0, min(candidates_end - first, count), MOST_STRETCHES
+        while True:
+            indexes: Sequence[int] = list(compress(range(start, end), passing[start:end]))
+            alone, known = _far_apart(entries, indexes), end
+            if match.needles and not alone:
+                indexes, known, reads = self._holding(entries, indexes, match.needles, end, reads)
+                alone = _far_apart(entries, indexes)
+            stopped = look.at(indexes, first, alone=alone)
+            selection.next_offset = first + (known if stopped is None else stopped)
+            if stopped is not None or known < end or end == count:
+                break
+            try:
+                begin_offset, candidates_end = match.candidates(queue, first + end)
+            except FilterTurnOver:
+                break
+            selection.next_offset = begin_offset
+            start, end = begin_offset - first, min(candidates_end - first, count)
+            if start >= count:
+                break
+        if look.missed == count - 1:
             selection.missed()
-        return found
+        return look.found
+
+    def _holding(
+        self, entries: bytes, indexes: Sequence[int], needles: tuple[bytes, ...], end: int, reads: int
+    ) -> tuple[Sequence[int], int, int]:
+        """Those of *indexes* whose records may hold a needle, up to which entry that is known, and *reads* left."""
+        places = _places(len(entries) // ENTRY_BYTES).unpack(entries)
+        offsets, sizes = places[::2], places[1::2]
+        if len(indexes) < len(offsets):
+            offsets, sizes = tuple(offsets[each] for each in indexes), tuple(sizes[each] for each in indexes)
+        plain = self._log.min_offset <= offsets[0] and offsets[-1] + sizes[-1] <= self._log.end and min(sizes) > 0
+        if not plain or max(map(len, needles)) > OVERLAP_BYTES or offsets != tuple(sorted(offsets)):
+            return indexes, end, reads
+        held = self._hits.holding(needles, offsets, sizes, reads)
+        known = end if held.known == len(offsets) else indexes[held.known]
+        return [indexes[each] for each in held.indexes], known, reads - held.reads
 
 
-def _far_apart(entries: bytes) -> bool:
-    """Whether stretches of the log would hold little of the entries' records."""
-    count = len(entries) // ENTRY_BYTES
+class _Look:
+    """The records that one get looks at."""
+
+    def __init__(
+        self, log: CommitLog, blocks: ColdBlocks, selection: Selection, entries: bytes, match: PropertiesFilter
+    ) -> None:
+        self._lowest, self._highest, self._blocks = log.min_offset, log.end, blocks
+        self._selection, self._entries, self._match = selection, entries, match
+        self._block, self._bytes = Block(0, 0, b""), 0
+        self.found: list[tuple[int, bytes, int]] = []
+        self.missed = -1  # index of the last entry whose record was not there
+
+    def at(self, indexes: Sequence[int], first: int, *, alone: bool) -> int | None:
+        """Show the filter the records of the entries at *indexes*, the first of which has queue offset *first*.
+
+        Returns:
+            None when all were looked at, else the index of the one to go on at: it is one too many, or on the disk.
+        """
+        selection, entries, needles = self._selection, self._entries, self._match.needles
+        match_properties = self._match.match_properties
+        needle = needles[0] if len(needles) == 1 else None
+        begin, end, data = self._block
+        for index in indexes:
+            log_offset, size, _ = ENTRY.unpack_from(entries, index * ENTRY_BYTES)
+            if self._bytes > MOST_BYTES:
+                return index
+            behind = log_offset + size
+            if not (self._lowest <= log_offset < behind <= self._highest) or is_pre_blank(log_offset, size):
+                self.missed = index
+                continue
+            if log_offset < begin or behind > end:
+                block = self._blocks.holding(log_offset, behind, alone=alone)
+                if block is None:
+                    return index
+                self._block = block
+                begin, end, data = block
+            self._bytes += size
+            position, behind = log_offset - begin, behind - begin
+            if size <= LARGE_BYTES:
+                if needle is not None:
+                    if data.find(needle, position, behind) < 0:
+                        continue
+                elif needles and not _holds_one(data, needles, position, behind):
+                    continue
+            properties = _properties(data, position, size)
+            if properties is None:
+                self.missed = index
+                continue
+            if size > LARGE_BYTES and needles and not _holds_one(properties, needles, 0, len(properties)):
+                continue
+            try:
+                matches = match_properties(properties)
+            except FilterTurnOver:
+                if not index:
+                    raise
+                return index
+            if matches:
+                if selection.full(log_offset, size):
+                    return index
+                taken = selection.count
+                selection.add(log_offset, size)
+                if selection.count > taken:
+                    self.found.append((log_offset, data[position:behind], first + index))
+        return None
+
+
+@lru_cache(maxsize=64)
+def _places(count: int) -> struct.Struct:
+    """What reads the log offsets and sizes of packed entries: one of each in turn."""
+    return struct.Struct(">" + "qi8x" * count)
+
+
+def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
+    """Whether stretches of the log would hold little of the records at *indexes* of *entries*."""
+    count = len(indexes)
     if count <= FEW:
         return True
-    first, size, _ = ENTRY.unpack_from(entries)
-    last, last_size, _ = ENTRY.unpack_from(entries, (count - 1) * ENTRY_BYTES)
+    first, size, _ = ENTRY.unpack_from(entries, indexes[0] * ENTRY_BYTES)
+    last, last_size, _ = ENTRY.unpack_from(entries, indexes[-1] * ENTRY_BYTES)
     return bool(last - first > MOST_SPREAD * count * (size + last_size) // 2)
 
 
-def bring_in(log: CommitLog, entries: bytes) -> None:
-    """Read the records of *entries*, as far as one get looks, so that they are in memory. Runs in a thread."""
+def bring_in(log: CommitLog, entries: bytes, passing: bytes) -> None:
+    """Read the records of *entries*, as far as one get looks, so that they are in memory. Runs in a thread.
+
+    Those that are not *passing*, see `MessageScan.take`, are left out.
+    """
     end, left = 0, MOST_BYTES
-    for log_offset, size, _ in ENTRY.iter_unpack(entries):
+    for log_offset, size, _ in compress(ENTRY.iter_unpack(entries), passing):
         file = log.find(log_offset) if log_offset + size > end else None
         if file is not None:
             begin, end = max(end, log_offset), min(log_offset + max(size, BLOCK_BYTES), file.end)

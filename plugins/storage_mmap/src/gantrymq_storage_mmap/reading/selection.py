@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Final
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import read_record
@@ -18,10 +19,11 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_store_files.queue_entry import ENTRY, is_pre_blank
 
-__all__ = ["Selection", "outside"]
+__all__ = ["MOST_LOOKED_AT", "Selection", "outside"]
 
 MIN_PULL_BYTES = 100
 MAX_PULL_BYTES = 128 * 1024 * 1024
+MOST_LOOKED_AT: Final = 4096  # entries in one get through a filter, however many messages its reader wants
 
 
 def outside(queue_offset: int, low: int, high: int) -> GetResult:

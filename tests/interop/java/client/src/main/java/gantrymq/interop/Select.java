@@ -30,6 +30,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * send QUEUE BODY TAG NAME VALUE NAME VALUE ...  one message; an empty TAG is none
  * pull TYPE EXPRESSION                           every queue from its beginning to its end, by the pull consumer
  * push GROUP TYPE EXPRESSION                     a push consumer of that group, which stays; "got" for each message
+ * leave                                          every push consumer leaves
  * </pre>
  */
 final class Select {
@@ -59,9 +60,7 @@ final class Select {
                 Events.print("refused", "code", e.getResponseCode(), "message", e.getErrorMessage());
             }
         }
-        for (DefaultMQPushConsumer consumer : pushing) {
-            consumer.shutdown();
-        }
+        leave();
         Events.print("done");
         return true;
     }
@@ -76,6 +75,10 @@ final class Select {
                 break;
             case "push":
                 push(words[1], selector(words[2], words[3]));
+                break;
+            case "leave":
+                leave();
+                Events.print("left");
                 break;
             default:
                 throw new IllegalArgumentException("no such command: " + words[0]);
@@ -155,6 +158,7 @@ final class Select {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(options.need("namesrv"));
         consumer.setInstanceName(group);
+        consumer.setHeartbeatBrokerInterval(HEARTBEAT_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(1);
         consumer.setConsumeThreadMax(1);
@@ -169,6 +173,13 @@ final class Select {
         pushing.add(consumer);
         consumer.start();
         Events.print("subscribed", "group", group);
+    }
+
+    private void leave() {
+        for (DefaultMQPushConsumer consumer : pushing) {
+            consumer.shutdown();
+        }
+        pushing.clear();
     }
 
     private static String body(MessageExt message) {

@@ -1,0 +1,144 @@
+"""Entries of a queue with their bits: request 321, which an operator asks by ``mqadmin queryCq``.
+
+It takes the place of core's, which knows neither bits nor what groups filter by. For a group that is online it says
+what is known of its filter, and of each entry with an ext unit whether the group's bits let it pass.
+
+Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (queryConsumeQueue),
+filter/.../util/BitsArray.java (toString).
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+from gantrymq.errors import InvalidParameter, RefusedWith
+from gantrymq.formats.config import pretty
+from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
+from gantrymq.interfaces import Broker, Connection, ExtUnit, GetLimit, GetResult
+from gantrymq.loose_json import dumps
+from gantrymq.model.queue import Queue
+from gantrymq.model.subscription import TAG, Subscription
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
+from gantrymq.remoting.serving import serves
+from gantrymq_filter_sql92.bitmap.filter_data import FilterData
+
+__all__ = ["QueueEntries"]
+
+MAX_ENTRIES: Final = 1000  # of one answer; RocketMQ has no bound
+READ_AT_ONCE: Final = 32
+BYTES_A_LINE: Final = 8  # of a printed map
+
+Passes = Callable[[ExtUnit], bool]
+
+
+class QueueEntries:
+    """Serves queue entries while *broker* gives one."""
+
+    def __init__(self, broker: Callable[[], Broker | None], data: Callable[[str, str], FilterData | None]) -> None:
+        """*data*: what is known of a group on a topic, by topic and group."""
+        self._running = broker
+        self._data = data
+
+    @serves(RequestCode.QUERY_CONSUME_QUEUE)
+    async def entries(self, asked: Command, connection: Connection) -> Command:
+        """321: up to *count* entries from *index* on, with the group's subscription and filter where one is named.
+
+        The entries are told from the records they point at: what no record belongs to any more is left out.
+        """
+        broker = self._running()
+        if broker is None:
+            raise RefusedWith(1, "the broker is stopping; ask again once it is back")
+        header = QueryConsumeQueueRequest.from_ext(asked.ext)
+        topic = broker.topic(header.topic or "")
+        if topic is None or not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
+            raise RefusedWith(1, f"{header.queue_id}@{header.topic} is not exist!")
+        if header.index < 0 or header.count < 0:
+            raise InvalidParameter(f"index {header.index} and count {header.count} may not be negative")
+        queue = Queue(topic.name, header.queue_id)
+        bounds = broker.bounds(queue)
+        body: dict[str, Any] = {"maxQueueIndex": bounds.max_offset, "minQueueIndex": bounds.min_offset}
+        passes: Passes | None = None
+        if header.consumer_group:
+            subscription = broker.subscription(header.consumer_group, topic.name)
+            data = self._data(topic.name, header.consumer_group)
+            if subscription is None:
+                body["filterData"] = f"{header.consumer_group}@{topic.name} is not online!"
+            else:
+                body["subscriptionData"] = subscription.to_json()
+                body["filterData"] = "null" if data is None else pretty(data.to_json())
+                passes = _passes(broker, subscription, data)
+        entries = _entries(broker, queue, header.index, min(header.count, MAX_ENTRIES))
+        body["queueData"] = [_told(*entry, passes) async for entry in entries]
+        return response_to(asked, 0, None, None, dumps(body, sort=True))
+
+
+def _passes(broker: Broker, subscription: Subscription, data: FilterData | None) -> Passes:
+    """What the first stage of the group's filter says of an entry."""
+    if subscription.type == TAG:
+        match = broker.filter_of(subscription)
+        return lambda unit: match.accepts_all or match.match_entry(unit.tags_code, unit)
+    return lambda unit: data is None or data.may_match(unit.bits, unit.store_timestamp) is not False
+
+
+def _told(record: RecordView, tags_code: int, unit: ExtUnit | None, passes: Passes | None) -> dict[str, Any]:
+    """The members of one entry."""
+    told = {"physicOffset": record.log_offset, "physicSize": record.total_size, "tagsCode": tags_code}
+    if unit is None:
+        return {**told, "eval": False}
+    told["eval"] = passes is not None and passes(unit)
+    members = {"msgStoreTime": unit.store_timestamp, "size": unit.size, "tagsCode": unit.tags_code}
+    if not unit.bits:
+        return {**told, "extendDataJson": dumps(members).decode()}
+    with_bits = {"filterBitMap": b64encode(unit.bits).decode(), **members}
+    return {**told, "extendDataJson": dumps(with_bits).decode(), "bitMap": _printed(unit.bits)}
+
+
+def _printed(bits: bytes) -> str:
+    """The highest bit first, and a line for eight bytes."""
+    return "".join(f"{bits[at]:08b}" + ("" if at % BYTES_A_LINE else "\n") for at in range(len(bits) - 1, -1, -1))
+
+
+class _Looking:
+    """Lets every entry pass and keeps the ext units it was shown, in order; some of them perhaps twice."""
+
+    accepts_all = False
+    needs_message = False
+
+    def __init__(self) -> None:
+        self.seen: list[ExtUnit] = []
+
+    def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
+        if ext is not None:
+            self.seen.append(ext)
+        return True
+
+    def match_message(self, record: RecordView) -> bool:
+        return True
+
+
+async def _entries(
+    broker: Broker, queue: Queue, queue_offset: int, count: int
+) -> AsyncIterator[tuple[RecordView, int, ExtUnit | None]]:
+    """Records from *queue_offset* on, each with the tags code and the ext unit of its entry."""
+    levels_ms = delay_levels_of(broker.settings)
+    while count > 0:
+        looking = _Looking()
+        found = broker.store.get(queue, queue_offset, GetLimit(min(count, READ_AT_ONCE)), looking)
+        result = found if isinstance(found, GetResult) else await found
+        at = 0
+        for buffer in result.buffers:
+            for record in iter_records(buffer):
+                tags_code = tags_code_of(record.topic, record.properties, record.store_timestamp, levels_ms)
+                of_record = (tags_code, record.store_timestamp)
+                place = next((i for i in range(at, len(looking.seen)) if looking.seen[i][:2] == of_record), None)
+                yield record, tags_code, None if place is None else looking.seen[place]
+                at = at if place is None else place + 1
+        if not result.count:
+            return
+        count -= result.count
+        queue_offset = result.next_offset

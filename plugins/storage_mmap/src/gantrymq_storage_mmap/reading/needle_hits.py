@@ -1,0 +1,117 @@
+"""Which of a queue's records may hold a needle, without a look at each: the log is searched stretch by stretch.
+
+    log      | a b c a b c a b c a b c ... | a b c ...
+    stretch  |-------- BLOCK_BYTES --------|            where in it a needle begins is kept, its bytes are not
+                     ^                ^
+    queue b  offsets of its records: between which two a place lies says whose it is
+
+A stretch is read and searched once for the queues of a topic, whose consumers ask for the same needles. Their records
+lie side by side in it, and a list of places stays when its bytes have long gone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, ColdBlocks
+
+__all__ = ["NeedleHits"]
+
+MOST_HITS: Final = 32  # of a stretch; in one with more of them every record counts as one that holds a needle
+MOST_STRETCHES: Final = 4096  # whose places are kept: half a gigabyte of the log, at most 6 MB of memory
+
+Needles = tuple[bytes, ...]
+
+
+class Stretch(NamedTuple):
+    """Where needles begin in ``[start, end)`` of the log."""
+
+    start: int
+    end: int
+    hits: tuple[int, ...] | None  # ascending log offsets; None: so many that they say nothing
+
+
+class Held(NamedTuple):
+    """Which records hold a needle, as far as they were looked at."""
+
+    indexes: list[int]  # ascending; records that hold none may be among them
+    known: int  # how many were looked at: fewer than there are where the disk would have to be waited for, or to end
+    reads: int  # stretches that were read for it
+
+
+class NeedleHits:
+    """The stretches that were searched last. Belongs to the event loop."""
+
+    def __init__(self, log: CommitLog, blocks: ColdBlocks) -> None:
+        """Nothing is read before the first `holding`."""
+        self._log = log
+        self._blocks = blocks
+        self._stretches: OrderedDict[tuple[Needles, int], Stretch] = OrderedDict()  # least recently used first
+
+    def holding(self, needles: Needles, offsets: Sequence[int], sizes: Sequence[int], most_reads: int) -> Held:
+        """Which of some records hold one of *needles*.
+
+        Args:
+            needles: at least one; none longer than `OVERLAP_BYTES`.
+            offsets: log offsets of the records, ascending.
+            sizes: bytes of each.
+            most_reads: stretches that may be read; budget 60 us each.
+        """
+        found: dict[int, None] = {}
+        position, end, reads = offsets[0], offsets[-1] + sizes[-1], 0
+        while position < end:
+            number = position // BLOCK_BYTES
+            stretch = self._stretches.get((needles, number))
+            if stretch is not None and stretch.start <= position < stretch.end:
+                self._stretches.move_to_end((needles, number))
+            else:
+                stretch = self._searched(needles, number, position) if reads < most_reads else None
+                reads += 1
+                if stretch is None:
+                    known = bisect_left(offsets, position)
+                    while known and offsets[known - 1] + sizes[known - 1] > position:
+                        known -= 1
+                    return Held([index for index in found if index < known], known, reads)
+            if stretch.hits is None:
+                first = max(bisect_right(offsets, position) - 1, 0)
+                found.update(dict.fromkeys(range(first, bisect_left(offsets, stretch.end))))
+            else:
+                for hit in stretch.hits:
+                    index = bisect_right(offsets, hit) - 1
+                    if index >= 0 and hit < offsets[index] + sizes[index]:
+                        found[index] = None
+            position = stretch.end
+        return Held(list(found), len(offsets), reads)
+
+    def _searched(self, needles: Needles, number: int, position: int) -> Stretch | None:
+        """The stretch around *position*; None where it is not in memory."""
+        block = self._blocks.shared(position, position + 1)
+        file = self._log.find(position)
+        if block is None or file is None:
+            return None
+        whole = min((number + 1) * BLOCK_BYTES, file.end)
+        stretch = Stretch(block.start, min(whole, block.end), _hits(block.data, needles, block.start, whole))
+        if stretch.end == whole:
+            self._stretches[needles, number] = stretch
+            self._stretches.move_to_end((needles, number))
+            if len(self._stretches) > MOST_STRETCHES:
+                self._stretches.popitem(last=False)
+        return stretch
+
+
+def _hits(data: bytes, needles: Needles, start: int, end: int) -> tuple[int, ...] | None:
+    """Where needles begin before *end*, of *data* from log offset *start* on."""
+    found: list[int] = []
+    for needle in needles:
+        behind = end - start + len(needle) - 1
+        at = data.find(needle, 0, behind)
+        while at >= 0:
+            if len(found) == MOST_HITS:
+                return None
+            found.append(start + at)
+            at = data.find(needle, at + 1, behind)
+    return tuple(sorted(found))
