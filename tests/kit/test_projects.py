@@ -61,3 +61,11 @@ def test_what_is_there_stays_as_it_is(tmp_path):
 def test_a_name_that_is_no_word_is_refused(name):
     with pytest.raises(InvalidParameter, match="cannot name a plugin: take one word"):
         word_of(name)
+
+
+@pytest.mark.parametrize("name", ["kit", "Kit", "tag", "SQL92"])
+def test_a_name_that_is_taken_is_refused(tmp_path, name):
+    done = new("filter", name, "--into", tmp_path / "project")
+    assert isinstance(done.exception, InvalidParameter)
+    assert "there already" in str(done.exception)
+    assert not (tmp_path / "project").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import click
 
 from gantrymq.commands.output import output_option, print_json
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, InvalidParameter
+from gantrymq.model.subscription import SQL92, TAG
 from gantrymq_kit.projects.making import KINDS, project, word_of
 
 __all__ = ["plugin"]
@@ -29,6 +31,7 @@ def new(kind: str, name: str, into: Path | None, output: str) -> None:
     It works as it is; change what it does and its examples, and run its tests.
     """
     made = project(kind, name)
+    _refuse_taken(word_of(name))
     folder = into or Path(f"gantrymq-{word_of(name).replace('_', '-')}")
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -42,3 +45,13 @@ def new(kind: str, name: str, into: Path | None, output: str) -> None:
         print_json({"folder": str(folder), "files": sorted(made)})
         return
     click.echo(f"{folder} has a plugin that works; try it:\n\n  cd {folder}\n  pip install -e '.[test]'\n  pytest")
+
+
+def _refuse_taken(word: str) -> None:
+    """Raises InvalidParameter: a broker with both plugins would not start."""
+    installed = {each.name for each in entry_points(group="gantrymq")}
+    if word in installed or word.upper() in (TAG, SQL92):
+        raise InvalidParameter(
+            f"{word} is the name of a plugin or filter type that is there already, and a broker with two of one name "
+            "does not start; take another name (gantrymq plugins lists what is installed)"
+        )
