@@ -68,6 +68,25 @@ def test_what_the_bits_deny_is_not_read(broker):
     broker(work)
 
 
+def test_a_clock_that_goes_back_hides_nothing(broker, monkeypatch):
+    """Store times do not go back; a group that comes afterwards is not denied what was stored before it."""
+
+    async def work(cluster, client):
+        await client.subscribe("Low", ("T", "price < 10", 1))
+        await settle(cluster, 2)
+        await put(cluster, 7, 20)
+        clock = cluster.world.clock
+        now_ms = type(clock).now_ms
+        monkeypatch.setattr(type(clock), "now_ms", lambda self: now_ms(self) - 3_600_000)
+        await client.subscribe("High", ("T", "price > 5", 1))
+        await settle(cluster)
+        await put(cluster, 1, 8)
+        assert await client.bodies("High", "T") == ["7", "20", "8"]
+        assert await client.bodies("Low", "T") == ["7", "1", "8"]
+
+    broker(work)
+
+
 def test_bits_that_let_a_message_pass_wrongly_are_counted(broker):
     async def work(cluster, client):
         await client.subscribe("High", ("T", "price > 5", 1))

@@ -56,6 +56,7 @@ class FilterBitMap:
         self._starting: set[asyncio.Task[None]] = set()  # to make bits, which were not wanted before
         self._timer: Timer | None = None
         self._ticks = 0
+        self._latest_ms = 0
 
     # --- asked by the filter type -----------------------------------------------------------------------------------
 
@@ -129,13 +130,25 @@ class FilterBitMap:
         clock = self._broker.world.clock
         self._timer = clock.call_later(TICK_S, self._tick)
         self._ticks += 1
+        self._now_ms(self._broker)
         if self._revision != self._broker.settings.revision:
             self._settings_changed()
         if self._ticks % CLEAN_TICKS == 0:
-            self._table.clean(clock.now_ms(), self._broker.settings.number("filterDataCleanTimeSpan"))
+            self._table.clean(self._now_ms(self._broker), self._broker.settings.number("filterDataCleanTimeSpan"))
             self._act(save=self._table.unsaved)
         elif self._unwritten:
             self._act(save=True)
+
+    def _now_ms(self, broker: Broker) -> int:
+        """The time of day, which does not go back with the clock: no message of this run is stored under a later one.
+
+        A group that is born under an earlier one than a message that was there before it would be denied that message.
+        """
+        now_ms = broker.world.clock.now_ms()
+        if now_ms >= self._latest_ms:
+            self._latest_ms = now_ms
+            return now_ms
+        return self._latest_ms + int(TICK_S * 1000)  # the last look was up to a tick before the clock went back
 
     # --- what is heard ----------------------------------------------------------------------------------------------
 
@@ -148,13 +161,13 @@ class FilterBitMap:
             self._settings_changed()
         for consumer in heartbeat.consumers:
             if consumer.subscriptions is not None:
-                self._table.register(consumer.group, consumer.subscriptions, broker.world.clock.now_ms())
+                self._table.register(consumer.group, consumer.subscriptions, self._now_ms(broker))
         self._act()
 
     def _group_changed(self, group: str) -> None:
         broker = self._broker
         if broker is not None and not broker.consumers(group):
-            self._table.gone(group, broker.world.clock.now_ms())
+            self._table.gone(group, self._now_ms(broker))
 
     def _settings_changed(self) -> None:
         broker = self._broker
@@ -162,7 +175,7 @@ class FilterBitMap:
         settings = broker.settings
         bloom, makes = self._bloom(broker), settings.flag("enableCalcFilterBitMap")
         if bloom != self._table.bloom:
-            self._table.resize(bloom, broker.world.clock.now_ms())
+            self._table.resize(bloom, self._now_ms(broker))
             self._size_shown()
             self._act()
         if makes != self._makes:
