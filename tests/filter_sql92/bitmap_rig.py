@@ -1,5 +1,7 @@
 """What tests of the bit map beside a simulated broker share."""
 
+from sql_client import SqlClient
+
 from gantrymq.loose_json import loads
 from gantrymq_store_files.ext_unit import iter_ext_units
 
@@ -12,6 +14,20 @@ SETTINGS = {
 }
 ASKED = "gantrymq_filter_bitmap_asked_total"
 MADE = "gantrymq_filter_bitmap_messages_total"
+
+
+def beside_a_broker(simulation):
+    """What runs ``work(cluster, client)`` beside a simulated broker that has topic T with one queue."""
+
+    def run(work, **settings):
+        async def main(cluster):
+            await cluster.create_topic("T", 1)
+            async with SqlClient(cluster) as client:
+                return await work(cluster, client)
+
+        return simulation(main, settings={**SETTINGS, **settings})
+
+    return run
 
 
 async def put(cluster, *prices, topic="T"):

@@ -13,25 +13,14 @@ pytest.importorskip("gantrymq_filter_sql92")
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
-from bitmap_rig import SETTINGS, file_of, put, settle, units
-from sql_client import SqlClient
+from bitmap_rig import beside_a_broker, file_of, put, settle, units
 
 from gantrymq.loose_json import loads
 
 
 @pytest.fixture
 def broker(gantrymq_simulation):
-    """Run ``work(cluster, client)`` beside a simulated broker that has topic T with one queue."""
-
-    def run(work, **settings):
-        async def main(cluster):
-            await cluster.create_topic("T", 1)
-            async with SqlClient(cluster) as client:
-                return await work(cluster, client)
-
-        return gantrymq_simulation(main, settings={**SETTINGS, **settings})
-
-    return run
+    return beside_a_broker(gantrymq_simulation)
 
 
 async def entries(client, **more):

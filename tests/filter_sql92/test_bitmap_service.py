@@ -13,7 +13,7 @@ pytest.importorskip("gantrymq_filter_sql92")
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
-from bitmap_rig import MADE, SETTINGS, file_of, put, settle, shown, units
+from bitmap_rig import MADE, beside_a_broker, file_of, put, settle, shown, units
 from sql_client import SqlClient
 
 EMPTY = bytes(14)
@@ -21,17 +21,7 @@ EMPTY = bytes(14)
 
 @pytest.fixture
 def broker(gantrymq_simulation):
-    """Run ``work(cluster, client)`` beside a simulated broker that has topic T with one queue."""
-
-    def run(work, **settings):
-        async def main(cluster):
-            await cluster.create_topic("T", 1)
-            async with SqlClient(cluster) as client:
-                return await work(cluster, client)
-
-        return gantrymq_simulation(main, settings={**SETTINGS, **settings})
-
-    return run
+    return beside_a_broker(gantrymq_simulation)
 
 
 def test_a_message_gets_the_bits_of_the_groups_it_matches(broker):
