@@ -1,5 +1,7 @@
 """Whole store folders as rows, and their damage: against Java's reading of them, wherever the log is cut."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -202,7 +204,7 @@ def test_ranges_cover_the_log_once(golden):
     for name in SCENARIOS:
         parts = plan(RealFiles(), golden(name).store, 4999)
         assert all(part.start < part.end <= part.start + 4999 or part.end == part.log_end for part in parts[-1:])
-        for before, after in zip(parts, parts[1:], strict=False):
+        for before, after in pairwise(parts):
             assert before.end == after.start
 
 
