@@ -1,5 +1,6 @@
 """Whole store folders as rows, and their damage: against Java's reading of them, wherever the log is cut."""
 
+import asyncio
 from itertools import pairwise
 
 import numpy as np
@@ -9,10 +10,12 @@ from golden_stores import SCENARIOS
 from spark_columns import described, recorded
 
 from gantrymq.world.real import RealFiles
+from gantrymq.world.real.files import RealFile
 from gantrymq_spark.batches import Shown
 from gantrymq_spark.columns import schema
 from gantrymq_spark.log_scan import LogScan
 from gantrymq_spark.store_ranges import plan
+from gantrymq_store_files.filler import fillers
 from gantrymq_store_files.log_walk import LogDamage, scan
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
@@ -241,3 +244,66 @@ def test_rows_are_the_same_however_long_the_stretches(golden, monkeypatch):
     monkeypatch.setattr(log_scan, "sound_stretch", lambda *_, **__: None)
     assert read(golden("retry").store)[0].equals(table)
     assert np.all(np.diff(table["commitLogOffset"].to_numpy()) > 0)
+
+
+def test_what_the_disk_does_not_give_is_damage(golden_copy, monkeypatch):
+    scenario = golden_copy("crash/recovered")
+    sound, _ = found_by_walking(scenario.store)
+    size = scenario.size("mappedFileSizeCommitLog")
+    bad = size + 4096  # the second page of the second file
+    pread = RealFile.pread
+
+    def failing(self, length, position):
+        start = int(self.path.name) + position
+        if self.path.parent.name == "commitlog" and start < bad + 4096 and bad < start + length:
+            raise OSError(5, "Input/output error")
+        return pread(self, length, position)
+
+    monkeypatch.setattr(RealFile, "pread", failing)
+    monkeypatch.setattr("gantrymq_spark.store_ranges.last_nonzero", lambda read, start, parts: parts[-1][1])
+    table, damages = read(scenario.store)
+    hit = [at for at, after in pairwise([*sound, 1 << 60]) if at < bad + 4096 and after > bad]
+    assert set(sound) - set(table["commitLogOffset"].to_pylist()) == set(hit)
+    told = [(each.log_offset, each.size, each.damage) for each in damages if each.kind == "unreadable"]
+    assert told == [(bad, 4096, True)]
+
+
+def test_what_repair_put_in_place_of_damage_is_no_message(golden_copy):
+    scenario = golden_copy("crash/recovered")
+    record = scenario.log_records()[20]
+    (at, filler), *_ = fillers(record.log_offset, record.total_size, record.store_timestamp, "kept elsewhere")
+    overwrite(scenario, at, filler)
+    sound = [each.log_offset for each in scenario.log_records() if each.log_offset != at]
+    table, damages = read(scenario.store)
+    assert table["commitLogOffset"].to_pylist() == sound
+    assert [(each.kind, each.damage, each.log_offset, each.size) for each in damages] == [
+        ("filler", False, at, record.total_size)
+    ]
+
+
+def test_a_store_that_a_broker_of_ours_has_open(tmp_path):
+    mmap_store = pytest.importorskip("gantrymq_storage_mmap.store")
+    from gantrymq.config import Settings
+    from gantrymq.interfaces import StoreContext, StoreMessage
+    from gantrymq.world.real import real_world
+    from gantrymq_storage_mmap.settings import SCHEMA
+
+    async def run():
+        world = real_world()
+        settings = Settings(SCHEMA, {"mappedFileSizeCommitLog": 64 * 1024})
+        store = mmap_store.MmapStore(StoreContext(world, tmp_path, settings, print))
+        await store.start()
+        for start in range(0, 600, 100):
+            messages = [StoreMessage("Orders", n % 4, b"x" * 900, b"KEYS\1%d\2" % n) for n in range(start, start + 100)]
+            store.publish(store.put(messages)[-1].end)
+            await asyncio.sleep(0)
+            assert (tmp_path / "abort").exists()
+            table, damages = read(tmp_path)
+            assert sorted(table["keys"].to_pylist(), key=int) == [str(n) for n in range(start + 100)]
+            assert not damages
+        await store.stop()
+        await world.workers.close()
+
+    asyncio.run(run())
+    table, damages = read(tmp_path)
+    assert (len(table), damages) == (600, [])
