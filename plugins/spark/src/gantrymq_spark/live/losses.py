@@ -1,7 +1,7 @@
 """Messages that a query should read and no longer can: each one a line of the report.
 
-With ``failOnDataLoss`` true, which is the default, a query fails with the report; with false it goes on and the report is
-logged as warnings.
+With ``failOnDataLoss`` true, which is the default, a query fails with the report; with false it goes on and the report
+is logged as warnings.
 """
 
 from __future__ import annotations

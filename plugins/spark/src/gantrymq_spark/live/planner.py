@@ -101,9 +101,9 @@ class Planner:
 
     def _waits(self, backlog: int, min_offsets: int | None, time_ms: int) -> bool:
         """Whether more is to be waited for."""
-        if min_offsets is not None and self._target is None and backlog < min_offsets:
-            if self._last_ms is not None and time_ms - self._last_ms < self._max_delay_ms:
-                return True
+        few = min_offsets is not None and self._target is None and backlog < min_offsets
+        if few and self._last_ms is not None and time_ms - self._last_ms < self._max_delay_ms:
+            return True
         self._last_ms = time_ms
         return False
 

@@ -8,6 +8,7 @@ that the caller has for a queue.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.offsets import QueueRange
@@ -62,4 +63,4 @@ def _add(ranges: Sequence[QueueRange], pieces: list[int], tasks: int) -> None:
 
 def _cut(whole: QueueRange, count: int) -> list[QueueRange]:
     ends = [whole.first + whole.count * number // count for number in range(count + 1)]
-    return [QueueRange(whole.queue, first, end) for first, end in zip(ends, ends[1:], strict=False)]
+    return [QueueRange(whole.queue, first, end) for first, end in pairwise(ends)]
