@@ -20,7 +20,7 @@ from gantrymq_spark.columns import selected
 from gantrymq_spark.live.starts import EARLIEST, LATEST, Places, queue_tree, read_offsets, read_time, read_times
 from gantrymq_spark.live.times import duration_ms
 
-__all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "Wanted", "read_options"]
+__all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "Wanted", "read_columns", "read_options"]
 
 DEFAULT_GROUP = "GANTRYMQ_SPARK"
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
@@ -126,7 +126,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
         max_offsets=most,
         min_offsets=least,
         max_delay_ms=DEFAULT_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay),
-        columns=_columns(texts),
+        columns=read_columns(texts),
         stored_bodies=_flag(texts, "storedBodies") is True,
         group=_group(texts),
         commits="groupId" in texts,
@@ -228,9 +228,11 @@ def _flag(texts: Mapping[str, str], name: str) -> bool | None:
     return word == "true"
 
 
-def _columns(texts: Mapping[str, str]) -> tuple[str, ...]:
+def read_columns(given: Mapping[str, str]) -> tuple[str, ...]:
+    """What the option ``columns`` names; all columns without it. Raises ConfigError: a mistake."""
+    named = next((text for name, text in given.items() if name.lower() == "columns"), None)
     try:
-        return selected(texts.get("columns"))
+        return selected(named)
     except InvalidParameter as problem:
         raise ConfigError(f"option {problem}") from None
 
