@@ -7,10 +7,19 @@ import hashlib
 import ipaddress
 from typing import Any
 
-SAME = (
-    "topic queueId queueOffset commitLogOffset storeSize sysFlag flag bodyCRC reconsumeTimes "
-    "preparedTransactionOffset msgId"
-).split()
+SAME = [
+    "topic",
+    "queueId",
+    "queueOffset",
+    "commitLogOffset",
+    "storeSize",
+    "sysFlag",
+    "flag",
+    "bodyCRC",
+    "reconsumeTimes",
+    "preparedTransactionOffset",
+    "msgId",
+]
 
 
 def java_host(text: str) -> str:

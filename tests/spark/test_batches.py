@@ -1,27 +1,13 @@
 """Arrow batches of stored records against Java's own reading of them and against the record-by-record reader."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
-
-sys.path[:0] = [str(Path(__file__).parents[1] / "golden"), str(Path(__file__).parent)]
-
-from golden_stores import SCENARIOS, Scenario, unpack
+from golden_stores import SCENARIOS
 from spark_columns import described, recorded
 
-from gantrymq_spark.batches import NO_LOG, record_batch
+from gantrymq_spark.batches import record_batch
 from gantrymq_spark.columns import schema
-from gantrymq_spark.positions import record_positions
-
-
-@pytest.fixture(scope="session")
-def golden(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("golden")
-    unpack(folder)
-    return lambda name: Scenario(name, folder / name)
 
 
 def batches(scenario, **options):

@@ -1,43 +1,47 @@
 """Stored records as Arrow batches with the columns of `columns`: what a log holds and what a pull reply carries.
 
-Numbers are gathered into NumPy columns, bytes by Arrow. Python has objects for what there is little of: topics, hosts,
-compressed bodies. Records are taken as sound; `positions.record_positions` finds those of a reply, `log_scan` those of
-a log.
+Records are taken as sound; `positions.record_positions` finds those of a reply, `log_scan` those of a log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 
-from gantrymq.errors import FormatError
-from gantrymq.formats.compression import decompress
-from gantrymq.formats.record import PROPERTIES_LENGTH
-from gantrymq.model.hosts import host_text
 from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
-from gantrymq.model.sys_flag import COMPRESSED
-from gantrymq_spark.columns import COLUMNS, schema
-from gantrymq_spark.property_texts import PropertyTexts
-from gantrymq_spark.record_fields import RecordFields
-from gantrymq_spark.slices import merged, slices, strings_of_one_length
+from gantrymq_spark.columns import schema
+from gantrymq_spark.records import Records
 
-__all__ = ["NO_LOG", "record_batch"]
+__all__ = ["NO_LOG", "Shown", "batch_of", "record_batch"]
 
 NO_LOG = -1  # for data that is no stretch of a log
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
 _NUMBERS = {  # columns that stand in the record's head as they are
     "queueId": "queue_id",
+    "commitLogOffset": "log_offset",
     "storeSize": "total_size",
     "flag": "flag",
     "bodyCRC": "body_crc",
     "reconsumeTimes": "reconsume_times",
     "preparedTransactionOffset": "prepared_offset",
 }
-_HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
+_PROPERTIES = {"keys": KEYS, "tags": TAGS, "uniqueKey": UNIQ_KEY}
+_TIMES = {"bornTimestamp": "born_timestamp", "storeTimestamp": "store_timestamp"}
+_HOSTS = {"bornHost": "born_host", "storeHost": "store_host"}
+
+
+@attrs.frozen
+class Shown:
+    """What rows show of records."""
+
+    schema: Any = attrs.field(factory=schema)  # a pyarrow.Schema of some of the columns
+    broker_name: str | None = None  # for the column brokerName; None where it is not known
+    queue_names: Mapping[str, str] = attrs.field(factory=dict)  # topic as it is stored: the name to show for it
+    stored_bodies: bool = False  # bodies that are stored compressed stay so
+    queue_offset_delta: int = 0  # entries, added to each queue offset (static topics)
 
 
 def record_batch(
@@ -65,123 +69,40 @@ def record_batch(
 
     Raises:
         InvalidParameter: a column that does not exist.
+        FormatError: a record says that it stands elsewhere in the log.
         ClientError: a body is compressed in a way whose package is not installed; the sentence names it.
     """
-    wanted = schema(columns)
-    places = np.asarray(positions, dtype=np.int64)
-    if not len(places):
-        return pa.RecordBatch.from_pylist([], schema=wanted)
-    records = _Records(data, places, stored_bodies)
+    shown = Shown(schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta)
+    records = Records(data, np.asarray(positions, dtype=np.int64))
+    if log_offset_of_data != NO_LOG:
+        records.check_log_offsets(log_offset_of_data)
+    return batch_of(records, shown)
+
+
+def batch_of(records: Records, shown: Shown) -> pa.RecordBatch:
+    """One row for each record, with the columns of *shown*. Raises ClientError, as `record_batch`."""
+    if not len(records):
+        return pa.RecordBatch.from_pylist([], schema=shown.schema)
+    fields = records.fields
     made_by: dict[str, Callable[[], pa.Array]] = {
-        "topic": lambda: records.topics(queue_names or {}),
-        "brokerName": lambda: pa.repeat(pa.scalar(broker_name, pa.string()), len(places)),
-        "queueOffset": lambda: pa.array(records.fields.column("queue_offset") + np.int64(queue_offset_delta)),
-        "commitLogOffset": lambda: pa.array(records.log_offsets(log_offset_of_data)),
-        "sysFlag": lambda: pa.array(records.sys_flags()),
-        "body": lambda: records.bodies[0],
+        "topic": lambda: records.topics(shown.queue_names),
+        "brokerName": lambda: pa.repeat(pa.scalar(shown.broker_name, pa.string()), len(records)),
+        "queueOffset": lambda: pa.array(fields.column("queue_offset") + np.int64(shown.queue_offset_delta)),
+        "sysFlag": lambda: pa.array(records.sys_flags(stored_bodies=shown.stored_bodies)),
+        "body": lambda: records.stored_bodies() if shown.stored_bodies else records.bodies[0],
         "properties": lambda: records.properties.maps(),
-        "keys": lambda: records.properties.values(KEYS),
-        "tags": lambda: records.properties.values(TAGS),
-        "uniqueKey": lambda: records.properties.values(UNIQ_KEY),
-        "msgId": lambda: records.offset_ids(log_offset_of_data),
-        "bornTimestamp": lambda: records.times("born_timestamp"),
-        "bornHost": lambda: records.hosts("born_host"),
-        "storeTimestamp": lambda: records.times("store_timestamp"),
-        "storeHost": lambda: records.hosts("store_host"),
+        "msgId": records.offset_ids,
     }
-    arrays = []
-    for name in wanted.names:
-        maker = made_by.get(name)
-        arrays.append(pa.array(records.fields.column(_NUMBERS[name])) if maker is None else maker())
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
+    def made(name: str) -> pa.Array:
+        if name in _NUMBERS:
+            return pa.array(fields.column(_NUMBERS[name]))
+        if name in _PROPERTIES:
+            return records.properties.values(_PROPERTIES[name])
+        if name in _TIMES:
+            return records.times(_TIMES[name])
+        if name in _HOSTS:
+            return records.hosts(_HOSTS[name])
+        return made_by[name]()
 
-class _Records:
-    """What columns are made of; each part is made when a column first needs it."""
-
-    def __init__(self, data: bytes | bytearray | memoryview, places: Any, stored_bodies: bool) -> None:
-        self._data = data
-        self._stored_bodies = stored_bodies
-        self.fields = RecordFields(np.frombuffer(data, dtype=np.uint8), places)
-
-    @cached_property
-    def _body_places(self) -> tuple[Any, Any]:
-        return self.fields.body_starts(), self.fields.body_ends()
-
-    @cached_property
-    def _topic_places(self) -> tuple[Any, Any]:
-        return self.fields.topics(self._body_places[1])
-
-    @cached_property
-    def properties(self) -> PropertyTexts:
-        """The property texts."""
-        return PropertyTexts(self._data, self._topic_places[1] + PROPERTIES_LENGTH.size, self.fields.ends())
-
-    def topics(self, shown: Mapping[str, str]) -> pa.Array:
-        """Names of topics."""
-        coded = slices(self._data, *self._topic_places, pa.binary()).dictionary_encode()
-        names = [raw.decode("utf-8", "replace") for raw in coded.dictionary.to_pylist()]
-        return pa.array([shown.get(name, name) for name in names], pa.string()).take(coded.indices)
-
-    def log_offsets(self, log_offset_of_data: int) -> Any:
-        """Places in the log: bytes."""
-        return self.fields.column("log_offset") if log_offset_of_data < 0 else self.fields.at + log_offset_of_data
-
-    @cached_property
-    def bodies(self) -> tuple[pa.Array, Any]:
-        """Bodies, and the rows whose body was decompressed."""
-        starts, ends = self._body_places
-        flags = self.fields.column("sys_flag")
-        packed = flags & COMPRESSED != 0
-        if self._stored_bodies or not packed.any():
-            return slices(self._data, starts, ends, pa.binary()), np.zeros(0, dtype=np.int64)
-        plain, rows = np.flatnonzero(~packed), np.flatnonzero(packed)
-        view = memoryview(self._data)
-        found, opened = [], np.zeros(len(rows), dtype=bool)
-        for number, row in enumerate(rows.tolist()):
-            body = view[starts[row] : ends[row]]
-            try:
-                found.append(decompress(body, int(flags[row])))
-                opened[number] = True
-            except FormatError:
-                found.append(bytes(body))
-        parts = [(rows, pa.array(found, pa.binary()))]
-        if len(plain):
-            parts.append((plain, slices(self._data, starts[plain], ends[plain], pa.binary())))
-        return merged(parts), rows[opened]
-
-    def sys_flags(self) -> Any:
-        """Flags, of rows whose body is decompressed without the bit."""
-        flags = self.fields.column("sys_flag")
-        if self._stored_bodies or not (flags & COMPRESSED).any():
-            return flags
-        flags = flags.copy()
-        flags[self.bodies[1]] &= ~COMPRESSED
-        return flags
-
-    def times(self, name: str) -> pa.Array:
-        """A time, null where no calendar has it."""
-        times = self.fields.column(name)
-        odd = (times < _FIRST_MS) | (times > _LAST_MS)
-        if odd.any():
-            return pa.array(np.where(odd, 0, times) * 1000, COLUMNS["bornTimestamp"], mask=odd)
-        return pa.array(times * 1000, COLUMNS["bornTimestamp"])
-
-    def hosts(self, name: str) -> pa.Array:
-        """A host as ``ip:port``."""
-        parts = []
-        for rows, packed in self.fields.hosts(name):
-            buffers = [None, pa.py_buffer(packed)]
-            coded = pa.Array.from_buffers(pa.binary(packed.shape[1]), len(rows), buffers).dictionary_encode()
-            texts = pa.array([host_text(each) for each in coded.dictionary.to_pylist()], pa.string())
-            parts.append((rows, texts.take(coded.indices)))
-        return merged(parts)
-
-    def offset_ids(self, log_offset_of_data: int) -> pa.Array:
-        """Message ids that say where a message lies."""
-        log_offsets = self.log_offsets(log_offset_of_data).astype(">i8").view(np.uint8).reshape(-1, 8)
-        parts = []
-        for rows, packed in self.fields.hosts("store_host"):
-            raw = np.concatenate([packed, log_offsets if len(rows) == len(log_offsets) else log_offsets[rows]], axis=1)
-            parts.append((rows, strings_of_one_length(_HEX[raw].view(np.uint8))))
-        return merged(parts)
+    return pa.RecordBatch.from_arrays([made(name) for name in shown.schema.names], schema=shown.schema)

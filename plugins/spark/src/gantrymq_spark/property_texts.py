@@ -10,6 +10,7 @@ has these separators; a batch with a text that is not UTF-8 goes through that mo
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,10 @@ _NAMES_IN_BITS = 40  # a text has at most 8,191 pairs, so sums of this many diff
 class PropertyTexts:
     """The property texts of records."""
 
-    def __init__(self, data: Any, starts: Any, ends: Any) -> None:
-        """*starts*, *ends*: int64, where texts lie in *data*, ascending."""
-        joined = slices(data, starts, ends, pa.binary())
-        self._offsets = np.frombuffer(joined.buffers()[1], dtype=np.int32)[: len(starts) + 1].astype(np.int64)
-        text = joined.buffers()[2]
+    def __init__(self, stored: pa.Array) -> None:
+        """*stored*: texts as they are stored, a binary array without nulls that is no slice of another one."""
+        self._offsets = np.frombuffer(stored.buffers()[1], dtype=np.int32)[: len(stored) + 1].astype(np.int64)
+        text = stored.buffers()[2]
         self._text = np.frombuffer(b"" if text is None else text, dtype=np.uint8)[: self._offsets[-1]]
         if not self._is_utf8():
             self._rewrite()
@@ -50,9 +50,7 @@ class PropertyTexts:
     def _rewrite(self) -> None:
         """Put U+FFFD where bytes are no UTF-8, as the decoder does."""
         raw, edges = self._text.tobytes(), self._offsets.tolist()
-        texts = [
-            raw[start:end].decode("utf-8", "replace").encode() for start, end in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        texts = [raw[start:end].decode("utf-8", "replace").encode() for start, end in pairwise(edges)]
         self._offsets = np.cumsum([0, *map(len, texts)])
         self._text = np.frombuffer(b"".join(texts), dtype=np.uint8)
 
