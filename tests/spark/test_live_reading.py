@@ -1,5 +1,6 @@
 """Queries of live topics beside a simulated broker: batch ranges, micro-batches, and what happens to brokers."""
 
+import asyncio
 import logging
 import random
 from datetime import UTC, datetime
@@ -15,12 +16,15 @@ from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 from gantrymq.broker import BrokerServer
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed
+from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.groups import BrokerAdmin
 from gantrymq_spark.live.losses import DataLost
-from gantrymq_spark.live.options import read_options
+from gantrymq_spark.live.options import Wanted, read_options
 from gantrymq_spark.live.pushdown import Pushed
+from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.session import Session
+from gantrymq_spark.live.snapshot import QueueNow
 from gantrymq_testing.simulation import simulate_cluster
 
 SMALL = {**SETTINGS, "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, "fileReservedTime": 0}
@@ -343,3 +347,54 @@ def test_streams_that_are_killed_and_restarted_have_every_message_once(seed):
         assert numbers(rows) == list(range(sent))
 
     simulate(case, seed=seed)
+
+
+def test_a_filter_gives_no_task_what_is_another_one_s():
+    async def case(cluster):
+        await fill(cluster, 30, queues=1)
+        return numbers(await batch_rows(cluster, tags="t0", maxRecordsPerPartition="3"))
+
+    assert simulate(case) == list(range(0, 30, 3))
+
+
+def test_a_stream_waits_for_enough_offsets():
+    async def case(cluster):
+        await fill(cluster, 3)
+        stream = Stream(cluster, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="10m")
+        async with stream.session() as session:
+            assert len(await stream.step(session)) == 3
+            await cluster.send("T", b"3")
+            assert await stream.step(session) is None
+            assert len(await stream.step(session, limited=False)) == 1
+            await cluster.send("T", b"4")
+            assert await stream.step(session) is None
+            await cluster.world.clock.sleep(601)
+            assert len(await stream.step(session)) == 1
+
+    simulate(case)
+
+
+def test_available_now_ends_with_what_was_there():
+    async def case(cluster):
+        await fill(cluster, 9)
+        stream = Stream(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4", minOffsetsPerTrigger="4")
+        async with stream.session() as session:
+            await session.aim()
+            rows = []
+            while (more := await stream.step(session)) is not None:
+                rows += more
+                await cluster.send("T", b"99")
+            return numbers(rows)
+
+    assert simulate(case) == list(range(9))
+
+
+@pytest.mark.parametrize(("stored_ms", "found"), [(4_999, 10), (5_000, 9)])
+def test_a_time_after_the_last_message_is_the_end_though_java_says_the_last_message(stored_ms, found):
+    class Java:
+        async def offset_at(self, queue, time_ms):
+            return 9
+
+    view = QueueView(None, Java(), Wanted(topics=("T",)))
+    there = QueueNow(0, 10, stored_ms)
+    assert asyncio.run(view.offset_at(MessageQueue("T", "a", 0), there, 5_000)) == found

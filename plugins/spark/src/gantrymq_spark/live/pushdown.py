@@ -60,7 +60,8 @@ def narrowed(filters: Iterable[Any]) -> Pushed:
     """What *filters* (pyspark's, all of which hold) leave to be read."""
     found = Pushed()
     for each in filters:
-        kind, column = _KINDS.get(type(each).__name__), getattr(each, "attribute", ())
+        kind = _KINDS.get(type(each).__name__)
+        column: tuple[str, ...] = getattr(each, "attribute", ())
         if kind is None or len(column) != 1:
             continue
         values = tuple(each.value) if kind == "in" else (each.value,)
@@ -69,7 +70,8 @@ def narrowed(filters: Iterable[Any]) -> Pushed:
             if all(type(value) is of for value in values):
                 before = getattr(found, field)
                 both = frozenset(values) if before is None else before & frozenset(values)
-                found = attrs.evolve(found, **{field: both})
+                changed: dict[str, Any] = {field: both}
+                found = attrs.evolve(found, **changed)
         elif column[0] == "queueOffset" and kind != "in" and type(values[0]) is int:
             found = _offsets(found, kind, values[0])
         elif column[0] == "storeTimestamp" and kind != "in" and isinstance(values[0], datetime):

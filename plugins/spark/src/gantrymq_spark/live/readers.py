@@ -37,12 +37,12 @@ class RangePartition(InputPartition):
     """What one task reads."""
 
     def __init__(self, task: QueueRange) -> None:
-        self.queue = tuple(task.queue)
+        self.topic, self.broker_name, self.queue_id = task.queue
         self.first, self.end = task.first, task.end
 
     def range(self) -> QueueRange:
         """The same."""
-        return QueueRange(MessageQueue(*self.queue), self.first, self.end)
+        return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.first, self.end)
 
 
 def _batches(options: LiveOptions, task: QueueRange, how: RangeRead) -> Iterator[pa.RecordBatch]:
@@ -109,14 +109,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new stream begins."""
-        return self._run(self._opened().initial()).to_json()
+        found: Offsets = self._run(self._opened().initial())
+        return found.to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the next micro-batch ends."""
         read = Offsets.from_json(start)
         limited = not isinstance(limit, ReadAllAvailable)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_offsets
-        found = self._run(self._opened().latest(read, limited=limited, max_offsets=most))
+        found: Offsets = self._run(self._opened().latest(read, limited=limited, max_offsets=most))
         return start if found is read else found.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
