@@ -6,19 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from gantrymq.formats.record import iter_records
+from gantrymq.formats.record import read_record
+from gantrymq_spark.stretch import whole_records
 
 __all__ = ["record_positions"]
 
 
 def record_positions(data: bytes | bytearray | memoryview) -> Any:
-    """Starts of the records that lie back to back in *data*, as an int64 array; all lengths are checked.
+    """Starts of the records that lie back to back in *data*, as an int64 array.
+
+    Lengths and topics are checked, CRCs are not: whoever read a record for a reply has done that.
 
     Raises:
         FormatError: something that is no whole record.
     """
-    starts, at = [], 0
-    for record in iter_records(data):
-        starts.append(at)
-        at += record.total_size
-    return np.array(starts, dtype=np.int64)
+    view, found, at = memoryview(data), [], 0
+    while at < len(view):
+        many = whole_records(view[at:])
+        if many is None:
+            found.append(np.array([at], dtype=np.int64))
+            at += read_record(view, at).total_size
+        else:
+            found.append(many.fields.at + at)
+            at += int(many.fields.ends()[-1])
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

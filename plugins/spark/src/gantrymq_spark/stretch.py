@@ -21,7 +21,7 @@ from gantrymq_spark.records import Records
 from gantrymq_store_files.filler import FILLER_TOPIC
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
 
-__all__ = ["sound_stretch"]
+__all__ = ["sound_stretch", "whole_records"]
 
 _START = struct.Struct(">iI")
 _LONGEST_HEAD = max(HEAD_BYTES)
@@ -54,6 +54,20 @@ def sound_stretch(view: memoryview, base: int, end: int, *, check_crc: bool = Tr
     return records
 
 
+def whole_records(view: memoryview) -> Records | None:
+    """The records at the start of *view* whose lengths add up and whose topic is a text, wherever they come from."""
+    starts = _chain(view, len(view))
+    if not starts:
+        return None
+    records = Records(view, np.array(starts, dtype=np.int64))
+    count = _well_built(records, None)
+    if not count:
+        return None
+    records = records.at(slice(count)) if count < len(records) else records
+    count = _usable_topics(records)
+    return None if not count else records.at(slice(count)) if count < len(records) else records
+
+
 def _chain(view: memoryview, end: int) -> list[int]:
     """Starts of records, as far as sizes and magics lead."""
     starts: list[int] = []
@@ -68,12 +82,14 @@ def _chain(view: memoryview, end: int) -> list[int]:
     return starts
 
 
-def _well_built(records: Records, base: int) -> int:
+def _well_built(records: Records, base: int | None) -> int:
     """How many records come before the first whose lengths do not add up, or that says another log offset."""
     fields = records.fields
     ends, starts = fields.ends(), fields.body_starts()
     body_ends = starts + fields.column("body_length")
-    good = (fields.column("log_offset") == fields.at + base) & (body_ends >= starts) & (body_ends + 3 <= ends)
+    good = (body_ends >= starts) & (body_ends + 3 <= ends)
+    if base is not None:
+        good &= fields.column("log_offset") == fields.at + base
     count = _first_false(good)
     if not count:
         return 0
