@@ -161,6 +161,13 @@ def test_available_now_passes_offsets_that_expire_meanwhile():
     assert step(planned.offsets, seen(QueueNow(14, 20, 95)), 0, planner).offsets is planned.offsets
 
 
+def test_available_now_leaves_queues_that_its_first_look_did_not_see():
+    planner, before = Planner(DELAY_MS), read(q0=(2, 20), q1=(5, 20))
+    planner.aim(seen(QueueNow(0, 4, 50)))
+    planned = step(before, seen(QueueNow(0, 4, 50), QueueNow(0, 9, 60)), 0, planner)
+    assert (planned.offsets, planned.losses) == (read(q0=(4, 50), q1=(5, 20)), ())
+
+
 class World:
     """Queues whose messages have names; topics come, grow, lose files, end and come anew."""
 

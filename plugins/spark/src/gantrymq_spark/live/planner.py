@@ -115,7 +115,8 @@ class Planner:
         if target is None:
             return now.queues, {queue for queue in read.queues if queue.broker_name in now.away}
         away = now.away | target.away
-        kept = {queue for queue in read.queues if queue.broker_name in away}
+        unseen = now.queues.keys() - target.queues.keys()  # their broker was away at the first look
+        kept = {queue for queue in read.queues if queue.broker_name in away or queue in unseen}
         found: dict[MessageQueue, QueueNow] = {}
         for queue, aimed in target.queues.items():
             there = now.queues.get(queue)
