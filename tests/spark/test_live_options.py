@@ -93,6 +93,7 @@ def test_limits_of_a_stream():
 
 def test_filters():
     assert read(tags="A || B").expression == "A || B"
+    assert read(sql92="OTHER:: what it likes").expression == "OTHER:: what it likes"
     found = read(sql92="a > 5")
     assert (found.expression, found.expression_type) == ("a > 5", "SQL92")
 
@@ -133,6 +134,7 @@ MISTAKES = {
     "option groupId: ": {"groupId": "a b"},
     "tags and sql92 cannot be set together": {"tags": "A", "sql92": "a > 5"},
     "option sql92 is empty": {"sql92": " "},
+    "option sql92: ": {"sql92": "a >"},
     "option tags: the tag expression": {"tags": "||"},
     "maxOffsetsPerTrigger is for streaming queries; take it away, this one is a batch": {"maxOffsetsPerTrigger": "5"},
     "option brokerWait: 'long' is no duration": {"brokerWait": "long"},

@@ -15,15 +15,17 @@ from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 
 from gantrymq.broker import BrokerServer
 from gantrymq.client import Admin
-from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed
+from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed, ConnectionLost
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.groups import BrokerAdmin
 from gantrymq_spark.live.losses import DataLost
+from gantrymq_spark.live.offsets import QueueRange
 from gantrymq_spark.live.options import Wanted, read_options
 from gantrymq_spark.live.pushdown import Pushed
 from gantrymq_spark.live.queue_view import QueueView
-from gantrymq_spark.live.session import Session
+from gantrymq_spark.live.range_reader import read_range
+from gantrymq_spark.live.session import Session, consumer_of, how_to_read
 from gantrymq_spark.live.snapshot import QueueNow
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -127,8 +129,8 @@ def test_tags_and_sql92_are_applied_by_the_broker():
         await fill(cluster, 20)
         tagged = await batch_rows(cluster, tags="t0 || t2", columns=("body",))
         chosen = await batch_rows(cluster, sql92="a > 4 AND a < 9 AND TAGS <> 't1'")
-        with pytest.raises(BrokerRefused):
-            await batch_rows(cluster, sql92="a >")
+        with pytest.raises(BrokerRefused, match="OTHER"):
+            await batch_rows(cluster, sql92="OTHER:: what it likes")
         return numbers(tagged), numbers(chosen), {*tagged[0]}
 
     tagged, chosen, columns = simulate(case)
@@ -302,15 +304,11 @@ def test_a_stream_waits_for_a_broker_that_is_away_and_a_query_does_not_begin_wit
         async with stream.session() as session:
             assert len(await stream.step(session)) == 6
             await cluster.send("T", b"6")
-            broker, cluster._broker = cluster._broker, None
-            address, store = broker.address, cluster.settings
-            await broker.stop()
+            again = await stopped(cluster)
             assert await stream.step(session) is None
             with pytest.raises((ConfigError, ConnectFailed), match="brokers are not running|does not answer"):
                 await batch_rows(cluster)
-            store.set("listenPort", address[1], "the test")
-            cluster._broker = BrokerServer(cluster.world, store, cluster.plugins)
-            await cluster._broker.start()
+            await again()
             await cluster.world.clock.sleep(60)
             assert numbers(await stream.step(session)) == [6]
 
@@ -398,3 +396,75 @@ def test_a_time_after_the_last_message_is_the_end_though_java_says_the_last_mess
     view = QueueView(None, Java(), Wanted(topics=("T",)))
     there = QueueNow(0, 10, stored_ms)
     assert asyncio.run(view.offset_at(MessageQueue("T", "a", 0), there, 5_000)) == found
+
+
+async def stopped(cluster):
+    """The broker alone, and how to start it again where it was."""
+    broker, cluster._broker = cluster._broker, None
+    cluster.settings.set("listenPort", broker.address[1], "the test")
+    await broker.stop()
+
+    async def again():
+        cluster._broker = BrokerServer(cluster.world, cluster.settings, cluster.plugins)
+        await cluster._broker.start()
+
+    return again
+
+
+@pytest.mark.parametrize("wait", ["2m", "20s"])
+def test_a_task_waits_for_a_broker_as_long_as_it_may(wait):
+    async def case(cluster):
+        await fill(cluster, 100, queues=1)
+        options = options_of(cluster, brokerWait=wait)
+        async with Session(options, cluster.world) as session:
+            (task,) = await session.batch_tasks(Pushed())
+        async with consumer_of(options, cluster.world) as consumer:
+            await consumer.pull_records(task.queue, 0)
+            again = await stopped(cluster)
+            reading = asyncio.ensure_future(collected(consumer, cluster.world.clock, task, options))
+            await cluster.world.clock.sleep(60)
+            await again()
+            if wait == "20s":
+                with pytest.raises((ConnectFailed, ConnectionLost)):
+                    await reading
+            else:
+                assert numbers(await reading) == list(range(100))
+
+    simulate(case)
+
+
+async def collected(consumer, clock, task, options):
+    found = []
+    async for batch in read_range(consumer, clock, task, how_to_read(options, ("body",))):
+        found += batch.to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_queue_that_ends_before_the_range_does(fail):
+    async def case(cluster):
+        await fill(cluster, 5, queues=1)
+        options = options_of(cluster, failOnDataLoss=fail)
+        task = QueueRange(MessageQueue("T", "broker-a", 0), 2, 8)
+        begun = cluster.world.clock.monotonic()
+        if fail == "true":
+            with pytest.raises(DataLost, match="offsets 5 to 7 are not in the queue, which ends before them"):
+                await rows_of(cluster, options, [task])
+        else:
+            assert numbers(await rows_of(cluster, options, [task])) == [2, 3, 4]
+        assert 120 <= cluster.world.clock.monotonic() - begun < 125
+
+    simulate(case)
+
+
+def test_messages_that_come_while_a_task_waits_are_taken():
+    async def case(cluster):
+        await fill(cluster, 5, queues=1)
+        task = QueueRange(MessageQueue("T", "broker-a", 0), 2, 6)
+        reading = asyncio.ensure_future(rows_of(cluster, options_of(cluster), [task]))
+        await cluster.world.clock.sleep(30)
+        await cluster.send("T", b"5")
+        await cluster.send("T", b"6")
+        assert numbers(await reading) == [2, 3, 4, 5]
+
+    simulate(case)

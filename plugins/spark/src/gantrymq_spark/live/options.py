@@ -12,10 +12,11 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.client.decoding import wanted_tags
-from gantrymq.errors import ClientError, ConfigError, InvalidParameter
+from gantrymq.errors import ClientError, ConfigError, InvalidParameter, SubscriptionParseFailed
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL, SQL92, TAG
+from gantrymq.model.subscription import ALL, SQL92, TAG, Subscription
+from gantrymq_filter_sql92.parser import parse
 from gantrymq_spark.columns import selected
 from gantrymq_spark.live.starts import EARLIEST, LATEST, Places, queue_tree, read_offsets, read_time, read_times
 from gantrymq_spark.live.times import duration_ms
@@ -247,13 +248,19 @@ def _group(texts: Mapping[str, str]) -> str:
 
 
 def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
-    """Expression and type. A tag expression is read here, SQL92 where its plugin is at hand: at the broker."""
+    """Expression and type."""
     if "tags" in texts and "sql92" in texts:
         raise ConfigError("options tags and sql92 cannot be set together; write TAGS IN ('TagA', 'TagB') in sql92")
     if "sql92" in texts:
         expression = texts["sql92"].strip()
         if not expression:
             raise ConfigError("option sql92 is empty; write an expression such as a > 5 AND TAGS = 'TagA'")
+        asked = Subscription("", expression, SQL92).resolved()
+        if asked.type == SQL92:  # not NAME:: text, which only brokers with that filter can read
+            try:
+                parse(expression)
+            except SubscriptionParseFailed as problem:
+                raise ConfigError(f"option sql92: {problem}") from None
         return expression, SQL92
     expression = texts.get("tags", ALL).strip()
     try:
