@@ -68,6 +68,19 @@ def test_tags_are_filtered_a_second_time(simulate, cluster, record):
     simulate(work)
 
 
+def test_records_are_pulled_as_they_are_sent(simulate, cluster, record):
+    async def work(world):
+        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+            records = [record(properties=b"TAGS\x01" + tag) for tag in (b"Aa", b"BB")]
+            c.brokers["a"].answers[PULL] = found(*records, suggest=0)
+            pulled = await consumer.pull_records(QUEUE, 3, expression="Aa", max_count=7)
+            (asked,) = c.brokers["a"].of(PULL)
+            assert (asked.ext["queueOffset"], asked.ext["maxMsgNums"], asked.ext["subscription"]) == ("3", "7", "Aa")
+            assert (pulled.status, pulled.records, pulled.next_offset) == (PullStatus.FOUND, b"".join(records), 9)
+
+    simulate(work)
+
+
 def test_an_expression_is_checked_once_before_the_first_pull_with_it(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:

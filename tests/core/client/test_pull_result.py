@@ -1,6 +1,7 @@
 import pytest
 
-from gantrymq.client.pull_result import PullStatus, read_pull_reply
+from gantrymq.client.decoding import received_from
+from gantrymq.client.pull_result import PullStatus, read_pull_reply, read_pulled_records
 from gantrymq.errors import BrokerRefused, RemoteProtocolError
 from gantrymq.remoting.command import Command
 
@@ -38,3 +39,24 @@ def test_refusal_is_raised(golden):
 def test_reply_without_its_fields_is_the_brokers_fault():
     with pytest.raises(RemoteProtocolError, match="nextBeginOffset"):
         read(Command(19, ext={"minOffset": "0", "maxOffset": "0"}))
+
+
+def test_records_are_those_of_the_reply(golden):
+    reply = golden("pull found")
+    found = read_pulled_records(reply, "b:1")
+    assert (found.status, found.next_offset, found.min_offset, found.max_offset) == (PullStatus.FOUND, 3, 0, 3)
+    assert found.records == reply.payload
+    assert [message.body for message in received_from(found.records, "broker-a")] == [
+        message.body for message in read(reply).messages
+    ]
+
+
+@pytest.mark.parametrize("name", ["pull no new", "pull no match", "pull moved"])
+def test_a_reply_that_found_nothing_has_no_records(golden, name):
+    found = read_pulled_records(golden(name), "b:1")
+    assert (found.status, found.records) == (read(golden(name)).status, b"")
+
+
+def test_records_of_a_refusal_are_refused(golden):
+    with pytest.raises(BrokerRefused):
+        read_pulled_records(golden("pull refused"), "b:1")

@@ -3,7 +3,7 @@
 from gantrymq.client.admin import Admin, QueueStats
 from gantrymq.client.consumer import PullConsumer
 from gantrymq.client.producer import Producer
-from gantrymq.client.pull_result import PullResult, PullStatus
+from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
 from gantrymq.client.results import SendFailed, SendResult, SendStatus
 from gantrymq.client.subscription import Subscription
 from gantrymq.remoting.tls_contexts import TlsClient
@@ -14,6 +14,7 @@ __all__ = [
     "PullConsumer",
     "PullResult",
     "PullStatus",
+    "PulledRecords",
     "QueueStats",
     "SendFailed",
     "SendResult",

@@ -17,7 +17,7 @@ from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.pull_result import PullResult, read_pull_reply
+from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.errors import BrokerRefused
 from gantrymq.loose_json import dumps
@@ -26,6 +26,7 @@ from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.offsets import (
     GetMaxOffsetRequest,
@@ -132,8 +133,36 @@ class PullConsumer(BaseClient):
             FormatError: a record that cannot be read.
             ClientError: a record that this client cannot read; the sentence says what can.
         """
-        instance = self._started()
         tags = wanted_tags(expression) if expression_type == TAG else frozenset()
+        reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
+        result = read_pull_reply(reply, address, queue.broker_name, tags)
+        self._suggested[queue] = result.suggested_broker_id
+        return result
+
+    async def pull_records(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        max_count: int = 32,
+        expression: str = "*",
+        expression_type: str = TAG,
+        suspend_ms: int = 0,
+    ) -> PulledRecords:
+        """As `pull`, with the records as the broker sent them.
+
+        A broker compares hashes of tags, so that some of these may have another tag.
+        """
+        reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
+        found = read_pulled_records(reply, address)
+        self._suggested[queue] = found.suggested_broker_id
+        return found
+
+    async def _pull(
+        self, queue: MessageQueue, offset: int, max_count: int, expression: str, expression_type: str, suspend_ms: int
+    ) -> tuple[Command, str]:
+        """The reply and who gave it."""
+        instance = self._started()
         self._subscribe(queue.topic)
         broker_id = self._suggested.get(queue, 0)
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
@@ -155,10 +184,7 @@ class PullConsumer(BaseClient):
             bname=queue.broker_name,
         )
         timeout_s = PULL_TIMEOUT_S + suspend_ms / 1000
-        reply = await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s)
-        result = read_pull_reply(reply, address, queue.broker_name, tags)
-        self._suggested[queue] = result.suggested_broker_id
-        return result
+        return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s), address
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one. Raises as `pull`."""

@@ -17,7 +17,7 @@ from gantrymq.model.message import ReceivedMessage
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageResponse
 
-__all__ = ["PullResult", "PullStatus", "read_pull_reply"]
+__all__ = ["PullResult", "PullStatus", "PulledRecords", "read_pull_reply", "read_pulled_records"]
 
 
 class PullStatus(enum.Enum):
@@ -44,6 +44,19 @@ class PullResult:
     suggested_broker_id: int = 0  # which replica to ask next
 
 
+@attrs.frozen
+class PulledRecords:
+    """The same with the records as the broker sent them; offsets are queue offsets."""
+
+    status: PullStatus
+    records: bytes  # back to back; empty unless FOUND
+    offset_delta: int  # added to the queue offset in each record (static topics)
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int = 0
+
+
 def read_pull_reply(reply: Command, address: str, broker_name: str, tags: Collection[str]) -> PullResult:
     """Turn a broker's reply into a result.
 
@@ -59,18 +72,28 @@ def read_pull_reply(reply: Command, address: str, broker_name: str, tags: Collec
         FormatError: a record cannot be read.
         ClientError: a record only another client can read.
     """
+    found = read_pulled_records(reply, address)
+    status = found.status
+    messages: tuple[ReceivedMessage, ...] = ()
+    if status is PullStatus.FOUND:
+        messages = tuple(received_from(found.records, broker_name, tags, found.offset_delta))
+        if not messages:
+            status = PullStatus.NO_MATCHED_MSG
+    return PullResult(
+        status, messages, found.next_offset, found.min_offset, found.max_offset, found.suggested_broker_id
+    )
+
+
+def read_pulled_records(reply: Command, address: str) -> PulledRecords:
+    """As `read_pull_reply`, but no record is looked at: the broker compared hashes of tags alone."""
     status = _STATUS.get(reply.code)
     if status is None:
         raise refused(reply, address)
     header = reply_header(PullMessageResponse, reply, address)
-    messages: tuple[ReceivedMessage, ...] = ()
-    if status is PullStatus.FOUND:
-        messages = tuple(received_from(reply.payload, broker_name, tags, header.offset_delta or 0))
-        if not messages:
-            status = PullStatus.NO_MATCHED_MSG
-    return PullResult(
+    return PulledRecords(
         status=status,
-        messages=messages,
+        records=reply.payload if status is PullStatus.FOUND else b"",
+        offset_delta=header.offset_delta or 0,
         next_offset=header.next_begin_offset,
         min_offset=header.min_offset,
         max_offset=header.max_offset,

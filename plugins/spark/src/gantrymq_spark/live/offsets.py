@@ -1,0 +1,111 @@
+"""How far a stream has read, as JSON that Spark keeps in its checkpoint.
+
+    {"version":1,"queues":{"TopicTest":{"broker-a":{"0":{"next":70,"storedMs":1700000000000},
+                                                    "1":{"next":20,"storedMs":1700000000000,"begin":0}}}}}
+
+``next`` is the queue offset to go on at, ``storedMs`` the store time of the queue's last message when that was written
+(the broker's clock; 0 for an empty queue). ``begin`` says that the micro-batch which ends here begins there instead of
+where the one before ended: in a queue that is new, and where messages were lost. So two of these texts say which
+messages a micro-batch has, and a restart plans the same ones without asking anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import FormatError
+from gantrymq.model.queue import MessageQueue
+
+__all__ = ["Offsets", "QueueRange", "Reached", "ranges_between"]
+
+VERSION = 1
+
+
+@attrs.frozen
+class Reached:
+    """How far one queue was read."""
+
+    next: int
+    stored_ms: int = 0
+    begin: int | None = None
+
+
+@attrs.frozen
+class QueueRange:
+    """Queue offsets *first* to *end* (without it) of one queue."""
+
+    queue: MessageQueue
+    first: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """How many offsets."""
+        return self.end - self.first
+
+
+@attrs.frozen
+class Offsets:
+    """How far each queue was read."""
+
+    queues: Mapping[MessageQueue, Reached] = attrs.Factory(dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Members for Spark; equal offsets give equal texts."""
+        topics: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
+        for queue, reached in sorted(self.queues.items()):
+            members = {"next": reached.next, "storedMs": reached.stored_ms}
+            if reached.begin is not None:
+                members["begin"] = reached.begin
+            brokers = topics.setdefault(queue.topic, {})
+            brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = members
+        return {"version": VERSION, "queues": topics}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Offsets:
+        """Read what `to_json` wrote.
+
+        Raises:
+            FormatError: something else, or of a later version.
+        """
+        if not isinstance(data, dict) or not isinstance(data.get("queues"), dict):
+            raise FormatError(f"the checkpoint holds no offsets of the source gantrymq: {str(data)[:80]}")
+        if data.get("version") != VERSION:
+            raise FormatError(
+                f"the checkpoint's offsets have version {data.get('version')}, this gantrymq-spark reads {VERSION}; "
+                "use the one that wrote them, or a new checkpoint"
+            )
+        found: dict[MessageQueue, Reached] = {}
+        try:
+            for topic, brokers in data["queues"].items():
+                for broker, queues in brokers.items():
+                    for queue_id, members in queues.items():
+                        begin = members.get("begin")
+                        found[MessageQueue(topic, broker, int(queue_id))] = Reached(
+                            int(members["next"]), int(members["storedMs"]), None if begin is None else int(begin)
+                        )
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise FormatError(f"the checkpoint's offsets have members of the wrong kind: {problem!r}") from problem
+        return cls(found)
+
+
+def ranges_between(start: Offsets, end: Offsets) -> list[QueueRange]:
+    """What the micro-batch from *start* to *end* has, sorted by queue; nothing empty.
+
+    Raises:
+        FormatError: the two do not belong together.
+    """
+    if start == end:
+        return []
+    found = []
+    for queue, reached in sorted(end.queues.items()):
+        before = start.queues.get(queue)
+        begin = reached.begin if reached.begin is not None else before.next if before is not None else None
+        if begin is None or begin > reached.next:
+            raise FormatError(f"the checkpoint's offsets of {queue} do not say where a micro-batch begins")
+        if begin < reached.next:
+            found.append(QueueRange(queue, begin, reached.next))
+    return found

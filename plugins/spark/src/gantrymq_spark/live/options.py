@@ -1,0 +1,270 @@
+"""What a user asks of the source ``gantrymq``, read from option texts; each mistake is one sentence.
+
+Names are those of Spark's Kafka source where it has the same thing, and are the same in any case (``startingoffsets``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from gantrymq.client.decoding import wanted_tags
+from gantrymq.errors import ClientError, ConfigError, InvalidParameter, SubscriptionParseFailed
+from gantrymq.model import names
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import ALL, SQL92, TAG, Subscription
+from gantrymq_filter_sql92.parser import parse
+from gantrymq_spark.columns import selected
+from gantrymq_spark.live.starts import EARLIEST, LATEST, Places, queue_tree, read_offsets, read_time, read_times
+from gantrymq_spark.live.times import duration_ms
+
+__all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "Wanted", "read_columns", "read_options"]
+
+DEFAULT_GROUP = "GANTRYMQ_SPARK"
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+DEFAULT_DELAY_MS = 15 * 60_000
+DEFAULT_WAIT_MS = 2 * 60_000
+
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+OPTIONS = (
+    "namesrv",
+    "tls",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    *BATCH_ONLY,
+    *STREAM_ONLY,
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxBytesPerPartition",
+    "columns",
+    "storedBodies",
+    "groupId",
+    "tags",
+    "sql92",
+    "brokerWait",
+)
+_SPELLED = {name.lower(): name for name in OPTIONS}
+_WANTED = ("subscribe", "subscribePattern", "assign")
+
+
+@attrs.frozen
+class Wanted:
+    """Which queues: of topics by name, of topics whose whole name a pattern matches, or these; one of the three."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    queues: frozenset[MessageQueue] = frozenset()
+
+
+@attrs.frozen
+class LiveOptions:
+    """All options, read; goes to executors."""
+
+    namesrv: str
+    wanted: Wanted
+    starting: Places
+    ending: Places
+    tls: bool | None = None
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records: int | None = None  # of one partition
+    max_bytes: int | None = None  # of one partition, about
+    max_offsets: int | None = None  # of one trigger
+    min_offsets: int | None = None
+    max_delay_ms: int = DEFAULT_DELAY_MS
+    columns: tuple[str, ...] = ()
+    stored_bodies: bool = False
+    group: str = DEFAULT_GROUP
+    commits: bool = False  # progress goes to the broker, for the group the user named
+    expression: str = ALL
+    expression_type: str = TAG
+    wait_ms: int = DEFAULT_WAIT_MS  # for a broker that is away while a range is read
+
+
+def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[str, str]) -> LiveOptions:
+    """Read the options of one query.
+
+    Args:
+        given: option texts; names in any case.
+        streaming: whether it is a stream.
+        environ: of the driver; NAMESRV_ADDR is used where no option says it.
+
+    Raises:
+        ConfigError: a mistake.
+    """
+    texts = _spelled(given)
+    for name in BATCH_ONLY if streaming else STREAM_ONLY:
+        if name in texts:
+            kind, other = ("batch", "a stream") if streaming else ("streaming", "a batch")
+            raise ConfigError(f"option {name} is for {kind} queries; take it away, this one is {other}")
+    delay = texts.get("maxTriggerDelay")
+    least, most = _count(texts, "minOffsetsPerTrigger"), _count(texts, "maxOffsetsPerTrigger")
+    if delay is not None and least is None:
+        raise ConfigError("option maxTriggerDelay has no effect without minOffsetsPerTrigger; set both or neither")
+    if least is not None and most is not None and least > most:
+        raise ConfigError(f"option minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
+    expression, expression_type = _filter(texts)
+    wait = texts.get("brokerWait")
+    return LiveOptions(
+        namesrv=_namesrv(texts, environ),
+        wanted=_wanted(texts),
+        starting=_places(texts, "starting", Places("startingOffsets", LATEST if streaming else EARLIEST)),
+        ending=_ending(texts),
+        tls=_flag(texts, "tls"),
+        fail_on_data_loss=_flag(texts, "failOnDataLoss") is not False,
+        min_partitions=_count(texts, "minPartitions"),
+        max_records=_count(texts, "maxRecordsPerPartition"),
+        max_bytes=_count(texts, "maxBytesPerPartition"),
+        max_offsets=most,
+        min_offsets=least,
+        max_delay_ms=DEFAULT_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay),
+        columns=read_columns(texts),
+        stored_bodies=_flag(texts, "storedBodies") is True,
+        group=_group(texts),
+        commits="groupId" in texts,
+        expression=expression,
+        expression_type=expression_type,
+        wait_ms=DEFAULT_WAIT_MS if wait is None else duration_ms("brokerWait", wait),
+    )
+
+
+def _spelled(given: Mapping[str, str]) -> dict[str, str]:
+    texts = {}
+    for name, text in given.items():
+        spelled = _SPELLED.get(name.lower())
+        if spelled is None:
+            near = difflib.get_close_matches(name.lower(), _SPELLED, 1)
+            hint = f"did you mean {_SPELLED[near[0]]}?" if near else f"there are {', '.join(OPTIONS)}"
+            raise ConfigError(f"the source gantrymq has no option {name}; {hint}")
+        texts[spelled] = str(text)
+    return texts
+
+
+def _namesrv(texts: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    found = texts.get("namesrv", environ.get(NAMESRV_VARIABLE, "")).strip()
+    if not found:
+        raise ConfigError(
+            'option namesrv is missing; set it to the name servers, such as "10.0.0.1:9876;10.0.0.2:9876"'
+        )
+    return found
+
+
+def _wanted(texts: Mapping[str, str]) -> Wanted:
+    given = [name for name in _WANTED if name in texts]
+    if len(given) != 1:
+        said = f"there are {' and '.join(given)}" if given else "there is none of them"
+        raise ConfigError(f"set one of the options subscribe, subscribePattern and assign; {said}")
+    text = texts[given[0]].strip()
+    if given[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as problem:
+            raise ConfigError(f"option subscribePattern: {text!r} is no regular expression: {problem}") from None
+        if not text:
+            raise ConfigError("option subscribePattern is empty; write a regular expression for whole topic names")
+        return Wanted(pattern=text)
+    if given[0] == "assign":
+        queues = frozenset(queue_tree("assign", text))
+        for topic in sorted({queue.topic for queue in queues}):
+            _check_topic("assign", topic)
+        return Wanted(queues=queues)
+    topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
+    if not topics:
+        raise ConfigError("option subscribe names no topic; write one, or several with commas between them")
+    for topic in topics:
+        _check_topic("subscribe", topic)
+    return Wanted(topics=topics)
+
+
+def _check_topic(option: str, topic: str) -> None:
+    try:
+        names.check_topic(topic)
+    except InvalidParameter as problem:
+        raise ConfigError(f"option {option}: {problem}") from None
+
+
+def _places(texts: Mapping[str, str], end: str, default: Places) -> Places:
+    """The one of three options that says it."""
+    offsets, moment, moments = f"{end}Offsets", f"{end}Timestamp", f"{end}OffsetsByTimestamp"
+    given = [name for name in (offsets, moment, moments) if name in texts]
+    if len(given) > 1:
+        raise ConfigError(f"options {' and '.join(given)} say the same thing; set one of them")
+    if not given:
+        return default
+    reader = {offsets: read_offsets, moment: read_time, moments: read_times}[given[0]]
+    return reader(given[0], texts[given[0]])
+
+
+def _ending(texts: Mapping[str, str]) -> Places:
+    found = _places(texts, "ending", Places("endingOffsets", LATEST))
+    if EARLIEST in (found.everywhere, *found.by_queue.values()):
+        raise ConfigError("option endingOffsets cannot be earliest (-2), that is nothing; write latest or an offset")
+    return found
+
+
+def _count(texts: Mapping[str, str], name: str) -> int | None:
+    if name not in texts:
+        return None
+    text = texts[name].strip()
+    if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) or int(text) == 0:
+        raise ConfigError(f"option {name}: {text!r} is no count; write a number from 1")
+    return int(text)
+
+
+def _flag(texts: Mapping[str, str], name: str) -> bool | None:
+    if name not in texts:
+        return None
+    word = texts[name].strip().lower()
+    if word not in ("true", "false"):
+        raise ConfigError(f"option {name}: {texts[name]!r} is neither true nor false")
+    return word == "true"
+
+
+def read_columns(given: Mapping[str, str]) -> tuple[str, ...]:
+    """What the option ``columns`` names; all columns without it. Raises ConfigError: a mistake."""
+    named = next((text for name, text in given.items() if name.lower() == "columns"), None)
+    try:
+        return selected(named)
+    except InvalidParameter as problem:
+        raise ConfigError(f"option {problem}") from None
+
+
+def _group(texts: Mapping[str, str]) -> str:
+    group = texts.get("groupId", DEFAULT_GROUP).strip()
+    try:
+        names.check_group(group)
+    except InvalidParameter as problem:
+        raise ConfigError(f"option groupId: {problem}") from None
+    return group
+
+
+def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
+    """Expression and type."""
+    if "tags" in texts and "sql92" in texts:
+        raise ConfigError("options tags and sql92 cannot be set together; write TAGS IN ('TagA', 'TagB') in sql92")
+    if "sql92" in texts:
+        expression = texts["sql92"].strip()
+        if not expression:
+            raise ConfigError("option sql92 is empty; write an expression such as a > 5 AND TAGS = 'TagA'")
+        asked = Subscription("", expression, SQL92).resolved()
+        if asked.type == SQL92:  # not NAME:: text, which only brokers with that filter can read
+            try:
+                parse(expression)
+            except SubscriptionParseFailed as problem:
+                raise ConfigError(f"option sql92: {problem}") from None
+        return expression, SQL92
+    expression = texts.get("tags", ALL).strip()
+    try:
+        wanted_tags(expression)
+    except ClientError as problem:
+        raise ConfigError(f"option tags: {problem}") from None
+    return expression or ALL, TAG

@@ -1,0 +1,153 @@
+"""Which messages the next micro-batch has: a state machine, no I/O.
+
+    what was read      what is there now                        the micro-batch begins at      told as
+    ---------------------------------------------------------------------------------------------------
+    up to 70           offsets 20 to 90                         70
+    nothing            offsets 20 to 90 (a new queue)           20
+    up to 70           offsets 80 to 90                         80                             EXPIRED 70 to 79
+    up to 70           offsets 0 to 90, first one stored        0                              MADE_ANEW
+                       after all that was seen of the queue
+    up to 70           nothing, ends at 0                       0                              MADE_ANEW
+    up to 70           offsets 20 to 60, the same topic         60                             CUT_OFF 60 to 69
+    up to 70           broker away                              (waits)
+    up to 70           no such queue                            (forgotten)                    GONE
+
+Limits: at most *max_offsets* in all, shared out by backlog with something for every queue in turn; fewer than
+*min_offsets* wait until there are enough, or *max_delay_ms* passed since the last micro-batch. A query that reads what
+is available now (`aim`) goes up to what its first look saw, whatever is written meanwhile, and does not wait for more.
+
+The offsets handed out are the ones given where there is nothing to do: Spark then starts no micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from gantrymq.model.queue import MessageQueue
+from gantrymq_spark.live.losses import Loss, LossKind
+from gantrymq_spark.live.offsets import Offsets, Reached
+from gantrymq_spark.live.sharing import shared_out
+from gantrymq_spark.live.snapshot import QueueNow, Snapshot
+
+__all__ = ["Planned", "Planner", "begin_of", "made_anew"]
+
+
+@attrs.frozen
+class Planned:
+    """Where the next micro-batch ends, and what it cannot have."""
+
+    offsets: Offsets
+    losses: tuple[Loss, ...] = ()
+
+
+class Planner:
+    """Of one run of one query."""
+
+    def __init__(self, max_delay_ms: int) -> None:
+        """*max_delay_ms*: how long fewer than the least offsets may wait."""
+        self._max_delay_ms = max_delay_ms
+        self._target: Snapshot | None = None
+        self._last_ms: int | None = None  # when a micro-batch was last made, None before the first
+        self._turn = 0
+
+    def aim(self, target: Snapshot) -> None:
+        """Read up to the ends in *target* and then nothing more."""
+        self._target = target
+
+    def step(
+        self,
+        read: Offsets,
+        now: Snapshot,
+        time_ms: int,
+        *,
+        max_offsets: int | None = None,
+        min_offsets: int | None = None,
+    ) -> Planned:
+        """Plan one micro-batch.
+
+        Args:
+            read: where the last one ended.
+            now: the queues.
+            time_ms: of any clock that goes on.
+            max_offsets: of the micro-batch; None for no limit.
+            min_offsets: it waits for; None for none.
+        """
+        losses: list[Loss] = []
+        queues, kept = self._in_view(read, now, losses)
+        begins: dict[MessageQueue, int] = {}
+        for queue, there in sorted(queues.items()):
+            begins[queue], loss = begin_of(queue, read.queues.get(queue), there)
+            losses += [loss] if loss else []
+        gone = [queue for queue in sorted(read.queues) if queue not in queues and queue not in kept]
+        losses += [Loss(LossKind.GONE, queue, read.queues[queue].next) for queue in gone]
+
+        backlogs = [queues[queue].end - begin for queue, begin in begins.items()]
+        if self._waits(sum(backlogs), min_offsets, time_ms):
+            return Planned(read, tuple(losses))
+        shares = backlogs if max_offsets is None else shared_out(backlogs, max_offsets, self._turn)
+        moved = [q for q, begin in begins.items() if q in read.queues and begin != read.queues[q].next]
+        if not (any(shares) or moved or gone):
+            return Planned(read, tuple(losses))
+        self._turn += sum(share > 0 for share in shares)
+        reached = {queue: attrs.evolve(read.queues[queue], begin=None) for queue in kept if queue in read.queues}
+        for (queue, begin), share in zip(begins.items(), shares, strict=True):
+            before = read.queues.get(queue)
+            jumps = before is None or before.next != begin
+            stored_ms = max(queues[queue].stored_ms, before.stored_ms if before is not None and not jumps else 0)
+            reached[queue] = Reached(begin + share, stored_ms, begin if jumps else None)
+        return Planned(Offsets(reached), tuple(losses))
+
+    def _waits(self, backlog: int, min_offsets: int | None, time_ms: int) -> bool:
+        """Whether more is to be waited for."""
+        few = min_offsets is not None and self._target is None and backlog < min_offsets
+        if few and self._last_ms is not None and time_ms - self._last_ms < self._max_delay_ms:
+            return True
+        self._last_ms = time_ms
+        return False
+
+    def _in_view(
+        self, read: Offsets, now: Snapshot, losses: list[Loss]
+    ) -> tuple[Mapping[MessageQueue, QueueNow], set[MessageQueue]]:
+        """Queues to plan with, and those to leave as they are."""
+        target = self._target
+        if target is None:
+            return now.queues, {queue for queue in read.queues if queue.broker_name in now.away}
+        away = now.away | target.away
+        unseen = now.queues.keys() - target.queues.keys()  # their broker was away at the first look
+        kept = {queue for queue in read.queues if queue.broker_name in away or queue in unseen}
+        found: dict[MessageQueue, QueueNow] = {}
+        for queue, aimed in target.queues.items():
+            there = now.queues.get(queue)
+            if there is None or queue in kept:
+                continue
+            if there.end < aimed.end or made_anew(Reached(aimed.end, aimed.stored_ms), there):
+                losses.append(Loss(LossKind.MADE_ANEW, queue, aimed.first))
+                kept.add(queue)
+                continue
+            first = max(aimed.first, there.first)
+            found[queue] = attrs.evolve(aimed, first=first, end=max(aimed.end, first))
+        return found, kept
+
+
+def begin_of(queue: MessageQueue, before: Reached | None, there: QueueNow) -> tuple[int, Loss | None]:
+    """Where to go on in a queue that was read up to *before*, None for a new one; what is lost by that."""
+    if before is None:
+        return there.first, None
+    if made_anew(before, there):
+        return there.first, Loss(LossKind.MADE_ANEW, queue, before.next)
+    if there.end < before.next:
+        return there.end, Loss(LossKind.CUT_OFF, queue, there.end, before.next)
+    if there.first > before.next:
+        return there.first, Loss(LossKind.EXPIRED, queue, before.next, there.first)
+    return before.next, None
+
+
+def made_anew(before: Reached, there: QueueNow) -> bool:
+    """Whether the queue is another one of the same name: what comes before its place was stored after all it had."""
+    if there.end == 0:
+        return before.next > 0
+    if there.first_stored_ms is None or there.first >= before.next:
+        return False
+    return there.first_stored_ms > before.stored_ms

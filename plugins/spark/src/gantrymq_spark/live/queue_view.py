@@ -1,0 +1,219 @@
+"""One look at the queues of a query: which there are, which messages they have, and where places in them lie.
+
+A broker that is stopped takes its topics' routes with it, so that a queue without a route is gone only if its broker is
+registered and answers. All times are store times by the brokers' clocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+
+from gantrymq.client import Admin, PullConsumer
+from gantrymq.client.routes import QueueGrant, TopicRoute
+from gantrymq.errors import BrokerRefused, CallTimeout, ConfigError, ConnectFailed, ConnectionLost, NoRoute
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import PERM_READ
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest
+from gantrymq_spark.live.losses import Loss, LossKind
+from gantrymq_spark.live.offsets import Offsets
+from gantrymq_spark.live.options import Wanted
+from gantrymq_spark.live.snapshot import QueueNow, Snapshot
+from gantrymq_spark.live.starts import Place, PlaceKind, Places
+
+__all__ = ["QueueView"]
+
+_SILENT = (ConnectFailed, ConnectionLost, CallTimeout)
+_AT_ONCE = 16  # questions under way
+
+
+class QueueView:
+    """Of the queues that one query wants."""
+
+    def __init__(self, admin: Admin, consumer: PullConsumer, wanted: Wanted) -> None:
+        """Both clients are started."""
+        self._admin = admin
+        self._consumer = consumer
+        self._wanted = wanted
+        self._asking = asyncio.Semaphore(_AT_ONCE)
+
+    async def look_first(self) -> Snapshot:
+        """The queues when a query begins: every topic and queue that was named is there, every broker answers.
+
+        Raises:
+            ConfigError: a topic or a queue does not exist, or no topic matches.
+            ConnectFailed: a broker does not answer.
+            as `look`: otherwise.
+        """
+        routes = await self._routes()
+        missing = sorted(topic for topic, route in routes.items() if route is None)
+        if missing:
+            raise ConfigError(
+                f"topic {missing[0]} does not exist, or its brokers are not running; "
+                f"gantrymq topic list -n {';'.join(self._admin.name_servers)} shows those there are"
+            )
+        if not routes:
+            raise ConfigError(f"option subscribePattern: no topic's whole name matches {self._wanted.pattern!r}")
+        found = await self._snapshot(routes, Offsets(), False)
+        if found.away:
+            raise ConnectFailed(
+                f"broker {min(found.away)} of the topics that are read does not answer; a query begins when all do"
+            )
+        unknown = sorted(self._wanted.queues - found.queues.keys())
+        if unknown:
+            raise ConfigError(
+                f"option assign: {unknown[0].topic} has no queue {unknown[0].queue_id} at {unknown[0].broker_name}; "
+                f"it has {_listed(queue for queue in found.queues if queue.topic == unknown[0].topic)}"
+            )
+        return found
+
+    async def look(self, read: Offsets, *, thorough: bool) -> Snapshot:
+        """The queues now.
+
+        Args:
+            read: how far they were read; of a queue that ends before that the first message's time is asked as well.
+            thorough: ask for it of all queues, after a time without a look.
+
+        Raises:
+            ConnectFailed: no name server answers.
+            BrokerRefused: a broker does not tell.
+        """
+        return await self._snapshot(await self._routes(), read, thorough)
+
+    async def resolve(
+        self, places: Places, snapshot: Snapshot, now_ms: int
+    ) -> tuple[dict[MessageQueue, int], list[Loss]]:
+        """Queue offsets of *places* in every queue of *snapshot*; one whose message expired is moved on and told.
+
+        Raises:
+            ConfigError: queue by queue, and a queue is missing there or does not exist, or a place after its end.
+            as `look`: otherwise.
+        """
+        unknown = sorted(places.by_queue.keys() - snapshot.queues.keys())
+        if unknown:
+            raise ConfigError(
+                f"option {places.option}: queue {unknown[0].queue_id} of {unknown[0].topic}, {unknown[0].broker_name} "
+                "is not among the queues that are read"
+            )
+        found: dict[MessageQueue, int] = {}
+        losses: list[Loss] = []
+        for queue, there in sorted(snapshot.queues.items()):
+            place = places.of(queue)
+            found[queue] = await self._offset(place, queue, there, now_ms)
+            if place.kind is PlaceKind.OFFSET and place.number > there.end:
+                raise ConfigError(
+                    f"option {places.option}: offset {place.number} of {queue.topic}, {queue.broker_name}, queue "
+                    f"{queue.queue_id} is after its end; it has {there.first} to {there.end}"
+                )
+            if place.kind is PlaceKind.OFFSET and place.number < there.first:
+                losses.append(Loss(LossKind.EXPIRED, queue, place.number, there.first))
+        return found, losses
+
+    async def offset_at(self, queue: MessageQueue, there: QueueNow, time_ms: int) -> int:
+        """The offset of the first message stored at *time_ms* or later; the queue's end if there is none."""
+        if there.first == there.end or there.stored_ms < time_ms:
+            return there.end
+        return max(there.first, min(await self._consumer.offset_at(queue, time_ms), there.end))
+
+    async def _offset(self, place: Place, queue: MessageQueue, there: QueueNow, now_ms: int) -> int:
+        match place.kind:
+            case PlaceKind.EARLIEST:
+                return there.first
+            case PlaceKind.LATEST:
+                return there.end
+            case PlaceKind.OFFSET:
+                return max(there.first, min(place.number, there.end))
+            case PlaceKind.TIME:
+                return await self.offset_at(queue, there, place.number)
+            case PlaceKind.AGO:
+                return await self.offset_at(queue, there, now_ms - place.number)
+
+    # --- brokers ----------------------------------------------------------------------------------------------------
+
+    async def _routes(self) -> dict[str, TopicRoute | None]:
+        """By topic; None for one that has none."""
+        if self._wanted.pattern is not None:
+            pattern = re.compile(self._wanted.pattern)
+            every = await self._admin.topics()
+            topics = [topic for topic in every if pattern.fullmatch(topic) and not _is_internal(topic)]
+        else:
+            topics = sorted({*self._wanted.topics, *(queue.topic for queue in self._wanted.queues)})
+        return dict(zip(topics, await asyncio.gather(*map(self._route, topics)), strict=True))
+
+    async def _route(self, topic: str) -> TopicRoute | None:
+        async with self._asking:
+            try:
+                return await self._admin.route(topic)
+            except NoRoute:
+                return None
+
+    async def _snapshot(self, routes: Mapping[str, TopicRoute | None], read: Offsets, thorough: bool) -> Snapshot:
+        grants = [
+            (topic, grant, broker.readable())
+            for topic, route in routes.items()
+            if route is not None
+            for grant in route.queues
+            if grant.perm & PERM_READ and (broker := route.broker(grant.broker_name)) is not None
+        ]
+        answers = await asyncio.gather(*(self._ask(*each, read, thorough) for each in grants))
+        queues: dict[MessageQueue, QueueNow] = {}
+        away: set[str] = set()
+        for (_, grant, _), found in zip(grants, answers, strict=True):
+            if found is None:
+                away.add(grant.broker_name)
+            else:
+                queues.update(found)
+        if self._wanted.queues:
+            queues = {queue: there for queue, there in queues.items() if queue in self._wanted.queues}
+        lost_sight = {queue.broker_name for queue in read.queues if queue not in queues} - away
+        if lost_sight:
+            away |= lost_sight - {broker.name for broker in (await self._admin.clusters()).brokers}
+        kept = {queue: there for queue, there in sorted(queues.items()) if queue.broker_name not in away}
+        return Snapshot(kept, frozenset(away))
+
+    async def _ask(
+        self, topic: str, grant: QueueGrant, address: str | None, read: Offsets, thorough: bool
+    ) -> dict[MessageQueue, QueueNow] | None:
+        """The queues of a topic at one broker; None where it does not answer."""
+        if address is None:
+            return None
+        async with self._asking:
+            try:
+                stats = await self._admin.topic_stats(address, topic)
+            except _SILENT:
+                return None
+            except BrokerRefused as problem:
+                if problem.response_code == ResponseCode.TOPIC_NOT_EXIST:
+                    return {}
+                raise
+            found = {}
+            for queue, each in stats.items():
+                if queue.queue_id >= grant.read_queues:
+                    continue
+                first, end = max(0, each.min_offset), max(0, each.max_offset)
+                before = read.queues.get(queue)
+                head: int | None = None
+                if before is not None and first < end and (thorough or end < before.next):
+                    try:
+                        head = await self._first_stored(address, queue)
+                    except _SILENT:
+                        return None
+                found[queue] = QueueNow(first, end, max(0, each.updated_ms), head)
+            return found
+
+    async def _first_stored(self, address: str, queue: MessageQueue) -> int | None:
+        header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        reply = await self._admin.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        told = int((reply.ext or {}).get("timestamp") or -1)
+        return told if told >= 0 else None
+
+
+def _is_internal(topic: str) -> bool:
+    return is_system_topic(topic) or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def _listed(queues: Iterable[MessageQueue]) -> str:
+    return ", ".join(f"{queue.broker_name} {queue.queue_id}" for queue in sorted(queues)) or "none"

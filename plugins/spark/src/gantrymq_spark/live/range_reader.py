@@ -1,0 +1,183 @@
+"""One range of a queue as Arrow batches: every offset of it once, or told as lost.
+
+A broker that is away, busy or restarting is asked again every second until *wait_ms* have passed without an answer; so
+is one whose queue ends before the range does, which a broker that comes back may show for a moment.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gantrymq.client import PullConsumer, PulledRecords, PullStatus
+from gantrymq.client.decoding import wanted_tags
+from gantrymq.errors import BrokerRefused, ClientError, NoRoute
+from gantrymq.model.subscription import ALL, TAG
+from gantrymq.world import Clock
+from gantrymq_spark.batches import NO_LOG, record_batch
+from gantrymq_spark.live.losses import Loss, LossKind, settle
+from gantrymq_spark.live.offsets import QueueRange
+from gantrymq_spark.positions import record_positions
+
+__all__ = ["RangeRead", "read_range"]
+
+BATCH_BYTES = 4 * 1024 * 1024  # of records, about
+BATCH_ROWS = 8192
+_PULL_COUNT = 1024  # asked for; brokers have lower limits of their own
+_AGAIN_S = 1.0
+_PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
+_QUEUE_OFFSET = struct.Struct(">q")
+_QUEUE_OFFSET_AT = 20  # in a record
+
+
+@attrs.frozen
+class RangeRead:
+    """What is read of a range, and how."""
+
+    columns: tuple[str, ...]
+    expression: str = ALL
+    expression_type: str = TAG
+    stored_bodies: bool = False
+    fail_on_data_loss: bool = True
+    wait_ms: int = 0
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Texts of tags to keep; empty for all."""
+        return wanted_tags(self.expression) if self.expression_type == TAG else frozenset()
+
+    @property
+    def everything(self) -> bool:
+        """Whether no message is filtered out."""
+        return self.expression_type == TAG and not self.tags
+
+
+async def read_range(
+    consumer: PullConsumer, clock: Clock, wanted: QueueRange, how: RangeRead
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    """Yield the messages of *wanted*, in order; no batch is empty.
+
+    Raises:
+        DataLost: some are gone, and that is to fail.
+        ClientError: the broker refuses, or has not answered for the time it may.
+        FormatError: a record that cannot be read.
+    """
+    held = _Held(wanted, how)
+    at, silent_since = wanted.first, clock.monotonic()
+    while at < wanted.end:
+        try:
+            found = await _pull(consumer, wanted, at, how)
+        except ClientError as problem:
+            if not _passes(problem) or (clock.monotonic() - silent_since) * 1000 >= how.wait_ms:
+                raise
+            await clock.sleep(_AGAIN_S)
+            continue
+        begun, at = at, _next(found, at)
+        if at > begun:
+            silent_since = clock.monotonic()
+            _tell_passed(found, wanted, begun, at, how)
+            held.add(found)
+            if held.full and (batch := held.batch()).num_rows:
+                yield batch
+        elif (clock.monotonic() - silent_since) * 1000 < how.wait_ms:
+            await clock.sleep(_AGAIN_S)
+        else:
+            settle([Loss(LossKind.CUT_OFF, wanted.queue, at, wanted.end)], fail=how.fail_on_data_loss)
+            break
+    if held.rows and (batch := held.batch()).num_rows:
+        yield batch
+
+
+async def _pull(consumer: PullConsumer, wanted: QueueRange, at: int, how: RangeRead) -> PulledRecords:
+    return await consumer.pull_records(
+        wanted.queue,
+        at,
+        max_count=min(wanted.end - at, _PULL_COUNT),
+        expression=how.expression,
+        expression_type=how.expression_type,
+    )
+
+
+def _next(found: PulledRecords, at: int) -> int:
+    """Where to go on; *at* itself where nothing is there now."""
+    if found.status is PullStatus.NO_NEW_MSG:
+        return at
+    return max(at, found.next_offset)
+
+
+def _tell_passed(found: PulledRecords, wanted: QueueRange, begun: int, at: int, how: RangeRead) -> None:
+    """Offsets that a broker passes over without a filter are gone."""
+    gone = found.status is PullStatus.OFFSET_ILLEGAL or (found.status is PullStatus.NO_MATCHED_MSG and how.everything)
+    if gone:
+        settle([Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=how.fail_on_data_loss)
+
+
+def _passes(problem: ClientError) -> bool:
+    if isinstance(problem, BrokerRefused):
+        return problem.response_code in _PASSING_CODES
+    return problem.retriable or isinstance(problem, NoRoute)
+
+
+class _Held:
+    """Records that wait to be a batch."""
+
+    def __init__(self, wanted: QueueRange, how: RangeRead) -> None:
+        self._wanted = wanted
+        self._how = how
+        self._names = how.columns if not how.tags or "tags" in how.columns else (*how.columns, "tags")
+        self._parts: list[bytes] = []
+        self._starts: list[Any] = []
+        self._bytes = 0
+        self._delta = 0
+        self.rows = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time for a batch."""
+        return self.rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES
+
+    def add(self, found: PulledRecords) -> None:
+        """Hold what belongs to the range."""
+        if not found.records:
+            return
+        self._delta = found.offset_delta
+        starts = record_positions(found.records)
+        last = len(starts)
+        while last and self._queue_offset(found, int(starts[last - 1])) >= self._wanted.end:
+            last -= 1
+        self._parts.append(found.records)
+        self._starts.append(starts[:last] + self._bytes)
+        self._bytes += len(found.records)
+        self.rows += last
+
+    def batch(self) -> pa.RecordBatch:
+        """What is held; nothing is, afterwards."""
+        parts, starts = self._parts, self._starts
+        self._parts, self._starts, self._bytes, self.rows = [], [], 0, 0
+        made = record_batch(
+            b"".join(parts),
+            np.concatenate(starts),
+            NO_LOG,
+            self._wanted.queue.broker_name,
+            columns=self._names,
+            stored_bodies=self._how.stored_bodies,
+            queue_offset_delta=self._delta,
+        )
+        return _with_tags(made, self._how.tags).select(list(self._how.columns))
+
+    def _queue_offset(self, found: PulledRecords, start: int) -> int:
+        stored = _QUEUE_OFFSET.unpack_from(found.records, start + _QUEUE_OFFSET_AT)[0]
+        return int(stored) + found.offset_delta
+
+
+def _with_tags(batch: pa.RecordBatch, tags: Sequence[str] | frozenset[str]) -> pa.RecordBatch:
+    """Without rows of other tags; brokers compare hashes."""
+    if not tags:
+        return batch
+    return batch.filter(pc.is_in(batch.column("tags"), value_set=pa.array(sorted(tags), pa.string())))

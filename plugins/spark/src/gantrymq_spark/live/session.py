@@ -1,0 +1,163 @@
+"""A query's side of the source: what it begins with, plans and commits. Spark's classes call it; so do tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gantrymq.client import Admin, PullConsumer
+from gantrymq.world import World
+from gantrymq_spark.live.losses import Loss, settle
+from gantrymq_spark.live.offsets import Offsets, QueueRange, Reached, ranges_between
+from gantrymq_spark.live.options import LiveOptions
+from gantrymq_spark.live.planner import Planner
+from gantrymq_spark.live.pushdown import Pushed
+from gantrymq_spark.live.queue_view import QueueView
+from gantrymq_spark.live.range_reader import RangeRead
+from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
+
+__all__ = ["Session", "consumer_of", "how_to_read"]
+
+
+def consumer_of(options: LiveOptions, world: World | None = None) -> PullConsumer:
+    """A consumer of the query's group, not started."""
+    return PullConsumer(options.group, options.namesrv, world=world, tls=options.tls)
+
+
+def how_to_read(options: LiveOptions, columns: Sequence[str]) -> RangeRead:
+    """What tasks need to know."""
+    return RangeRead(
+        columns=tuple(columns),
+        expression=options.expression,
+        expression_type=options.expression_type,
+        stored_bodies=options.stored_bodies,
+        fail_on_data_loss=options.fail_on_data_loss,
+        wait_ms=options.wait_ms,
+    )
+
+
+class Session:
+    """Of one query, in the driver; used as ``async with``."""
+
+    def __init__(self, options: LiveOptions, world: World) -> None:
+        """Nothing is opened yet."""
+        self._options = options
+        self._clock = world.clock
+        self._admin = Admin(options.namesrv, world=world, tls=options.tls)
+        self._consumer = consumer_of(options, world)
+        self._view = QueueView(self._admin, self._consumer, options.wanted)
+        self._planner = Planner(options.max_delay_ms)
+        self._thorough = True
+        self._told: set[Loss] = set()
+
+    async def __aenter__(self) -> Session:
+        await self._admin.start()
+        await self._consumer.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.close()
+        await self._admin.close()
+
+    # --- batch ------------------------------------------------------------------------------------------------------
+
+    async def batch_tasks(self, pushed: Pushed) -> list[QueueRange]:
+        """What the tasks of a batch query read.
+
+        Raises:
+            DataLost, ConfigError, ClientError: as `QueueView` has it.
+        """
+        snapshot = await self._view.look_first()
+        now_ms = self._clock.now_ms()
+        starts, losses = await self._view.resolve(self._options.starting, snapshot, now_ms)
+        ends, more = await self._view.resolve(self._options.ending, snapshot, now_ms)
+        self._settle([*losses, *more])
+        ranges = []
+        for queue, there in snapshot.queues.items():
+            if not pushed.wants(queue):
+                continue
+            first, end = max(starts[queue], pushed.first_offset), ends[queue]
+            if pushed.end_offset is not None:
+                end = min(end, pushed.end_offset)
+            if pushed.first_ms is not None:
+                first = max(first, await self._view.offset_at(queue, there, pushed.first_ms))
+            if pushed.end_ms is not None:
+                end = min(end, await self._view.offset_at(queue, there, pushed.end_ms))
+            if first < end:
+                ranges.append(QueueRange(queue, first, end))
+        return await self._split(ranges)
+
+    # --- streaming --------------------------------------------------------------------------------------------------
+
+    async def initial(self) -> Offsets:
+        """Where a stream begins. Raises as `batch_tasks`."""
+        snapshot = await self._view.look_first()
+        starts, losses = await self._view.resolve(self._options.starting, snapshot, self._clock.now_ms())
+        self._settle(losses)
+        return Offsets({queue: Reached(at, snapshot.queues[queue].stored_ms) for queue, at in starts.items()})
+
+    async def aim(self, read: Offsets | None = None) -> None:
+        """Read up to what is there now, and no further."""
+        self._planner.aim(await self._view.look(read or Offsets(), thorough=False))
+
+    async def latest(self, read: Offsets, *, limited: bool, max_offsets: int | None) -> Offsets:
+        """Where the next micro-batch ends; *read* itself where there is nothing to do.
+
+        Args:
+            read: where the last one ended.
+            limited: whether the limits of the options hold.
+            max_offsets: of this micro-batch, None for no limit.
+
+        Raises:
+            DataLost: messages are gone, and that is to fail.
+            ClientError: no name server answers, or a broker refuses.
+        """
+        now = await self._view.look(read, thorough=self._thorough)
+        self._thorough = False
+        planned = self._planner.step(
+            read,
+            now,
+            round(self._clock.monotonic() * 1000),
+            max_offsets=max_offsets if limited else None,
+            min_offsets=self._options.min_offsets if limited else None,
+        )
+        self._settle(planned.losses)
+        return planned.offsets
+
+    async def tasks(self, start: Offsets, end: Offsets) -> list[QueueRange]:
+        """What the tasks of the micro-batch from *start* to *end* read."""
+        return await self._split(ranges_between(start, end))
+
+    async def commit(self, end: Offsets) -> None:
+        """Store progress at the brokers, if the user named a group. Raises as `PullConsumer.commit`."""
+        if self._options.commits:
+            for queue, reached in end.queues.items():
+                await self._consumer.commit(queue, reached.next)
+
+    # --- both -------------------------------------------------------------------------------------------------------
+
+    async def _split(self, ranges: Sequence[QueueRange]) -> list[QueueRange]:
+        sizes = {}
+        if self._options.max_bytes is not None:
+            sizes = {each.queue: await self._record_bytes(each) for each in ranges}
+        return split(
+            ranges,
+            min_tasks=self._options.min_partitions,
+            max_records=self._options.max_records,
+            max_bytes=self._options.max_bytes,
+            record_bytes=sizes,
+        )
+
+    async def _record_bytes(self, each: QueueRange) -> float:
+        """The mean of the records at the range's begin and in its middle."""
+        total = count = 0
+        for at in sorted({each.first, (each.first + each.end) // 2}):
+            found = await self._consumer.pull_records(each.queue, at)
+            if found.records:
+                total += len(found.records)
+                count += found.next_offset - at
+        return total / count if count else DEFAULT_RECORD_BYTES
+
+    def _settle(self, losses: Sequence[Loss]) -> None:
+        """Each loss is told once."""
+        settle([loss for loss in losses if loss not in self._told], fail=self._options.fail_on_data_loss)
+        self._told.update(losses)

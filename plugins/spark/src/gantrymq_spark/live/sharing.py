@@ -1,0 +1,37 @@
+"""A limit shared out among queues: at most that many in all, something for every queue in turn, the rest by backlog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["shared_out"]
+
+
+def shared_out(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
+    """How many offsets each queue gets.
+
+    Args:
+        backlogs: offsets that wait in each queue.
+        limit: of all together, 1 or more.
+        turn: which queue is first where the limit does not reach all of them; a caller counts it up.
+
+    Returns:
+        As many as there are backlogs; their sum is the limit, or the sum of the backlogs where that is less.
+    """
+    if sum(backlogs) <= limit:
+        return list(backlogs)
+    waiting = [number for number, backlog in enumerate(backlogs) if backlog]
+    first = turn % len(waiting)
+    order = waiting[first:] + waiting[:first]
+    shares = [0] * len(backlogs)
+    for number in order[:limit]:
+        shares[number] = 1
+    left = limit - sum(shares)
+    rest = sum(backlogs) - len(waiting)
+    if left > 0:
+        for number in waiting:
+            shares[number] += left * (backlogs[number] - 1) // rest
+    for number in order:
+        more = min(limit - sum(shares), backlogs[number] - shares[number])
+        shares[number] += max(0, more) if left > 0 else 0
+    return shares

@@ -1,0 +1,151 @@
+"""Places in queues as options give them: where to begin, and where a batch ends.
+
+earliest, latest, -10 minutes                                 for all queues
+{"TopicTest":{"broker-a":{"0":23,"1":-1}}}                    queue by queue: offsets, -1 latest, -2 earliest
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import attrs
+
+from gantrymq.errors import ConfigError
+from gantrymq.model.queue import MessageQueue
+from gantrymq_spark.live.times import relative_ms, time_ms
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Place",
+    "PlaceKind",
+    "Places",
+    "queue_tree",
+    "read_offsets",
+    "read_time",
+    "read_times",
+]
+
+LATEST_NUMBER, EARLIEST_NUMBER = -1, -2
+
+
+class PlaceKind(enum.Enum):
+    """What the number of a place means."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"  # queue offset
+    TIME = "time"  # ms since 1970, by store time: the first message at or after it
+    AGO = "ago"  # ms before now
+
+
+@attrs.frozen
+class Place:
+    """One place in a queue."""
+
+    kind: PlaceKind
+    number: int = 0
+
+
+EARLIEST, LATEST = Place(PlaceKind.EARLIEST), Place(PlaceKind.LATEST)
+
+
+@attrs.frozen
+class Places:
+    """One place for all queues, or places queue by queue."""
+
+    option: str  # that gave them, for errors
+    everywhere: Place | None = None
+    by_queue: Mapping[MessageQueue, Place] = attrs.Factory(dict)
+
+    def of(self, queue: MessageQueue) -> Place:
+        """The place in *queue*. Raises ConfigError: queue by queue, and this one is not named."""
+        found = self.everywhere or self.by_queue.get(queue)
+        if found is None:
+            raise ConfigError(
+                f"option {self.option} names no place for {queue.topic}, {queue.broker_name}, queue {queue.queue_id}; "
+                "name every queue that is read, with -2 for earliest"
+            )
+        return found
+
+
+def read_offsets(option: str, text: str) -> Places:
+    """An option with offsets. Raises ConfigError: it cannot be read."""
+    word = text.strip().lower()
+    plain = {"earliest": EARLIEST, "-2": EARLIEST, "latest": LATEST, "-1": LATEST}.get(word)
+    if plain is not None:
+        return Places(option, plain)
+    ago = relative_ms(option, text)
+    if ago is not None:
+        return Places(option, Place(PlaceKind.AGO, ago))
+    if not word.startswith("{"):
+        raise ConfigError(
+            f"option {option}: {text!r} is no place; write earliest, latest, -10 minutes or "
+            '{"TopicTest":{"broker-a":{"0":23,"1":-1}}}'
+        )
+    found = {}
+    for queue, number in queue_tree(option, text).items():
+        if type(number) is not int or number < EARLIEST_NUMBER:
+            raise ConfigError(
+                f"option {option}: {json.dumps(number)} is no offset of {queue.topic}, {queue.broker_name}, queue "
+                f"{queue.queue_id}; write a number from 0, -1 for latest or -2 for earliest"
+            )
+        named = {LATEST_NUMBER: LATEST, EARLIEST_NUMBER: EARLIEST}
+        found[queue] = named.get(number) or Place(PlaceKind.OFFSET, number)
+    return Places(option, by_queue=found)
+
+
+def read_time(option: str, text: str) -> Places:
+    """An option with one time for all queues. Raises ConfigError: it cannot be read."""
+    ago = relative_ms(option, text)
+    if ago is not None:
+        return Places(option, Place(PlaceKind.AGO, ago))
+    return Places(option, Place(PlaceKind.TIME, time_ms(option, text)))
+
+
+def read_times(option: str, text: str) -> Places:
+    """An option with times queue by queue, in ms. Raises ConfigError: it cannot be read."""
+    found = {}
+    for queue, number in queue_tree(option, text).items():
+        if type(number) is not int or number < 0:
+            raise ConfigError(
+                f"option {option}: {json.dumps(number)} is no time of {queue.topic}, {queue.broker_name}, queue "
+                f"{queue.queue_id}; write milliseconds since 1970"
+            )
+        found[queue] = Place(PlaceKind.TIME, number)
+    return Places(option, by_queue=found)
+
+
+def queue_tree(option: str, text: str) -> dict[MessageQueue, Any]:
+    """``{"topic":{"broker":{"0":VALUE}}}`` by queue, sorted; of a list of ids (``[0,1]``), each with None.
+
+    Raises:
+        ConfigError: no such JSON, or nothing in it.
+    """
+    shape = 'write {"TopicTest":{"broker-a":{"0":...}}}'
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise ConfigError(f"option {option} is no JSON ({problem}); {shape}") from None
+    found: dict[MessageQueue, Any] = {}
+    for topic, brokers in _members(option, data, shape):
+        for broker, queues in _members(option, brokers, shape):
+            if isinstance(queues, list):
+                queues = dict.fromkeys(map(str, queues))
+            for queue_id, value in _members(option, queues, shape):
+                if not re.fullmatch(r"[0-9]{1,9}", queue_id, re.ASCII):
+                    raise ConfigError(f"option {option}: {queue_id!r} of {topic}, {broker} is no queue id; {shape}")
+                found[MessageQueue(topic, broker, int(queue_id))] = value
+    if not found:
+        raise ConfigError(f"option {option} names no queue; {shape}")
+    return dict(sorted(found.items()))
+
+
+def _members(option: str, data: Any, shape: str) -> list[tuple[str, Any]]:
+    if not isinstance(data, dict):
+        raise ConfigError(f"option {option} has {json.dumps(data)[:40]} where an object should be; {shape}")
+    return list(cast(dict[str, Any], data).items())
