@@ -1,0 +1,98 @@
+"""The columns of a message, as every source here has them: names, order, and types in Arrow and in Spark.
+
+The names are Java's (``MessageExt``). Times are points in time, as in Spark's Kafka source, so that windows, watermarks
+and dates work on them; one that a client set to what no calendar has (before year 1, after year 9999) is null.
+
+- ``topic``, ``brokerName``, ``queueId``, ``queueOffset`` (entries): the place in the queue.
+- ``commitLogOffset`` (bytes), ``storeSize`` (bytes of the record): the place in the log.
+- ``body``: decompressed; the bit 0x1 of ``sysFlag`` is cleared where that was done, as Java consumers have it. So the
+  bit is still set where a body is as it is stored: by option, or because its bytes are not of the kind that they claim.
+- ``properties``: a map, of equal names the last. ``keys`` (separated by blanks), ``tags`` and ``uniqueKey`` are its
+  KEYS, TAGS and UNIQ_KEY, null without one.
+- ``msgId``: the offset id, made of ``storeHost`` and ``commitLogOffset``.
+
+Source: apache/rocketmq common/.../message/MessageExt.java, MessageDecoder.java (decode, createMessageId).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gantrymq.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["COLUMNS", "schema", "selected", "spark_schema"]
+
+_TIME = pa.timestamp("us", tz="UTC")
+
+COLUMNS: dict[str, Any] = {  # name: Arrow type
+    "topic": pa.string(),
+    "brokerName": pa.string(),
+    "queueId": pa.int32(),
+    "queueOffset": pa.int64(),
+    "commitLogOffset": pa.int64(),
+    "storeSize": pa.int32(),
+    "flag": pa.int32(),
+    "sysFlag": pa.int32(),
+    "body": pa.binary(),
+    "bodyCRC": pa.int32(),
+    "properties": pa.map_(pa.string(), pa.string()),
+    "keys": pa.string(),
+    "tags": pa.string(),
+    "uniqueKey": pa.string(),
+    "msgId": pa.string(),
+    "bornTimestamp": _TIME,
+    "bornHost": pa.string(),
+    "storeTimestamp": _TIME,
+    "storeHost": pa.string(),
+    "reconsumeTimes": pa.int32(),
+    "preparedTransactionOffset": pa.int64(),
+}
+
+
+def selected(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Columns that an option names, in the order in which it does; all of them for None.
+
+    Args:
+        names: names, or one text with commas between them.
+
+    Raises:
+        InvalidParameter: a name that is no column or comes twice, or no name at all.
+    """
+    if names is None:
+        return tuple(COLUMNS)
+    wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    unknown = [name for name in wanted if name not in COLUMNS]
+    if unknown:
+        raise InvalidParameter(f"columns: {unknown[0]!r} is no column of a message; there are {', '.join(COLUMNS)}")
+    if not wanted:
+        raise InvalidParameter(f"columns: none is named; there are {', '.join(COLUMNS)}")
+    twice = [name for name in wanted if wanted.count(name) > 1]
+    if twice:
+        raise InvalidParameter(f"columns: {twice[0]!r} is named {wanted.count(twice[0])} times, once is possible")
+    return tuple(wanted)
+
+
+def schema(names: Sequence[str] | None = None) -> pa.Schema:
+    """The Arrow schema of the columns *names*, in their order; of all of them for None.
+
+    Raises:
+        InvalidParameter: as `selected`.
+    """
+    return pa.schema([(name, COLUMNS[name]) for name in selected(names)])
+
+
+def spark_schema(names: Sequence[str] | None = None) -> StructType:
+    """The same for Spark, all columns nullable. Imports pyspark.
+
+    Raises:
+        InvalidParameter: as `selected`.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema(names))

@@ -1,0 +1,65 @@
+"""Stretches of a log that hold no sound record, as rows of a source of their own.
+
+- ``path``: the file, null where files are missing. ``commitLogOffset``, ``size``: the stretch, in bytes.
+- ``kind``: ``damaged`` (a record contradicts itself), ``torn`` (a write that did not finish), ``zeros`` (pages that
+  never reached the disk), ``missing`` (files that are gone), ``unreadable`` (the system gives no bytes), ``remains``
+  (of an older log that a broker cut off), ``filler`` (`gantrymq store repair` stepped over bytes that were lost).
+- ``damage``: false where nothing is lost by it: the end of a log that a broker writes to or had no time to finish, as
+  far as the checkpoint does not vouch for it, and remains.
+- ``problem``: a sentence. ``storeTimestamp``: of the record before it, null without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["Damage", "damage_batch", "damage_schema", "damage_spark_schema"]
+
+_COLUMNS: dict[str, Any] = {
+    "path": pa.string(),
+    "kind": pa.string(),
+    "damage": pa.bool_(),
+    "commitLogOffset": pa.int64(),
+    "size": pa.int64(),
+    "problem": pa.string(),
+    "storeTimestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+class Damage(NamedTuple):
+    """One row."""
+
+    path: str | None
+    kind: str
+    damage: bool
+    log_offset: int
+    size: int  # bytes
+    problem: str
+    timestamp: int  # ms, 0 for none
+
+
+def damage_schema() -> pa.Schema:
+    """The Arrow schema."""
+    return pa.schema(list(_COLUMNS.items()))
+
+
+def damage_spark_schema() -> StructType:
+    """The same for Spark, all columns nullable. Imports pyspark."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(damage_schema())
+
+
+def damage_batch(found: Iterable[Damage]) -> pa.RecordBatch:
+    """Rows."""
+    rows = [
+        dict(zip(_COLUMNS, (*each[:-1], each.timestamp * 1000 if each.timestamp else None), strict=True))
+        for each in found
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=damage_schema())

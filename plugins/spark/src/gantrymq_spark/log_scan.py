@@ -1,0 +1,132 @@
+"""A range of a log as Arrow batches, and its damage.
+
+Stretches of sound records are taken at once (`stretch`); `LogWalk` has what lies between them: the first record of a
+range, blanks, ends of files, whatever is unusual or damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.formats.record import RecordView
+from gantrymq.world.files import Files
+from gantrymq_spark.batches import Shown, batch_of
+from gantrymq_spark.damage import Damage
+from gantrymq_spark.records import Records
+from gantrymq_spark.store_ranges import StoreRange
+from gantrymq_spark.stretch import sound_stretch
+from gantrymq_store_files.filler import is_filler
+from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
+from gantrymq_store_tools.log_reader import LogReader
+
+__all__ = ["LogScan"]
+
+CHUNK_BYTES = 8 * 1024 * 1024
+TRY_AGAIN = 64  # records after one that was unusual
+Wanted = Callable[[Records], Records]
+
+
+class LogScan:
+    """One reading of one range. `damages` fills while it is read, and is whole behind the end."""
+
+    def __init__(self, files: Files, part: StoreRange, *, check_crc: bool = True) -> None:
+        """Opens nothing yet."""
+        self.damages: list[Damage] = []
+        self.records = 0
+        self._part = part
+        self._check_crc = check_crc
+        self._reader = LogReader(files, part.log)
+
+    def batches(self, shown: Shown, wanted: Wanted | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows of the range in the order of the log.
+
+        Args:
+            shown: which columns, and how.
+            wanted: takes some of the records; None for all.
+
+        Raises:
+            ClientError: a body is compressed in a way whose package is not installed.
+        """
+        for records in self.stretches():
+            chosen = records if wanted is None else wanted(records)
+            if len(chosen):
+                yield batch_of(chosen, shown)
+
+    def stretches(self) -> Iterator[Records]:
+        """Sound records, in the order of the log."""
+        try:
+            yield from self._stretches()
+        finally:
+            self._reader.close()
+
+    def _stretches(self) -> Iterator[Records]:
+        part = self._part
+        start = align(self._reader, part.start)
+        walk = LogWalk(
+            self._reader,
+            start,
+            part.end,
+            check_crc=self._check_crc,
+            look_behind_end=not part.is_last,
+            chunk_bytes=CHUNK_BYTES,
+        )
+        found = iter(walk)
+        single: list[RecordView] = []
+        alone = 1  # records to take one by one before the next try; the walk has to have begun at the first
+        while True:
+            while alone <= 0 and walk.position < part.end:
+                records = sound_stretch(walk.window(), walk.position, part.end, check_crc=self._check_crc)
+                if records is None:
+                    break
+                yield from self._joined(single)
+                self.records += len(records)
+                yield records
+                last = records.fields.column("store_timestamp")[-2:].tolist()
+                size = int(records.fields.at[-1]) + int(records.fields.column("total_size")[-1])
+                walk.skip(size, last[-1], last[0])
+            each = next(found, None)
+            if each is None:
+                break
+            if isinstance(each, LogDamage):
+                self._add(each)
+            elif is_filler(each):
+                text = "a filler stands where `gantrymq store repair` found damage; its body says where the bytes are"
+                self._add(LogDamage("filler", each.log_offset, each.total_size, text, each.store_timestamp))
+            else:
+                first = each.log_offset == self._reader.file_start(each.log_offset)  # it came behind a blank
+                alone = 0 if first else TRY_AGAIN if alone <= 0 else alone - 1
+                single.append(each)
+        yield from self._joined(single)
+        self._finish(walk)
+
+    def _joined(self, single: list[RecordView]) -> Iterator[Records]:
+        if single:
+            ends = np.cumsum([record.total_size for record in single])
+            self.records += len(single)
+            yield Records(b"".join([record.raw for record in single]), np.concatenate([[0], ends[:-1]]))
+            single.clear()
+
+    # --- damage -----------------------------------------------------------------------------------------------------
+
+    def _finish(self, walk: LogWalk) -> None:
+        part = self._part
+        if walk.zeros_from >= 0 and not part.is_last:
+            text = f"zeros from log offset {walk.zeros_from}, but the log goes on at {walk.position}"
+            size = walk.position - walk.zeros_from
+            self._add(LogDamage("zeros", walk.zeros_from, size, text, walk.last_timestamp))
+        for place, size, problem in self._reader.unreadable:
+            if part.start <= place < part.end:
+                text = f"the system gives no bytes of log offset {place}: {problem}"
+                self._add(LogDamage("unreadable", place, size, text, 0))
+
+    def _add(self, found: LogDamage) -> None:
+        part = self._part
+        is_damage = found.kind not in ("remains", "filler")
+        if is_damage and part.is_last and part.vouched_ms is not None and found.end >= part.end:
+            is_damage = found.timestamp < part.vouched_ms
+        file = self._reader.file_at(found.log_offset)
+        path = None if file is None else str(file.path)
+        self.damages.append(Damage(path, found.kind, is_damage, *found[1:]))

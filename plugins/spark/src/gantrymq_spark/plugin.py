@@ -1,0 +1,1 @@
+"""Where GantryMQ finds the command ``pipeline``."""

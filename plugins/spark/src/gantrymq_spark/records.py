@@ -1,0 +1,152 @@
+"""Stored records as columns; each is made when it is first asked for.
+
+Numbers are gathered into NumPy columns, bytes by Arrow. Python has objects for what there is little of: topics, hosts,
+compressed bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.compression import decompress
+from gantrymq.formats.record import PROPERTIES_LENGTH
+from gantrymq.model.hosts import host_text
+from gantrymq.model.sys_flag import COMPRESSED
+from gantrymq_spark.columns import COLUMNS
+from gantrymq_spark.property_texts import PropertyTexts
+from gantrymq_spark.record_fields import RecordFields
+from gantrymq_spark.slices import merged, slices, strings_of_one_length
+
+__all__ = ["Records"]
+
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
+_HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
+
+
+class Records:
+    """Sound records that start at *at* in *data*."""
+
+    def __init__(self, data: bytes | bytearray | memoryview, at: Any) -> None:
+        """*data*: shorter than 2 GiB; *at*: int64, ascending."""
+        self._data = data
+        self.fields = RecordFields(np.frombuffer(data, dtype=np.uint8), at)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def at(self, rows: Any) -> Records:
+        """Some of them: *rows* is an array of booleans or of ascending numbers."""
+        return Records(self._data, self.fields.at[rows])
+
+    def check_log_offsets(self, log_offset_of_data: int) -> None:
+        """Raises FormatError at a record that says another log offset than the one where it stands."""
+        said, stands = self.fields.column("log_offset"), self.fields.at + log_offset_of_data
+        wrong = np.flatnonzero(said != stands)
+        if len(wrong):
+            raise FormatError(f"record at log offset {stands[wrong[0]]}: it says that it stands at {said[wrong[0]]}")
+
+    # --- topics and properties --------------------------------------------------------------------------------------
+
+    @cached_property
+    def body_places(self) -> tuple[Any, Any]:
+        """Where bodies start and end in the data."""
+        return self.fields.body_starts(), self.fields.body_ends()
+
+    @cached_property
+    def topic_places(self) -> tuple[Any, Any]:
+        """Where topics start and end in the data."""
+        return self.fields.topics(self.body_places[1])
+
+    @cached_property
+    def coded_topics(self) -> tuple[list[bytes], pa.Array]:
+        """The topics there are, and which of them each record has."""
+        coded = slices(self._data, *self.topic_places, pa.binary()).dictionary_encode()
+        return coded.dictionary.to_pylist(), coded.indices
+
+    @cached_property
+    def property_bytes(self) -> pa.Array:
+        """Stored property texts, one behind the other."""
+        return slices(self._data, self.topic_places[1] + PROPERTIES_LENGTH.size, self.fields.ends(), pa.binary())
+
+    @cached_property
+    def properties(self) -> PropertyTexts:
+        """The properties."""
+        return PropertyTexts(self.property_bytes)
+
+    def topics(self, shown: Mapping[str, str]) -> pa.Array:
+        """Names of topics; *shown* has those that are shown under another one."""
+        names, indices = self.coded_topics
+        texts = [raw.decode("utf-8", "replace") for raw in names]
+        return pa.array([shown.get(text, text) for text in texts], pa.string()).take(indices)
+
+    # --- bodies -----------------------------------------------------------------------------------------------------
+
+    def stored_bodies(self) -> pa.Array:
+        """Bodies as they are stored."""
+        return slices(self._data, *self.body_places, pa.binary())
+
+    @cached_property
+    def bodies(self) -> tuple[pa.Array, Any]:
+        """Bodies, decompressed where that is possible, and the rows where it was done."""
+        flags = self.fields.column("sys_flag")
+        packed = flags & COMPRESSED != 0
+        if not packed.any():
+            return self.stored_bodies(), np.zeros(0, dtype=np.int64)
+        (starts, ends), rows, plain = self.body_places, np.flatnonzero(packed), np.flatnonzero(~packed)
+        view = memoryview(self._data)
+        found, opened = [], np.zeros(len(rows), dtype=bool)
+        for number, row in enumerate(rows.tolist()):
+            body = view[starts[row] : ends[row]]
+            try:
+                found.append(decompress(body, int(flags[row])))
+                opened[number] = True
+            except FormatError:
+                found.append(bytes(body))
+        parts = [(rows, pa.array(found, pa.binary()))]
+        if len(plain):
+            parts.append((plain, slices(self._data, starts[plain], ends[plain], pa.binary())))
+        return merged(parts), rows[opened]
+
+    def sys_flags(self, *, stored_bodies: bool) -> Any:
+        """Flags; rows whose body is decompressed are without the bit that says compressed."""
+        flags = self.fields.column("sys_flag")
+        if stored_bodies or not (flags & COMPRESSED).any():
+            return flags
+        flags = flags.copy()
+        flags[self.bodies[1]] &= ~COMPRESSED
+        return flags
+
+    # --- times, hosts, ids ------------------------------------------------------------------------------------------
+
+    def times(self, name: str) -> pa.Array:
+        """A time of the head, null where no calendar has it."""
+        times = self.fields.column(name)
+        odd = (times < _FIRST_MS) | (times > _LAST_MS)
+        if odd.any():
+            return pa.array(np.where(odd, 0, times) * 1000, COLUMNS["bornTimestamp"], mask=odd)
+        return pa.array(times * 1000, COLUMNS["bornTimestamp"])
+
+    def hosts(self, name: str) -> pa.Array:
+        """A host of the head as ``ip:port``."""
+        parts = []
+        for rows, packed in self.fields.hosts(name):
+            buffers = [None, pa.py_buffer(packed)]
+            coded = pa.Array.from_buffers(pa.binary(packed.shape[1]), len(rows), buffers).dictionary_encode()
+            texts = pa.array([host_text(each) for each in coded.dictionary.to_pylist()], pa.string())
+            parts.append((rows, texts.take(coded.indices)))
+        return merged(parts)
+
+    def offset_ids(self) -> pa.Array:
+        """Message ids that say where a message lies (`gantrymq.model.ids`)."""
+        log_offsets = self.fields.column("log_offset").astype(">i8").view(np.uint8).reshape(-1, 8)
+        parts = []
+        for rows, packed in self.fields.hosts("store_host"):
+            raw = np.concatenate([packed, log_offsets[rows]], axis=1)
+            parts.append((rows, strings_of_one_length(_HEX[raw].view(np.uint8))))
+        return merged(parts)

@@ -1,0 +1,148 @@
+"""Sound records that lie back to back in a log, found and checked many at a time.
+
+Everything is looked at that `gantrymq_store_files.check` looks at: sizes, magic, lengths that add up, the log offset,
+the body's CRC, topic, property text, and a check sum of the record's own. The first record that does not pass, or that
+is unusual enough for a second look (a zero byte in its properties, lone surrogates, a filler), ends the stretch: it is
+left to the walk record by record, which says what it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from gantrymq_spark.record_fields import HEAD_BYTES, gathered
+from gantrymq_spark.records import Records
+from gantrymq_store_files.filler import FILLER_TOPIC
+from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
+
+__all__ = ["sound_stretch"]
+
+_START = struct.Struct(">iI")
+_LONGEST_HEAD = max(HEAD_BYTES)
+_FILLER = FILLER_TOPIC.encode()
+
+
+def sound_stretch(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
+    """The sound records at the start of *view*; None where the first is none, or one for the walk.
+
+    Args:
+        view: bytes of one log file; a record that is not whole in it ends the stretch.
+        base: log offset of its first byte.
+        end: records from this log offset on are not taken.
+        check_crc: whether bodies are checked.
+    """
+    starts = _chain(view, min(end - base, len(view)))
+    if not starts:
+        return None
+    records = Records(view, np.array(starts, dtype=np.int64))
+    count = _well_built(records, base)
+    if count and check_crc:
+        count = _right_crcs(view, records, count)
+    if not count:
+        return None
+    if count < len(records):
+        records = records.at(slice(count))
+    count = min(_usable_topics(records), _usable_properties(records), _own_check_sums(view, records))
+    if count < len(records):
+        return records.at(slice(count)) if count else None
+    return records
+
+
+def _chain(view: memoryview, end: int) -> list[int]:
+    """Starts of records, as far as sizes and magics lead."""
+    starts: list[int] = []
+    unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
+    last = min(end, left - _LONGEST_HEAD + 1)
+    while at < last:
+        size, magic = unpack(view, at)
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < MIN_RECORD_BYTES or at + size > left:
+            break
+        found(at)
+        at += size
+    return starts
+
+
+def _well_built(records: Records, base: int) -> int:
+    """How many records come before the first whose lengths do not add up, or that says another log offset."""
+    fields = records.fields
+    ends, starts = fields.ends(), fields.body_starts()
+    body_ends = starts + fields.column("body_length")
+    good = (fields.column("log_offset") == fields.at + base) & (body_ends >= starts) & (body_ends + 3 <= ends)
+    count = _first_false(good)
+    if not count:
+        return 0
+    body_ends, ends = np.where(good, body_ends, fields.at), ends[:count]
+    topic_starts, topic_ends = (places[:count] for places in fields.topics(body_ends))
+    good = (topic_ends > topic_starts) & (topic_ends + 2 <= ends)
+    length_at = np.where(good, topic_ends, 0)
+    lengths = fields.data[length_at].astype(np.int64) << 8 | fields.data[length_at + 1]
+    good &= (length_at + 2 + lengths == ends) & (lengths < 1 << 15)
+    return _first_false(good)
+
+
+def _right_crcs(view: memoryview, records: Records, count: int) -> int:
+    starts, ends = records.body_places
+    said = records.fields.column("body_crc")[:count].tolist()
+    pairs = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
+    sums = [crc32(view[start:end]) & 0x7FFFFFFF for start, end in pairs]
+    if sums == said:
+        return count
+    return next(n for n, (one, other) in enumerate(zip(sums, said, strict=True)) if one != other)
+
+
+def _usable_topics(records: Records) -> int:
+    names, indices = records.coded_topics
+    odd = [number for number, raw in enumerate(names) if raw == _FILLER or b"\0" in raw or not _is_utf8(raw)]
+    if not odd:
+        return len(records)
+    return _first_false(~np.isin(indices.to_numpy(), odd))
+
+
+def _usable_properties(records: Records) -> int:
+    """How many records come before the first with a zero byte in its properties, or with something else than UTF-8."""
+    stored = records.property_bytes
+    offsets = np.frombuffer(stored.buffers()[1], dtype=np.int32)[: len(stored) + 1]
+    text = np.frombuffer(stored.buffers()[2] or b"", dtype=np.uint8)[: offsets[-1]]
+    if not len(text):
+        return len(records)
+    count = len(records)
+    if not text.min():
+        count = int(np.searchsorted(offsets, np.argmin(text), side="right")) - 1
+    if text.max() < 128:
+        return count
+    try:
+        stored.cast(pa.string())
+    except pa.ArrowInvalid:
+        odd = (number for number, raw in enumerate(stored.to_pylist()) if not _is_utf8(raw))
+        return min(count, next(odd, count))
+    return count
+
+
+def _own_check_sums(view: memoryview, records: Records) -> int:
+    fields = records.fields
+    ends = fields.ends()
+    marked = gathered(fields.data, ends - CRC_TAIL_BYTES, len(CRC_TAIL_START)) == np.void(CRC_TAIL_START)
+    for row in np.flatnonzero(marked).tolist():
+        if record_crc_matches(view[fields.at[row] : ends[row]]) is False:
+            return row
+    return len(records)
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _first_false(flags: Any) -> int:
+    """How many flags are true before the first that is not."""
+    bad = np.flatnonzero(~flags)
+    return int(bad[0]) if len(bad) else len(flags)

@@ -1,0 +1,41 @@
+"""Golden stores and helpers for the tests of the Spark plugin."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+if str(Path(__file__).parents[1] / "golden") not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
+
+from golden_stores import Scenario, unpack
+
+
+@pytest.fixture(scope="session")
+def golden_folder(tmp_path_factory):
+    """Every golden store, unpacked once; nothing may be written there."""
+    folder = tmp_path_factory.mktemp("golden")
+    unpack(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden(golden_folder):
+    """Scenarios by name; nothing may be written there."""
+    return lambda name: Scenario(name, golden_folder / name)
+
+
+@pytest.fixture
+def golden_copy(golden_folder, tmp_path):
+    """Scenarios by name, each call a fresh copy that may be written."""
+    numbers = iter(range(1000))
+
+    def get(name):
+        folder = tmp_path / str(next(numbers))
+        shutil.copytree(golden_folder / name, folder)
+        return Scenario(name, folder)
+
+    return get
