@@ -2,7 +2,7 @@
 
     ranges of the log  ->  part files  ->  shares of the queues, and single index files
 
-A range's part file (`gantrymq_store_tools.part_file`) holds everything that later steps need of that range, so the log is
+A part file (`gantrymq_store_tools.part_file`) holds everything that later steps need of its range, so the log is
 read once. A queue depends on all parts and no other queue; an index file on its own keys and the last key of the file
 before. So steps of one kind run in any order, on any machine that sees the folders, and again after a crash.
 
@@ -14,6 +14,7 @@ before. So steps of one kind run in any order, on any machine that sees the fold
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -106,7 +107,7 @@ def cut_ranges(log: Series, range_bytes: int = RANGE_BYTES) -> list[RangeStep]:
     for number, file in enumerate(log.files):
         end = log.files[number + 1].start if number + 1 < len(log.files) else log.end
         cuts = [*range(file.start, min(file.start + log.file_bytes, end), range_bytes), end]
-        steps += [RangeStep(*bounds) for bounds in zip(cuts, cuts[1:], strict=False)]
+        steps += [RangeStep(*bounds) for bounds in pairwise(cuts)]
     return steps
 
 

@@ -2,12 +2,10 @@
 
 import pytest
 from golden_stores import SCENARIOS
-from mmap_stores import contents
 
-rebuild = pytest.importorskip("gantrymq_spark.jobs.rebuild")
-
-from gantrymq.world.real import RealFiles  # noqa: E402
-from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues  # noqa: E402
+from gantrymq.world.real import RealFiles
+from gantrymq_spark.jobs import rebuild
+from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues
 
 LEFT_OUT = {"cleaned/cleaned", "crash/recovered", "crash/torn"}  # see test_store_tools: no log says all they hold
 
@@ -32,3 +30,7 @@ def test_what_ranges_make_is_what_one_process_makes_and_java_s(golden, tmp_path,
         assert {path: data for path, data in made.items() if not path.startswith("index/")} == queues
         index = [data for path, data in sorted(before.items()) if path.startswith("index/")]
         assert [data for path, data in sorted(made.items()) if path.startswith("index/")] == index
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
