@@ -1,5 +1,7 @@
 """Whole store folders as rows, and their damage: against Java's reading of them, wherever the log is cut."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -40,3 +42,202 @@ def test_a_store_is_what_java_reads(golden, name, split_bytes):
         assert not damages
     size = scenario.size("mappedFileSizeCommitLog")
     assert [described(row, size) for row in table.to_pylist()] == said
+
+
+def found_by_walking(root):
+    """What the walk record by record says: log offsets of sound records, and damage."""
+    reader = LogReader(RealFiles(), find_layout(RealFiles(), root).log)
+    sound, damages = [], []
+    for each in scan(reader):
+        if isinstance(each, LogDamage):
+            damages.append((each.kind, each.log_offset, each.size))
+        else:
+            sound.append(each.log_offset)
+    reader.close()
+    return sound, damages
+
+
+def overwrite(scenario, log_offset, data):
+    """Put *data* into the log."""
+    size = scenario.size("mappedFileSizeCommitLog")
+    path = scenario.store / "commitlog" / f"{log_offset // size * size:020}"
+    with path.open("r+b") as file:
+        file.seek(log_offset % size)
+        file.write(data)
+
+
+def spoil_body(scenario, record):
+    overwrite(scenario, record.log_offset + 88, bytes([record.body[0] ^ 1]))
+
+
+def spoil_log_offset(scenario, record):
+    overwrite(scenario, record.log_offset + 28, b"\1")
+
+
+def spoil_magic(scenario, record):
+    overwrite(scenario, record.log_offset + 4, b"\0")
+
+
+def spoil_size(scenario, record):
+    overwrite(scenario, record.log_offset, (record.total_size + 1).to_bytes(4, "big"))
+
+
+def spoil_body_length(scenario, record):
+    overwrite(scenario, record.log_offset + 84, b"\x7f")
+
+
+def spoil_topic_length(scenario, record):
+    overwrite(scenario, record.log_offset + 88 + len(record.body), b"\0")
+
+
+def spoil_topic(scenario, record):
+    overwrite(scenario, record.log_offset + 89 + len(record.body), b"\xff")
+
+
+def spoil_properties_length(scenario, record):
+    at = record.log_offset + record.total_size - len(record.properties_bytes) - 2
+    overwrite(scenario, at, (len(record.properties_bytes) - 1).to_bytes(2, "big"))
+
+
+def spoil_properties(scenario, record):
+    overwrite(scenario, record.log_offset + record.total_size - 3, b"\xff")
+
+
+def spoil_with_zeros(scenario, record):
+    overwrite(scenario, record.log_offset, bytes(record.total_size))
+
+
+def spoil_end(scenario, record):
+    overwrite(scenario, record.log_offset + record.total_size - 1, b"\0")
+
+
+SPOILERS = [value for name, value in globals().items() if name.startswith("spoil_")]
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 26, 5003])
+@pytest.mark.parametrize("spoil", SPOILERS)
+def test_a_damaged_record_is_a_row_of_damage_and_costs_no_other(golden_copy, spoil, split_bytes):
+    scenario = golden_copy("crash/recovered")
+    before, _ = found_by_walking(scenario.store)
+    records = scenario.log_records()
+    for number in (20, 150):
+        spoil(scenario, records[number])
+    lost = [records[number].log_offset for number in (20, 150)]
+    table, damages = read(scenario.store, split_bytes)
+    assert table["commitLogOffset"].to_pylist() == [at for at in before if at not in lost]
+    assert [each.log_offset for each in damages] == lost
+    assert all(each.damage and each.problem and each.timestamp and each.path for each in damages)
+    assert [(each.kind, each.log_offset, each.size) for each in damages] == found_by_walking(scenario.store)[1]
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 26, 10_007])
+def test_a_missing_file_is_one_row_of_damage(golden_copy, split_bytes):
+    scenario = golden_copy("crash/recovered")
+    paths = scenario.log_files()
+    size = scenario.size("mappedFileSizeCommitLog")
+    gone = int(paths[1].name)
+    sound, _ = found_by_walking(scenario.store)
+    paths[1].unlink()
+    table, damages = read(scenario.store, split_bytes)
+    assert table["commitLogOffset"].to_pylist() == [at for at in sound if not gone <= at < gone + size]
+    assert [(each.path, each.kind, each.damage, each.log_offset, each.size) for each in damages] == [
+        (None, "missing", True, gone, size)
+    ]
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 26, 10_007])
+@pytest.mark.parametrize("first", [0, 5])
+def test_a_file_of_zeros_before_others_is_damage(golden_copy, split_bytes, first):
+    """Pages that never reached the disk, from record *first* of the second file on."""
+    scenario = golden_copy("crash/recovered")
+    path, size = scenario.log_files()[1], scenario.size("mappedFileSizeCommitLog")
+    start = int(path.name)
+    sound, _ = found_by_walking(scenario.store)
+    at = [each for each in sound if each >= start][first]
+    path.write_bytes(path.read_bytes()[: at - start] + bytes(size - (at - start)))
+    table, damages = read(scenario.store, split_bytes)
+    assert table["commitLogOffset"].to_pylist() == [each for each in sound if not at <= each < start + size]
+    assert [(each.kind, each.damage, each.log_offset, each.size) for each in damages] == [
+        ("zeros", True, at, start + size - at)
+    ]
+
+
+def last_record_half_written(scenario):
+    record = scenario.log_records()[-1]
+    overwrite(scenario, record.log_offset + record.total_size // 2, bytes(record.total_size - record.total_size // 2))
+    return record
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 26, 10_007])
+def test_what_a_broker_has_not_finished_is_no_damage(golden_copy, split_bytes):
+    scenario = golden_copy("crash/killed")  # abort is there; the checkpoint is old
+    record = last_record_half_written(scenario)
+    table, damages = read(scenario.store, split_bytes)
+    assert table["commitLogOffset"].to_pylist()[-1] < record.log_offset
+    assert [(each.damage, each.log_offset) for each in damages] == [(False, record.log_offset)]
+
+
+@pytest.mark.parametrize("split_bytes", [1 << 26, 10_007])
+def test_what_the_checkpoint_vouches_for_may_not_be_unfinished(golden_copy, split_bytes):
+    scenario = golden_copy("crash/killed")
+    record = last_record_half_written(scenario)
+    vouched = (record.store_timestamp + 60_000).to_bytes(8, "big")
+    (scenario.store / "checkpoint").write_bytes(vouched.ljust(4096, b"\0"))
+    _, damages = read(scenario.store, split_bytes)
+    assert [(each.damage, each.log_offset) for each in damages] == [(True, record.log_offset)]
+
+
+def test_the_same_end_in_a_store_that_was_closed_is_damage(golden_copy):
+    scenario = golden_copy("crash/recovered")
+    record = last_record_half_written(scenario)
+    _, damages = read(scenario.store)
+    assert [(each.damage, each.log_offset) for each in damages] == [(True, record.log_offset)]
+
+
+def test_a_log_of_zeros_and_one_without_files_have_no_rows(tmp_path):
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(100_000))
+    assert plan(RealFiles(), tmp_path) == []
+
+
+def test_ranges_cover_the_log_once(golden):
+    for name in SCENARIOS:
+        parts = plan(RealFiles(), golden(name).store, 4999)
+        assert all(part.start < part.end <= part.start + 4999 or part.end == part.log_end for part in parts[-1:])
+        for before, after in pairwise(parts):
+            assert before.end == after.start
+
+
+def test_chosen_columns_have_the_values_that_all_have(golden):
+    store = golden("normal").store
+    table, _ = read(store)
+    names = ["tags", "storeTimestamp", "queueOffset", "sysFlag"]
+    assert read(store, schema=schema(names))[0].equals(table.select(names))
+    for name in table.column_names:
+        assert read(store, schema=schema([name]))[0].equals(table.select([name])), name
+
+
+def test_bodies_are_what_java_consumers_receive(golden):
+    scenario = golden("normal")
+    table, _ = read(scenario.store)
+    rows = {(row["topic"], row["queueId"], row["queueOffset"]): row for row in table.to_pylist()}
+    messages = scenario.received("pull")
+    assert len(messages) > 100
+    for said in messages:
+        row = described(rows[said["topic"], said["queueId"], said["queueOffset"]], 1 << 30)
+        added = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}
+        assert {k: v for k, v in said["properties"].items() if k not in added} == {
+            k: v for k, v in row["properties"].items() if k not in added
+        }
+        for name in ("bodyLength", "bodySha256", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp", "flag"):
+            if name in said:
+                assert row[name] == said[name], name
+
+
+def test_rows_are_the_same_however_long_the_stretches(golden, monkeypatch):
+    import gantrymq_spark.log_scan as log_scan
+
+    table, _ = read(golden("retry").store)
+    monkeypatch.setattr(log_scan, "sound_stretch", lambda *_, **__: None)
+    assert read(golden("retry").store)[0].equals(table)
+    assert np.all(np.diff(table["commitLogOffset"].to_numpy()) > 0)

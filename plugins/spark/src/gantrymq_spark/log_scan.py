@@ -70,7 +70,7 @@ class LogScan:
             start,
             part.end,
             check_crc=self._check_crc,
-            look_behind_end=not part.is_last,
+            look_behind_end=part.end < part.log_end,
             chunk_bytes=CHUNK_BYTES,
         )
         found = iter(walk)
@@ -113,7 +113,7 @@ class LogScan:
 
     def _finish(self, walk: LogWalk) -> None:
         part = self._part
-        if walk.zeros_from >= 0 and not part.is_last:
+        if 0 <= walk.zeros_from < part.log_end and part.end < part.log_end:
             text = f"zeros from log offset {walk.zeros_from}, but the log goes on at {walk.position}"
             size = walk.position - walk.zeros_from
             self._add(LogDamage("zeros", walk.zeros_from, size, text, walk.last_timestamp))
@@ -125,7 +125,7 @@ class LogScan:
     def _add(self, found: LogDamage) -> None:
         part = self._part
         is_damage = found.kind not in ("remains", "filler")
-        if is_damage and part.is_last and part.vouched_ms is not None and found.end >= part.end:
+        if is_damage and part.vouched_ms is not None and found.end >= part.log_end:
             is_damage = found.timestamp < part.vouched_ms
         file = self._reader.file_at(found.log_offset)
         path = None if file is None else str(file.path)

@@ -32,7 +32,7 @@ class StoreRange:
     log: Series
     start: int  # log offset; records that start from here on
     end: int  # log offset; and before it
-    is_last: bool  # nothing but zeros stood behind it when this was made
+    log_end: int  # log offset behind which nothing but zeros stood when this was made
     vouched_ms: int | None  # store time before which nothing may be missing; None: the broker stopped in good order
 
 
@@ -59,7 +59,8 @@ def plan(files: Files, root: Path, split_bytes: int = SPLIT_BYTES) -> list[Store
         starts = range(0, max(length, 1), split_bytes)
         ends = [*starts[1:], whole]
         cuts += [(file.start + start, file.start + end) for start, end in zip(starts, ends, strict=True)]
-    return [StoreRange(layout.log, *cut, number == len(cuts) - 1, vouched_ms) for number, cut in enumerate(cuts)]
+    log_end = cuts[-1][1] if cuts else layout.log.start
+    return [StoreRange(layout.log, *cut, log_end, vouched_ms) for cut in cuts]
 
 
 def _used_bytes(files: Files, file: StoreFile, file_bytes: int) -> int:

@@ -1,0 +1,95 @@
+"""What the sources over a store's folder do on the driver and on executors, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from gantrymq.errors import StoreError
+from gantrymq.model.names import is_system_topic
+from gantrymq.world.real import RealFiles
+from gantrymq_spark.damage import damage_batch
+from gantrymq_spark.log_scan import LogScan
+from gantrymq_spark.records import Records
+from gantrymq_spark.store_options import StoreOptions
+from gantrymq_spark.store_ranges import StoreRange, plan
+
+__all__ = ["damage_of_range", "planned", "readable", "rows_of_range", "without_system_topics"]
+
+T = TypeVar("T")
+
+
+def planned(options: StoreOptions) -> list[StoreRange]:
+    """Ranges of the log, in its order.
+
+    Raises:
+        StoreError: no store that can be read; one sentence.
+    """
+    return readable(options.path, lambda: plan(RealFiles(), options.path, options.split_bytes))
+
+
+def readable(path: Path, work: Callable[[], T]) -> T:
+    """What *work* gives; StoreError, in one sentence, where the system refuses."""
+    try:
+        return work()
+    except PermissionError as problem:
+        text = f"{problem.filename or path} may not be read by the user that Spark runs as; give it the right to read"
+        raise StoreError(f"{text} the store (chmod -R a+rX {path}, or its group)") from None
+    except OSError as problem:
+        raise StoreError(f"{problem.filename or path} cannot be read: {problem.strerror or problem}") from None
+
+
+def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Rows of one range.
+
+    Raises:
+        StoreError: a file is gone or may not be read.
+        ClientError: a body is compressed in a way whose package is not installed.
+    """
+    wanted = None if options.system_topics else without_system_topics
+    batches = LogScan(RealFiles(), part, check_crc=options.check_crc).batches(options.shown(columns), wanted)
+    yield from _while_there(options, part, batches)
+
+
+def damage_of_range(options: StoreOptions, part: StoreRange) -> Iterator[pa.RecordBatch]:
+    """Rows of damage of one range. Raises StoreError, as `rows_of_range`."""
+    scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
+    yield from _while_there(options, part, _damage(scan))
+
+
+def _damage(scan: LogScan) -> Iterator[pa.RecordBatch]:
+    for _ in scan.stretches():
+        pass
+    if scan.damages:
+        yield damage_batch(scan.damages)
+
+
+def _while_there(
+    options: StoreOptions, part: StoreRange, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = readable(options.path, lambda: next(batches, None))
+        except StoreError as problem:
+            if not isinstance(problem.__context__, FileNotFoundError):
+                raise
+            if not options.fail_on_data_loss:
+                return
+            raise StoreError(
+                f"{problem.__context__.filename} is gone since the query began, as a broker deletes files whose time "
+                "is over; begin again, or set option failOnDataLoss to false to read what is left"
+            ) from None
+        if batch is None:
+            return
+        yield batch
+
+
+def without_system_topics(records: Records) -> Records:
+    """Those of topics that users made."""
+    names, indices = records.coded_topics
+    kept = [number for number, raw in enumerate(names) if not is_system_topic(raw.decode("utf-8", "replace"))]
+    return records if len(kept) == len(names) else records.at(np.isin(indices.to_numpy(), kept))

@@ -1,0 +1,176 @@
+"""The sources ``gantrymq.store`` (messages) and ``gantrymq.damage`` over the folder of a store.
+
+This module imports pyspark; `gantrymq_spark.register` imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from gantrymq.errors import ConfigError
+from gantrymq_spark.columns import COLUMNS, spark_schema
+from gantrymq_spark.damage import damage_spark_schema
+from gantrymq_spark.store_options import DAMAGE_OPTIONS, StoreOptions, read_store_options
+from gantrymq_spark.store_ranges import StoreRange
+from gantrymq_spark.store_reading import damage_of_range, planned, readable, rows_of_range
+from gantrymq_spark.store_stream import LogTail
+
+__all__ = ["DamageSource", "StoreSource", "chosen_columns"]
+
+STORE, DAMAGE = "gantrymq.store", "gantrymq.damage"
+_OFFSET = "logOffset"
+
+
+def chosen_columns(source: str, schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema that a user gave.
+
+    Raises:
+        ConfigError: a column that messages do not have, or of another type.
+    """
+    for field in schema.fields:
+        if field.name not in COLUMNS:
+            raise ConfigError(f"the source {source} has no column {field.name!r}; there are {', '.join(COLUMNS)}")
+        own = spark_schema([field.name]).fields[0]
+        if field.dataType != own.dataType or not field.nullable:
+            null = "" if field.nullable else " not null"
+            raise ConfigError(
+                f"column {field.name} of the source {source} is {own.dataType.simpleString()}, not "
+                f"{field.dataType.simpleString()}{null}; give that, or name columns by option columns"
+            )
+    return tuple(schema.fieldNames())
+
+
+@attrs.frozen
+class RangePartition(InputPartition):
+    """One range of the log."""
+
+    part: StoreRange
+
+
+class StoreSource(DataSource):
+    """Messages of a store."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Its name in ``spark.read.format``."""
+        return STORE
+
+    def schema(self) -> StructType:
+        """The columns that option ``columns`` names. Raises ConfigError."""
+        return spark_schema(self._read_options().columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the whole store. Raises ConfigError."""
+        return StoreReader(self._read_options(), chosen_columns(STORE, schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A reader that goes on with what brokers add. Raises ConfigError."""
+        return StoreStreamReader(self._read_options(), chosen_columns(STORE, schema))
+
+    def _read_options(self) -> StoreOptions:
+        return read_store_options(dict(self.options), source=STORE)
+
+
+class DamageSource(DataSource):
+    """Stretches of a store's log that hold no sound record."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Its name in ``spark.read.format``."""
+        return DAMAGE
+
+    def schema(self) -> StructType:
+        """See `gantrymq_spark.damage`."""
+        return damage_spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the whole store. Raises ConfigError."""
+        if schema != damage_spark_schema():
+            raise ConfigError(f"the source {DAMAGE} has columns of its own; read it without a schema, and select then")
+        return DamageReader(read_store_options(dict(self.options), source=DAMAGE, known=DAMAGE_OPTIONS))
+
+
+class _RangesReader(DataSourceReader):
+    def __init__(self, options: StoreOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of the log. Raises StoreError."""
+        return [RangePartition(part) for part in planned(self._options)]
+
+
+class StoreReader(_RangesReader):
+    """Reads ranges of a log on executors."""
+
+    def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options)
+        self._columns = columns
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Rows of one range."""
+        return rows_of_range(self._options, partition.part, self._columns)
+
+
+class DamageReader(_RangesReader):
+    """Reads ranges of a log on executors."""
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Rows of one range."""
+        return damage_of_range(self._options, partition.part)
+
+
+class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Micro-batches of a log that grows."""
+
+    def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._target: int | None = None  # with Trigger.AvailableNow
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Where a new query begins."""
+        return {_OFFSET: readable(self._options.path, LogTail(self._options).initial)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What option maxBytesPerTrigger says."""
+        limit = self._options.trigger_bytes
+        return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Nothing behind what is there now."""
+        self._target = self._end(None, None)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Behind the last sound record."""
+        at = start[_OFFSET]
+        end = self._end(at, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
+        return {_OFFSET: end if self._target is None else max(at, min(end, self._target))}
+
+    def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
+        """For the query's progress."""
+        return {_OFFSET: self._end(None, None)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Ranges of one micro-batch."""
+        tail = LogTail(self._options)
+        parts = readable(self._options.path, lambda: tail.partitions(start[_OFFSET], end[_OFFSET]))
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Rows of one range."""
+        return rows_of_range(self._options, partition.part, self._columns)
+
+    def _end(self, start: int | None, limit_bytes: int | None) -> int:
+        return readable(self._options.path, lambda: LogTail(self._options).end(start, limit_bytes))
