@@ -37,7 +37,7 @@ from gantrymq_store_tools.rebuild import in_order, rebuild_range
 from gantrymq_store_tools.record_entries import EntryRules
 from gantrymq_store_tools.store_rules import known_topics, rules_of
 
-__all__ = ["CheckReport", "check_store", "log_findings", "ranges"]
+__all__ = ["CheckReport", "check_store", "log_findings", "ranges", "refuse_no_log"]
 
 RANGE_BYTES = 64 * 1024 * 1024
 TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
@@ -222,13 +222,18 @@ def ranges(
             damaged += len(part.damages)
             yield part
             start = part.end
-        if damaged and not records:
-            raise StoreLayoutError(
-                f"{reader.log.files[0].path.parent} holds {damaged} stretches of bytes and not one sound record: this "
-                "is no commit log of RocketMQ's file store, or nothing of it is left"
-            )
+        refuse_no_log(reader, records, damaged)
 
     return in_order(parts())
+
+
+def refuse_no_log(reader: LogReader, records: int, damaged: int) -> None:
+    """Raise StoreLayoutError where a log holds bytes, and not one sound record."""
+    if damaged and not records:
+        raise StoreLayoutError(
+            f"{reader.log.files[0].path.parent} holds {damaged} stretches of bytes and not one sound record: this "
+            "is no commit log of RocketMQ's file store, or nothing of it is left"
+        )
 
 
 def log_findings(layout: Layout, reader: LogReader, damages: Sequence[LogDamage]) -> list[Finding]:

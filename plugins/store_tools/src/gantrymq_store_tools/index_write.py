@@ -15,9 +15,14 @@ from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
 from gantrymq_store_tools.numpy_records import uses_numpy
 from gantrymq_store_tools.range_part import IndexKeys, RangePart
 
-__all__ = ["IndexWriter"]
+__all__ = ["IndexWriter", "file_named_ms"]
 
 SLOTS_AT_ONCE = 256 * 1024
+
+
+def file_named_ms(first_ms: int, before_ms: int) -> int:
+    """The time a file is named for: store time of its first message, behind what the file before is named for."""
+    return max(first_ms, before_ms + 1)
 
 
 class IndexWriter:
@@ -30,6 +35,8 @@ class IndexWriter:
         layout: IndexLayout,
         utc_offset_ms: Callable[[int], int],
         *,
+        follows: IndexHeader | None = None,
+        named_ms: int = 0,
         pure: bool = False,
     ) -> None:
         """Write nothing yet.
@@ -38,6 +45,9 @@ class IndexWriter:
             target: the index folder; it is made with the first file.
             layout: of every file.
             utc_offset_ms: how far local time is ahead of UTC at a wall time.
+            follows: header of the file before the first one, where another writer writes that: end time and end
+                offset count.
+            named_ms: the time that file is named for.
             pure: True does without NumPy where it is installed; the files are the same.
         """
         self.entries = 0
@@ -49,7 +59,8 @@ class IndexWriter:
         self._table: IndexTable | NumpyIndexTable | None = None
         self._new_table = IndexTable if pure or not uses_numpy() else NumpyIndexTable
         self._file: File | None = None
-        self._named_ms = 0
+        self._header = IndexHeader() if follows is None else follows.following()
+        self._named_ms = named_ms
 
     def add(self, part: RangePart) -> None:
         """Write the keys of *part*. Raises OSError."""
@@ -73,9 +84,9 @@ class IndexWriter:
     def _writable(self, columns: IndexKeys, start: int) -> IndexTable | NumpyIndexTable:
         if self._table is not None and not self._table.full:
             return self._table
-        header = self._table.header.following() if self._table is not None else IndexHeader()
+        header = self._table.header.following() if self._table is not None else self._header
         self._close()
-        self._named_ms = max(columns.timestamps[start], self._named_ms + 1)
+        self._named_ms = file_named_ms(columns.timestamps[start], self._named_ms)
         name = index_file_name(self._named_ms, self._utc_offset_ms(self._named_ms))
         self._files.make_dirs(self._target)
         self._file = self._files.open(self._target / name, create=True)

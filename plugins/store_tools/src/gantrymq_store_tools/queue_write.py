@@ -16,6 +16,7 @@ Source: apache/rocketmq store/.../ConsumeQueue.java (putMessagePositionInfo, fil
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from gantrymq.errors import FormatError
@@ -40,8 +41,22 @@ DEFAULT_ENTRIES = 300_000  # of a file, where the store has none to go by
 class QueueWriter:
     """Writes the queues of one store into a folder. `add` each part in the log's order, then `finish`."""
 
-    def __init__(self, files: Files, layout: Layout, target: Path, open_files: OpenFiles) -> None:
-        """*target* gets ``consumequeue`` and ``batchconsumequeue``; *layout* is the store it is made for."""
+    def __init__(
+        self,
+        files: Files,
+        layout: Layout,
+        target: Path,
+        open_files: OpenFiles,
+        queues: Collection[Queue] | None = None,
+    ) -> None:
+        """Write nothing yet.
+
+        Args:
+            target: gets ``consumequeue`` and ``batchconsumequeue``.
+            layout: the store it is made for.
+            queues: the only ones to write, where others write the rest; all when None. Parts may leave out entries of
+                other queues, and no part may be left out.
+        """
         self.entries = 0
         self.batch_entries = 0
         self.lost = 0  # queue offsets without a record
@@ -49,6 +64,7 @@ class QueueWriter:
         self._layout = layout
         self._target = target
         self._open = open_files
+        self._only = queues
         file_bytes = next((each.file_bytes for each in layout.queues.values()), DEFAULT_ENTRIES * ENTRY_BYTES)
         self._queues = TargetFiles(files, file_bytes)
         batch_bytes = next((each.file_bytes for each in layout.batch.values()), DEFAULT_ENTRIES * BATCH_ENTRY_BYTES)
@@ -87,6 +103,8 @@ class QueueWriter:
             for settled in order.finish():
                 self._settled(queue, settled)
         for queue in sorted(self._layout.queues):
+            if self._only is not None and queue not in self._only:
+                continue
             if queue in self._ends:
                 self._keep_taken(queue)
             else:
@@ -98,6 +116,8 @@ class QueueWriter:
     def _usable(self, queue: Queue) -> bool:
         if queue in self._orders or queue in self._batch_ends:
             return True
+        if self._only is not None and queue not in self._only:
+            return False
         problem = name_problem(queue)
         if problem is not None:
             self.refused[queue] = problem

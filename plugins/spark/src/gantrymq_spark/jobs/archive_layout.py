@@ -1,0 +1,222 @@
+"""Where things lie in an archive, and what its manifest says. Names and plain values; nothing is read or written here.
+
+    <root>/topic=Orders/date=2026-11-24/broker-a-<unique>.parquet    messages; every column but the date is in the files
+    <root>/_manifest/<20 digits>.json                                one commit: what it added, and how far queues are
+    <root>/_manifest/<20 digits>.state.json                          everything up to that commit
+    <root>/_staging/broker-a-<unique>.parquet                        written, and not yet moved to its place
+    <root>/_manifest/lock                                            held by the one who writes
+
+Folders are Hive's, so that Spark, DuckDB and pyarrow find the partitions; they pass over names that begin with ``_``.
+The date is the day in UTC of a message's store time. Letters that Hive escapes in a topic stand as ``%XX``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import FormatError, InvalidParameter, StoreError
+from gantrymq.model.queue import Queue
+
+__all__ = [
+    "MANIFEST",
+    "NO_DATE",
+    "STAGING",
+    "ArchiveState",
+    "ArchivedFile",
+    "Commit",
+    "QueueProgress",
+    "commit_name",
+    "commit_version",
+    "folder_of",
+    "safe_name",
+    "state_name",
+]
+
+MANIFEST = "_manifest"
+STAGING = "_staging"
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+MAX_NAME_BYTES = 255
+_ESCAPED = re.compile(r"[^A-Za-z0-9_.\-|\u0080-\U0010ffff]")
+_COMMIT = re.compile(r"(\d{20})\.json\Z")
+_STATE = re.compile(r"(\d{20})\.state\.json\Z")
+_FORMAT = 1
+
+
+@attrs.frozen
+class ArchivedFile:
+    """One file of messages of one broker, topic and date."""
+
+    path: str  # from the archive's root, with slashes
+    broker_name: str
+    topic: str
+    date: str  # yyyy-mm-dd, UTC
+    rows: int
+    bytes: int
+    first_ms: int  # store times
+    last_ms: int
+    queues: dict[int, tuple[int, int]]  # queue id: smallest queue offset, and behind the largest
+
+    @property
+    def name(self) -> str:
+        """The last part of its path; no two files have one."""
+        return self.path.rpartition("/")[2]
+
+
+@attrs.frozen
+class QueueProgress:
+    """How far one queue of one broker is archived: everything in ``[start, next)`` but what is *lost*."""
+
+    start: int  # queue offset of the first message
+    next: int  # behind the last
+    lost: tuple[tuple[int, int], ...] = ()  # queue offsets that the broker had no more when they should be archived
+
+
+@attrs.frozen
+class Commit:
+    """One step of an archive: wholly there or not at all."""
+
+    version: int  # from 1
+    added: tuple[ArchivedFile, ...] = ()
+    removed: tuple[str, ...] = ()  # paths
+    progress: Mapping[tuple[str, Queue], QueueProgress] = attrs.field(factory=dict)  # by broker name and queue
+    logs: Mapping[str, int] = attrs.field(
+        factory=dict
+    )  # by broker name: every record before this log offset is archived
+
+
+@attrs.define
+class ArchiveState:
+    """Everything that is in an archive."""
+
+    version: int = 0
+    files: dict[str, ArchivedFile] = attrs.field(factory=dict)  # by path
+    progress: dict[tuple[str, Queue], QueueProgress] = attrs.field(factory=dict)
+    logs: dict[str, int] = attrs.field(factory=dict)
+
+    def apply(self, commit: Commit) -> None:
+        """Go one step on.
+
+        Raises:
+            FormatError: it is not the next one.
+        """
+        if commit.version != self.version + 1:
+            raise FormatError(f"the archive's commit {self.version + 1} is missing; the next one is {commit.version}")
+        for path in commit.removed:
+            self.files.pop(path, None)
+        self.files |= {file.path: file for file in commit.added}
+        self.progress |= commit.progress
+        self.logs |= commit.logs
+        self.version = commit.version
+
+    def check(self, commit: Commit) -> None:
+        """Refuse a commit after which a message would be there twice, or be taken for archived and not be there.
+
+        Raises:
+            StoreError: a queue goes back, or a file has messages outside what its queue goes forward.
+        """
+        for (broker_name, queue), after in commit.progress.items():
+            before = self.progress.get((broker_name, queue))
+            where = f"queue {queue.topic}/{queue.queue_id} of {broker_name}"
+            if before is not None and after.next < before.next:
+                raise StoreError(f"{where} is archived up to {before.next}; it cannot go back to {after.next}")
+        for file in commit.added:
+            if file.path in self.files:
+                raise StoreError(f"{file.path} is in the archive already")
+            for queue_id, (first, end) in file.queues.items():
+                key = file.broker_name, Queue(file.topic, queue_id)
+                before, after = self.progress.get(key), commit.progress.get(key)
+                low = before.next if before is not None else 0
+                high = after.next if after is not None else low
+                if not low <= first < end <= high:
+                    raise StoreError(
+                        f"{file.path} has offsets {first} to {end - 1} of queue {queue_id}, and this commit archives "
+                        f"{low} to {high - 1}"
+                    )
+
+    def to_json(self) -> dict[str, Any]:
+        """As a document."""
+        return _document(self.version, self.files.values(), (), self.progress, self.logs)
+
+
+def commit_json(commit: Commit) -> dict[str, Any]:
+    """*commit* as a document."""
+    return _document(commit.version, commit.added, commit.removed, commit.progress, commit.logs)
+
+
+def read_commit(document: Any, where: str) -> Commit:
+    """A commit, or a state as one commit.
+
+    Raises:
+        FormatError: it is no document of an archive, or of a newer kind.
+    """
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise FormatError(f"{where} is no manifest of an archive, or of a kind newer than {_FORMAT}")
+    try:
+        added = tuple(
+            ArchivedFile(**{**file, "queues": {int(queue): tuple(span) for queue, span in file["queues"].items()}})
+            for file in document["files"]
+        )
+        progress = {
+            (broker_name, Queue(topic, queue_id)): QueueProgress(start, end, tuple((a, b) for a, b in lost))
+            for broker_name, topic, queue_id, start, end, lost in document["progress"]
+        }
+        return Commit(document["version"], added, tuple(document["removed"]), progress, document["logs"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise FormatError(f"{where} is no manifest of an archive: {problem!r}") from None
+
+
+def folder_of(topic: str, date: str) -> str:
+    """The folder of a topic's day, from the archive's root.
+
+    Raises:
+        InvalidParameter: the topic is too long for a folder's name.
+    """
+    name = f"topic={safe_name(topic)}"
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        raise InvalidParameter(f"the topic {topic[:40]!r}... is too long for a folder's name")
+    return f"{name}/date={date}"
+
+
+def safe_name(text: str) -> str:
+    """*text* with everything that Hive escapes as ``%XX``."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def commit_name(version: int) -> str:
+    """The file of a commit."""
+    return f"{version:020d}.json"
+
+
+def state_name(version: int) -> str:
+    """The file that has everything up to a commit."""
+    return f"{version:020d}.state.json"
+
+
+def commit_version(name: str, *, state: bool = False) -> int | None:
+    """The version that a file's name says; None for a file of another kind."""
+    found = (_STATE if state else _COMMIT).match(name)
+    return int(found[1]) if found is not None else None
+
+
+def _document(
+    version: int,
+    files: Any,
+    removed: tuple[str, ...],
+    progress: Mapping[tuple[str, Queue], QueueProgress],
+    logs: Mapping[str, int],
+) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "version": version,
+        "files": [attrs.asdict(file) for file in files],
+        "removed": list(removed),
+        "progress": [
+            [broker_name, queue.topic, queue.queue_id, each.start, each.next, [list(span) for span in each.lost]]
+            for (broker_name, queue), each in sorted(progress.items())
+        ],
+        "logs": dict(logs),
+    }

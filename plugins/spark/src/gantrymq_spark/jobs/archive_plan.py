@@ -1,0 +1,95 @@
+"""What an archive takes next, and what its broker need not keep any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from gantrymq.errors import StoreError
+from gantrymq.model.queue import Queue
+from gantrymq_spark.jobs.archive_layout import ArchivedFile, ArchiveState, QueueProgress
+from gantrymq_store_tools.layout import Series, StoreFile
+
+__all__ = ["Wanted", "days_before", "deletable_log_files", "deletable_offsets", "live_from", "next_wanted"]
+
+
+@attrs.frozen
+class Wanted:
+    """Queue offsets of one queue that a commit archives."""
+
+    broker_name: str
+    queue: Queue
+    start: int
+    end: int  # behind the last
+    lost: tuple[int, int] | None = None  # offsets before *start* that were never archived, and are gone
+
+    @property
+    def key(self) -> tuple[str, Queue]:
+        """As the state has it."""
+        return self.broker_name, self.queue
+
+    def after(self, before: QueueProgress | None) -> QueueProgress:
+        """The queue's progress when they are archived."""
+        lost = (*(before.lost if before is not None else ()), *((self.lost,) if self.lost is not None else ()))
+        return QueueProgress(before.start if before is not None else self.start, self.end, lost)
+
+
+def next_wanted(
+    state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tuple[int, int]], most: int | None = None
+) -> list[Wanted]:
+    """What is there and not archived, of each queue in its order; nothing when everything is.
+
+    Args:
+        bounds: by queue, the smallest queue offset that the broker has, and the one behind the largest.
+        most: messages in all, about; what is more waits for the next commit. Each queue gets its share of it.
+
+    Raises:
+        StoreError: a queue ends before what is archived of it: its topic was deleted and made anew.
+    """
+    found = []
+    for queue, (smallest, end) in sorted(bounds.items()):
+        before = state.progress.get((broker_name, queue))
+        if before is not None and end < before.next:
+            raise StoreError(
+                f"queue {queue.topic}/{queue.queue_id} of {broker_name} ends at {end}, and the archive has it up to "
+                f"{before.next}: its topic was deleted and made anew; archive the new one into another folder"
+            )
+        begin = before.next if before is not None else smallest
+        lost = (begin, smallest) if before is not None and smallest > begin else None
+        start = max(begin, smallest)
+        if end > start or lost is not None:
+            found.append(Wanted(broker_name, queue, start, max(end, start), lost))
+    total = sum(each.end - each.start for each in found)
+    if most is None or total <= most:
+        return found
+    return [attrs.evolve(each, end=each.start + -(-(each.end - each.start) * most // total)) for each in found]
+
+
+def deletable_offsets(state: ArchiveState, broker_name: str) -> dict[Queue, int]:
+    """By queue, the offset below which the broker need not keep anything for the archive's sake."""
+    return {queue: each.next for (broker, queue), each in state.progress.items() if broker == broker_name}
+
+
+def deletable_log_files(state: ArchiveState, broker_name: str, log: Series) -> list[StoreFile]:
+    """Files of the commit log whose every record is archived: the oldest ones, never the newest.
+
+    An archive of chosen topics allows none, as it does not know of the others' messages.
+    """
+    end = state.logs.get(broker_name, 0)
+    return [file for file in log.files[:-1] if file.start + log.file_bytes <= end]
+
+
+def live_from(state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tuple[int, int]]) -> dict[Queue, int]:
+    """Where to read each queue from so that archive and broker together give each message once."""
+    starts = {}
+    for queue, (smallest, _) in bounds.items():
+        before = state.progress.get((broker_name, queue))
+        starts[queue] = smallest if before is None else max(smallest, before.next)
+    return starts
+
+
+def days_before(state: ArchiveState, date: str, topics: Iterable[str] | None = None) -> list[ArchivedFile]:
+    """Files of days before *date* (yyyy-mm-dd), which the archive's own retention takes out by a commit."""
+    chosen = None if topics is None else set(topics)
+    return [file for file in state.files.values() if file.date < date and (chosen is None or file.topic in chosen)]

@@ -1,0 +1,257 @@
+"""Queue offsets and their order. Messages become runs, wherever they are read, and runs are few.
+
+    runs = queue_runs(batch)                         # any batch of messages, in any order, of any queues
+    findings = queue_findings(all_runs, damages)     # runs of all batches, in any order
+
+A run is a row of one queue's messages with consecutive queue offsets, in the order of the log, whose store times do not
+go back. A sound queue of a million messages makes as many runs as there were batches. What lies between two runs of a
+queue, in the order of the log, is what is wrong:
+
+    0 1 2 | 5 6         3 and 4 are missing; damage of the log between 2 and 5 explains them
+    0 1 | 3 | 2 | 4     2 stands behind 3
+    0 1 2 | 2 3         2 is there twice
+    0 1 2 | 0 1         the topic was deleted and made anew
+
+Columns that are needed: `RUN_COLUMNS`. Records that are no entry of a queue (prepared, rolled back) are left out.
+An inner batch counts as many offsets as it holds messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gantrymq.model.properties import INNER_BASE, INNER_NUM
+from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from gantrymq_spark.damage import Damage
+from gantrymq_spark.jobs.audit_findings import AuditFinding
+
+__all__ = ["RUN_COLUMNS", "RUN_SCHEMA", "queue_findings", "queue_runs"]
+
+RUN_COLUMNS = (
+    "brokerName",
+    "topic",
+    "queueId",
+    "queueOffset",
+    "commitLogOffset",
+    "storeSize",
+    "sysFlag",
+    "storeTimestamp",
+    "properties",
+)
+NO_TIME = -(1 << 62)
+RUN_SCHEMA = pa.schema(
+    [
+        ("brokerName", pa.string()),
+        ("topic", pa.string()),
+        ("queueId", pa.int32()),
+        ("firstOffset", pa.int64()),  # queue offsets
+        ("endOffset", pa.int64()),  # behind the last
+        ("firstLog", pa.int64()),  # log offsets, bytes: where the first record starts
+        ("lastLog", pa.int64()),  # where the last record starts
+        ("endLog", pa.int64()),  # behind the last record
+        ("firstTime", pa.int64()),  # us, store times; NO_TIME for none
+        ("lastTime", pa.int64()),
+    ]
+)
+
+
+def queue_runs(batch: pa.RecordBatch | pa.Table) -> pa.Table:
+    """The runs of the messages of *batch*, in `RUN_SCHEMA`."""
+    kinds = batch["sysFlag"].to_numpy(zero_copy_only=False) & TRANSACTION_MASK
+    counted = (kinds == 0) | (kinds == TRANSACTION_COMMIT)
+    batch = pa.table({name: batch[name] for name in RUN_COLUMNS}).filter(pa.array(counted)).combine_chunks()
+    if not batch.num_rows:
+        return RUN_SCHEMA.empty_table()
+    brokers, topics = (pc.dictionary_encode(pc.fill_null(batch[name], "")) for name in ("brokerName", "topic"))
+    broker_codes, topic_codes = (_codes(column) for column in (brokers, topics))
+    queue_ids, logs = _numbers(batch["queueId"]), _numbers(batch["commitLogOffset"])
+    sizes, times = _numbers(batch["storeSize"]), _times(batch["storeTimestamp"])
+    offsets, counts = _offsets(batch)
+    order = np.lexsort((logs, queue_ids, topic_codes, broker_codes))
+    codes = [column[order] for column in (broker_codes, topic_codes, queue_ids)]
+    offsets, counts, logs, sizes, times = (column[order] for column in (offsets, counts, logs, sizes, times))
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = offsets[1:] != offsets[:-1] + counts[:-1]
+    begins[1:] |= (times[1:] < times[:-1]) & (times[1:] != NO_TIME)
+    for code in codes:
+        begins[1:] |= code[1:] != code[:-1]
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(order)) - 1
+    return pa.table(
+        [
+            batch["brokerName"].take(pa.array(order[first])),
+            batch["topic"].take(pa.array(order[first])),
+            *(codes[2][first], offsets[first], offsets[last] + counts[last]),
+            *(logs[first], logs[last], logs[last] + sizes[last], times[first], times[last]),
+        ],
+        names=RUN_SCHEMA.names,
+    ).cast(RUN_SCHEMA)
+
+
+def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage] = ()) -> list[AuditFinding]:
+    """What lies between the runs of each queue, and every damage of the log with the queue offsets that it cost.
+
+    Args:
+        runs: of one store, or of any number of brokers if there are no *damages*.
+        damages: of that store's log.
+    """
+    tables = [runs] if isinstance(runs, pa.Table) else list(runs)
+    rows = [_Run(**row) for table in tables for row in table.to_pylist()]
+    rows.sort(key=lambda run: (run.queue, run.firstLog))
+    found: list[AuditFinding] = []
+    costs: dict[Damage, list[str]] = {damage: [] for damage in damages}
+    for _, each in groupby(rows, key=lambda run: run.queue):
+        row = _Row(list(each))
+        row.walk()
+        found += row.findings
+        for hole in row.holes:
+            causes = [damage for damage in damages if hole.explained_by(damage)]
+            for damage in causes:
+                costs[damage].append(f"{hole.text} of {row.name}")
+            if not causes:
+                text = f"{row.name}: no record has queue offset {hole.text}; the log is sound there"
+                found.append(row.finding("queue.gap", text, hole.first, hole.after_log, hole.end - hole.first))
+    for damage, cost in costs.items():
+        lost = f"; it cost queue offset {', '.join(cost)}" if cost else ""
+        text = f"{damage.size} bytes at log offset {damage.log_offset} hold no sound record: {damage.problem}{lost}"
+        place = damage.log_offset
+        found.append(AuditFinding("log.damaged", text, log_offset=place, count=len(cost), fault=damage.damage))
+    return found
+
+
+@attrs.frozen
+class _Run:
+    """A row of `RUN_SCHEMA`."""
+
+    brokerName: str  # noqa: N815
+    topic: str
+    queueId: int  # noqa: N815
+    firstOffset: int  # noqa: N815
+    endOffset: int  # noqa: N815
+    firstLog: int  # noqa: N815
+    lastLog: int  # noqa: N815
+    endLog: int  # noqa: N815
+    firstTime: int  # noqa: N815
+    lastTime: int  # noqa: N815
+
+    @property
+    def queue(self) -> tuple[str, str, int]:
+        """What it belongs to."""
+        return self.brokerName or "", self.topic, self.queueId
+
+
+@attrs.frozen
+class _Hole:
+    """Offsets ``[first, end)`` without a record, and the stretch of the log where they would be."""
+
+    first: int
+    end: int
+    after_log: int
+    before_log: int
+
+    @property
+    def text(self) -> str:
+        return str(self.first) if self.end == self.first + 1 else f"{self.first} to {self.end - 1}"
+
+    def explained_by(self, damage: Damage) -> bool:
+        return damage.log_offset < self.before_log and damage.log_offset + damage.size > self.after_log
+
+
+class _Row:
+    """One queue's runs, in the order of the log."""
+
+    def __init__(self, runs: list[_Run]) -> None:
+        self.runs = runs
+        self.name = f"queue {runs[0].topic}/{runs[0].queueId}"
+        self.findings: list[AuditFinding] = []
+        self.holes: list[_Hole] = []  # for good
+        self._open: list[_Hole] = []  # a later record may still fill them
+
+    def finding(self, check: str, text: str, offset: int, log: int, count: int = 1, fault: bool = True) -> AuditFinding:
+        run = self.runs[0]
+        return AuditFinding(check, text, run.brokerName or "", run.topic, run.queueId, offset, log, count, fault)
+
+    def walk(self) -> None:
+        """Fill `findings` and `holes`."""
+        before, end = self.runs[0], self.runs[0].endOffset
+        for number, run in enumerate(self.runs[1:], 1):
+            if run.firstLog < before.lastLog and run.firstOffset >= end:
+                text = f"{self.name}: the record of queue offset {run.firstOffset} stands before that of {end - 1}"
+                self._add("queue.order", text, run)
+            if NO_TIME not in (run.firstTime, before.lastTime) and run.firstTime < before.lastTime:
+                milliseconds = (before.lastTime - run.firstTime) // 1000
+                text = f"{self.name}: queue offset {run.firstOffset} was stored {milliseconds} ms before the one before"
+                self._add("queue.time", text, run)
+            following = self.runs[number + 1].firstOffset if number + 1 < len(self.runs) else -1
+            end = self._place(run, before, end, following)
+            before = run
+        self.holes += self._open
+
+    def _place(self, run: _Run, before: _Run, end: int, following: int) -> int:
+        if run.firstOffset >= end:
+            if run.firstOffset > end:
+                self._open.append(_Hole(end, run.firstOffset, before.endLog, run.firstLog))
+            return run.endOffset
+        filled = self._fill(run)
+        if filled:
+            text = f"{self.name}: the record of queue offset {run.firstOffset} stands behind that of {end - 1}"
+            self._add("queue.order", text, run, filled)
+            if run.endOffset - run.firstOffset == filled:
+                return end
+        elif run.firstOffset == 0 and following != end:
+            text = f"{self.name}: offsets begin at 0 again behind {end - 1}: the topic was made anew"
+            self._add("queue.restart", text, run, fault=False)
+            self.holes += self._open
+            self._open = []
+            return run.endOffset
+        twice = min(run.endOffset, end) - run.firstOffset - filled
+        text = f"{self.name}: {twice} queue offsets from {run.firstOffset} on are there a second time"
+        self._add("queue.duplicate", text, run, twice)
+        return max(end, run.endOffset)
+
+    def _fill(self, run: _Run) -> int:
+        """Take what *run* has out of the open holes; returns how many offsets that are."""
+        filled, left = 0, []
+        for hole in self._open:
+            low, high = max(hole.first, run.firstOffset), min(hole.end, run.endOffset)
+            if low >= high:
+                left.append(hole)
+                continue
+            filled += high - low
+            if hole.first < low:
+                left.append(attrs.evolve(hole, end=low))
+            if high < hole.end:
+                left.append(attrs.evolve(hole, first=high))
+        self._open = left
+        return filled
+
+    def _add(self, check: str, text: str, run: _Run, count: int = 1, fault: bool = True) -> None:
+        self.findings.append(self.finding(check, text, run.firstOffset, run.firstLog, count, fault))
+
+
+def _offsets(batch: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Queue offset of the first message of each record, and how many messages it holds."""
+    offsets, counts = _numbers(batch["queueOffset"]).copy(), np.ones(batch.num_rows, dtype=np.int64)
+    for row in np.flatnonzero(_numbers(batch["sysFlag"]) & INNER_BATCH):
+        properties = dict(batch["properties"][int(row)].as_py() or ())
+        offsets[row] = int(properties.get(INNER_BASE, offsets[row]))
+        counts[row] = int(properties.get(INNER_NUM, 1))
+    return offsets, counts
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    return pc.fill_null(column, 0).to_numpy().astype(np.int64)
+
+
+def _times(column: pa.ChunkedArray) -> np.ndarray:
+    return pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy()
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    return column.combine_chunks().indices.to_numpy(zero_copy_only=False).astype(np.int64)
