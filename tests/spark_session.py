@@ -1,5 +1,6 @@
 """A Spark of two threads in this process, for tests."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ def started(folder: Path) -> SparkSession:
     """The session; skips the test where there is no Java for it."""
     if missing := no_spark():
         pytest.skip(missing)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need what is installed here
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",

@@ -1,6 +1,7 @@
-"""Messages as Spark DataFrames, from live topics and from store folders.
+"""Messages as Spark DataFrames, from live topics and from store folders; and the jobs that are made of that.
 
-    register(spark)                      makes the sources known to a session
+    register(spark)                      makes the sources and the sink known to a session
+    session                              a session of our own, for the commands; what Spark needs to be here
 
     columns                              the columns of a message
     batches, records, record_fields,     stored records as Arrow batches, made of columns and without objects for rows
@@ -9,6 +10,9 @@
     damage, store_stream
     store_options, store_reading,        the sources gantrymq.store and gantrymq.damage
     store_source
+    live                                 the source gantrymq
+    jobs                                 archive, query, audit, rebuild, replay, stats
+    commands                             ``gantrymq pipeline``
 
 Nothing here imports pyspark before it is used.
 """
@@ -24,8 +28,16 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the sources known to *spark*, for ``spark.read.format(...)`` and ``spark.readStream.format(...)``."""
+    """Make the sources and the sink known to *spark*, for ``spark.read.format(...)`` and all its sisters.
+
+    Raises:
+        ConfigError: this Spark is none that has what they need.
+    """
+    from gantrymq_spark.session import refuse_old_spark
+
+    refuse_old_spark()
+    from gantrymq_spark.live.source import LiveSource
     from gantrymq_spark.store_source import DamageSource, StoreSource
 
-    for source in (StoreSource, DamageSource):
+    for source in (LiveSource, StoreSource, DamageSource):
         spark.dataSource.register(source)

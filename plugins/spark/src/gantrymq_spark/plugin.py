@@ -1,1 +1,20 @@
 """Where GantryMQ finds the command ``pipeline``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gantrymq.hooks import hookimpl
+
+if TYPE_CHECKING:
+    from gantrymq.interfaces import CommandRegistry
+
+
+@hookimpl
+def gantry_register_commands(registry: CommandRegistry) -> None:
+    """Offer ``gantrymq pipeline``, which is imported when it is used."""
+    registry.add_imported(
+        "pipeline",
+        "gantrymq_spark.commands.pipeline:pipeline",
+        "Archive, query, check and replay messages with Spark.",
+    )

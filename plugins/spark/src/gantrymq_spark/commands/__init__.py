@@ -1,0 +1,1 @@
+"""``gantrymq pipeline``: a module for each job, and what they share."""

@@ -1,0 +1,38 @@
+"""``gantrymq pipeline``: the jobs. Each has a module of its own, imported when it is used."""
+
+from __future__ import annotations
+
+import click
+
+from gantrymq.commands.imported import ImportedCommand
+
+JOBS = {
+    name: ImportedCommand(f"gantrymq_spark.commands.{name}:{name}", purpose)
+    for name, purpose in (
+        ("archive", "Write messages of topics or of a store to Parquet, incrementally."),
+        ("audit", "Look for what is missing, double, late, out of order or damaged."),
+        ("query", "Find messages by key, id, time, SQL92 or Spark SQL, live and archived."),
+        ("rebuild", "Make consume queues and index files from the commit log of a large store."),
+        ("replay", "Send messages of a topic, a store or an archive to a topic once more."),
+        ("stats", "Rates, sizes and skew by topic, queue, tag and producer."),
+    )
+}
+
+
+class _Jobs(click.Group):
+    """Knows its commands by name and purpose; the help imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(JOBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return JOBS[cmd_name].load() if cmd_name in JOBS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, job.purpose) for name, job in JOBS.items()])
+
+
+@click.group(cls=_Jobs)
+def pipeline() -> None:
+    """Archive, query, check and replay messages with Spark, from live topics and from the folders of stores."""
