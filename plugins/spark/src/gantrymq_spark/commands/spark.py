@@ -28,7 +28,7 @@ def spark_options(command: Command) -> Command:
     return click.option(
         "--master",
         metavar="URL",
-        help="Where Spark runs, such as spark://host:7077, yarn or k8s://...; without it, in this process on all cores.",
+        help="Where Spark runs, such as spark://host:7077, yarn or k8s://...; without it, here, on all cores.",
     )(command)
 
 
