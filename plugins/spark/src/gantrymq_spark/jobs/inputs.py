@@ -72,7 +72,8 @@ def messages(spark: SparkSession, given: Input, columns: Sequence[str] | None = 
     if given.archive is not None:
         from gantrymq_spark.jobs.archive_read import archived
 
-        return archived(spark, given.archive).where(chosen(given)).select(*names)
+        found: DataFrame = archived(spark, given.archive).where(chosen(given)).select(*names)
+        return found
     if given.store is None:
         return _live(spark, given).option("columns", ",".join(names)).load()
     needed = [*names, *(each for each in FILTERED if each not in names)] if _narrows(given) else list(names)
