@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -86,8 +87,9 @@ def replay(
         side_by_side = max(1, min(queues, spark.sparkContext.defaultParallelism))
         rows = rows.repartition(side_by_side, "topic", "brokerName", "queueId")
         rows = rows.sortWithinPartitions("storeTimestamp", "queueOffset", "commitLogOffset")
-        pace = Pace(first_ms, real_world().clock.now_ms(), speed)
-        count = sum(row.sent for row in rows.mapInArrow(partial(_sent, target, pace), _SENT).collect())
+        # With a pace, all tasks run at once and begin together, when each has its first message at hand.
+        paced = rows.mapInArrow(partial(_sent, target, first_ms, speed), _SENT, barrier=speed is not None)
+        count = sum(row.sent for row in paced.collect())
     return ReplayReport(count, size or 0, first_ms, last_ms, queues, takes_s, dry_run)
 
 
@@ -104,20 +106,33 @@ def summary(rows: DataFrame) -> DataFrame:
     )
 
 
-def _sent(target: SinkOptions, pace: Pace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _sent(
+    target: SinkOptions, first_ms: int, speed: float | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """In a task: send what is due, until there is no more."""
-    world = real_world()
+    world, rows = real_world(), _rows(target, batches)
+    first = list(islice(rows, 1))
 
     async def send() -> int:
+        assert target.topic is not None
         sent = 0
         async with Producer(target.group, target.namesrv, world=world, tls=target.tls) as producer:
-            async for bunch in due_rows(_rows(target, batches), pace, world.clock):
+            await producer.queues(target.topic)
+            pace = Pace(first_ms, world.clock.now_ms() if speed is None else _together(world.clock.now_ms()), speed)
+            async for bunch in due_rows(chain(first, rows), pace, world.clock):
                 sent += await send_rows(
                     producer, bunch, batch_size=target.batch_size, timeout_s=target.timeout_ms / 1000
                 )
         return sent
 
     yield pa.RecordBatch.from_pydict({"sent": pa.array([run_sending(send())], pa.int64())})
+
+
+def _together(now_ms: int) -> int:
+    """Wait until every task is ready; the time at which the last one was."""
+    from pyspark import BarrierTaskContext
+
+    return max(map(int, BarrierTaskContext.get().allGather(str(now_ms))))
 
 
 def _rows(target: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, SinkRow]]:
