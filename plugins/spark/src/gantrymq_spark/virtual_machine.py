@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from gantrymq.errors import ConfigError
 
@@ -41,7 +41,8 @@ def quietly_started(conf: SparkConf) -> Iterator[None]:
     reading, writing = os.pipe()
     relay = _Relay(os.fdopen(reading, errors="replace"), lambda line: print(line, end="", file=sys.stderr, flush=True))
     try:
-        gateway = launch_gateway(conf, {"stderr": writing})
+        launch: Any = launch_gateway
+        gateway = launch(conf, {"stderr": writing})
     except PySparkRuntimeError:
         os.close(writing)
         relay.join(10)

@@ -11,6 +11,7 @@ _VERSIONS = re.compile(r"Python in worker(?: has)?(?: a)? different version:? \D
 _MODULE = re.compile(r"^\s*ModuleNotFoundError: No module named '([\w]+)", re.MULTILINE)
 _PYTHONS = re.compile(r"^\s*((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: .+)?)$", re.MULTILINE)
 _JAVAS = re.compile(r"^: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
+_LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+(?:Exception|Error): )?(.+)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _SPARKS = re.compile(r"^(?:\[[\w.]+\] )?(.+?)(?:\.? SQLSTATE: \w+.*)?$", re.MULTILINE)
 _PAGE = "docs/spark-cluster.md says how executors get it"
@@ -28,6 +29,8 @@ def sentence_of(text: str) -> str:
         return f"executors have no {program[1]}; set PYSPARK_PYTHON to a Python that is there, {_PAGE}"
     if "Traceback (most recent call last)" in text and (pythons := _PYTHONS.findall(text)):
         return f"a task failed: {pythons[-1].strip()}"
+    if lost := _LOST.search(text):
+        return f"a task failed: {lost[1].strip()}"
     if javas := _JAVAS.search(text):
         return f"Spark: {javas[1].strip()}"
     first = _SPARKS.search(text.strip())

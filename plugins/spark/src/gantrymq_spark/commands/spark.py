@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,9 +61,10 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
         ConfigError: as `session.open_session`.
         JobFailed: Spark, or one of its tasks, gave up.
     """
-    from gantrymq_spark.session import open_session, refuse_old_spark
+    from gantrymq_spark.session import open_session, refuse_old_java, refuse_old_spark
 
     refuse_old_spark()
+    refuse_old_java()
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -73,7 +76,7 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
     try:
         session = open_session(master, {"spark.log.level": "OFF", **conf}, name=f"gantrymq {job}")
         context = click.get_current_context(silent=True)
-        with shown_progress(session, context.meta.get(PROGRESS) if context else None):
+        with shown_progress(session, context.meta.get(PROGRESS) if context else None), _plain_interrupts():
             yield session
     except (PySparkException, Py4JError) as problem:
         raise JobFailed(sentence_of(str(problem))) from None
@@ -83,6 +86,19 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
     finally:
         if session is not None and not found:
             session.stop()
+
+
+@contextmanager
+def _plain_interrupts() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt and nothing else; Spark's own handler asks Java from within a call of Java."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _settings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
