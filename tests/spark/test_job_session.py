@@ -22,7 +22,12 @@ CTRL_C = """
 import os, signal, threading, time
 from gantrymq_spark.commands.spark import job_session
 with job_session("sleep", "local[1]", {}) as session:
-    threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    tracker, own = session.sparkContext.statusTracker(), os.getpid()
+    def when_it_runs():
+        while not tracker.getActiveStageIds():
+            time.sleep(0.05)
+        os.kill(own, signal.SIGINT)
+    threading.Thread(target=when_it_runs, daemon=True).start()
     session.sparkContext.parallelize([1], 1).map(lambda _: time.sleep(100)).collect()
 """
 MISTAKES = {

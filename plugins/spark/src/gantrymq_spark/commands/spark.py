@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import threading
@@ -72,33 +73,43 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
     from gantrymq_spark.commands.progress import shown_progress
 
     found = SparkContext._active_spark_context is not None
-    session = None
+    session, interrupts = None, _Interrupts()
     try:
         session = open_session(master, {"spark.log.level": "OFF", **conf}, name=f"gantrymq {job}")
         context = click.get_current_context(silent=True)
-        with shown_progress(session, context.meta.get(PROGRESS) if context else None), _plain_interrupts():
+        with shown_progress(session, context.meta.get(PROGRESS) if context else None), interrupts:
             yield session
-    except (PySparkException, Py4JError) as problem:
-        raise JobFailed(sentence_of(str(problem))) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, PySparkException, Py4JError) as problem:
+        if not interrupts.seen and not isinstance(problem, KeyboardInterrupt):
+            raise JobFailed(sentence_of(str(problem))) from None
         click.echo("gantrymq: interrupted", err=True)
         sys.exit(INTERRUPTED)
     finally:
         if session is not None and not found:
             session.stop()
+        logging.disable(logging.NOTSET)
 
 
-@contextmanager
-def _plain_interrupts() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt and nothing else; Spark's own handler asks Java from within a call of Java."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+class _Interrupts:
+    """While used, Ctrl-C raises KeyboardInterrupt and no more; Spark's own handler asks Java from within such a call."""
+
+    def __init__(self) -> None:
+        self.seen = False  # what Java is asked just then may end in an error of its own
+        self._mine = threading.current_thread() is threading.main_thread()
+
+    def __enter__(self) -> _Interrupts:
+        if self._mine:
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        self.seen = True
+        logging.disable(logging.CRITICAL)  # py4j tells of every call that it breaks off
+        raise KeyboardInterrupt
 
 
 def _settings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
