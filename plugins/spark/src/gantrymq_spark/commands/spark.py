@@ -91,7 +91,7 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
 
 
 class _Interrupts:
-    """While used, Ctrl-C raises KeyboardInterrupt and no more; Spark's own handler asks Java from within such a call."""
+    """While used, Ctrl-C raises KeyboardInterrupt and no more; Spark's own handler asks Java within a call of Java."""
 
     def __init__(self) -> None:
         self.seen = False  # what Java is asked just then may end in an error of its own
