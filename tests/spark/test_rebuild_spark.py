@@ -26,9 +26,7 @@ TAGS = [f"Tag{number}" for number in range(7)]
 CODES = [tags_code(tag) for tag in TAGS]
 SMALL = {"mappedFileSizeCommitLog": 4 << 20, "mappedFileSizeConsumeQueue": 40_000}
 INDEX = {"maxHashSlotNum": 5_000, "maxIndexNum": 20_000}
-PROPERTIES = (
-    b"UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01%b\x02KEYS\x01order-%d user-%d\x02CLUSTER\x01Default\x02"
-)
+PROPERTIES = b"UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01%b\x02KEYS\x01order-%d user-%d\x02CLUSTER\x01Default\x02"
 
 
 def batch(first):
