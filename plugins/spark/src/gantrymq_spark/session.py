@@ -21,9 +21,11 @@ EMBEDDED = "local[*]"
 OLDEST_SPARK = (4, 2)
 OLDEST_JAVA = 17
 INSTALL = "pip install 'gantrymq-spark[spark]'"
+_OWN_SETTINGS = ("PYSPARK_GATEWAY_PORT", "SPARK_HOME", "SPARK_CONF_DIR")  # spark-submit, or an installed Spark
 _USUAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "8",
 }
@@ -41,7 +43,7 @@ def open_session(
         name: for the cluster's pages.
 
     Raises:
-        ConfigError: pyspark or Java is missing or too old; one sentence with what to do.
+        ConfigError: pyspark or Java is missing or too old, or Java ends; one sentence with what to do.
     """
     refuse_old_spark()
     refuse_old_java()
@@ -49,15 +51,16 @@ def open_session(
     from pyspark.sql import SparkSession
 
     from gantrymq_spark import register
+    from gantrymq_spark.virtual_machine import quietly_started
 
-    known = SparkConf()
-    where = master or known.get("spark.master") or EMBEDDED
+    where = master or ("" if any(os.environ.get(name) for name in _OWN_SETTINGS) else EMBEDDED)
     if where.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers need what is installed here
-    builder = SparkSession.builder.appName(name).master(where)
-    for key, value in {**_USUAL, **(settings or {})}.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    conf = SparkConf().setAppName(name)
+    for key, value in {**_USUAL, **({"spark.master": where} if where else {}), **(settings or {})}.items():
+        conf.set(key, value)
+    with quietly_started(conf):
+        session: SparkSession = SparkSession.builder.config(conf=conf).getOrCreate()
     register(session)
     return session
 

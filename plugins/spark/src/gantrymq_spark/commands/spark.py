@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import logging
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,18 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gantrymq.errors import GantryError
+from gantrymq_spark.commands.sentences import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.progress import Progress, TaskID
 
 __all__ = ["JobFailed", "job_session", "spark_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-LOOK_S = 0.5
 INTERRUPTED = 130  # exit code after Ctrl-C
-_OURS = re.compile(r"^gantrymq[\w.]*\.\w+: (.+)$", re.MULTILINE)  # the last line of a traceback
-_SPARKS = re.compile(r"^(?:\[[A-Z_.]+\] )?(.+?)(?:\. SQLSTATE: \w+.*)?$", re.MULTILINE)
+PROGRESS = "gantrymq_spark.progress"  # in click's context
 
 
 class JobFailed(GantryError):
@@ -31,7 +30,14 @@ class JobFailed(GantryError):
 
 
 def spark_options(command: Command) -> Command:
-    """Add ``--master`` and ``--conf``; the command gets ``master`` and ``conf``, for `job_session`."""
+    """Add ``--master``, ``--conf`` and ``--progress``; the command gets ``master`` and ``conf``, for `job_session`."""
+    command = click.option(
+        "--progress/--no-progress",
+        default=None,
+        expose_value=False,
+        callback=_keep_progress,
+        help="Jobs, stages and tasks on stderr; by default bars where that is a terminal.",
+    )(command)
     command = click.option(
         "--conf",
         multiple=True,
@@ -48,7 +54,7 @@ def spark_options(command: Command) -> Command:
 
 @contextmanager
 def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[SparkSession]:
-    """A session while the job runs, with its stages as bars on stderr where that is a terminal.
+    """A session while the job runs, with progress on stderr. A session that is open already is used, and stays.
 
     What Spark raises around one of our sentences is raised as that sentence; Ctrl-C ends the session, exit code 130.
 
@@ -56,69 +62,54 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
         ConfigError: as `session.open_session`.
         JobFailed: Spark, or one of its tasks, gave up.
     """
-    from gantrymq_spark.session import open_session
+    from gantrymq_spark.session import open_session, refuse_old_java, refuse_old_spark
 
-    session = open_session(master, {"spark.log.level": "ERROR", **conf}, name=f"gantrymq {job}")
+    refuse_old_spark()
+    refuse_old_java()
     from py4j.protocol import Py4JError
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
 
+    from gantrymq_spark.commands.progress import shown_progress
+
+    found = SparkContext._active_spark_context is not None
+    session, interrupts = None, _Interrupts()
     try:
-        with _bars(session):
+        session = open_session(master, {"spark.log.level": "OFF", **conf}, name=f"gantrymq {job}")
+        context = click.get_current_context(silent=True)
+        with shown_progress(session, context.meta.get(PROGRESS) if context else None), interrupts:
             yield session
-    except (PySparkException, Py4JError) as problem:
-        raise JobFailed(sentence_of(str(problem))) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, PySparkException, Py4JError) as problem:
+        if not interrupts.seen and not isinstance(problem, KeyboardInterrupt):
+            raise JobFailed(sentence_of(str(problem))) from None
         click.echo("gantrymq: interrupted", err=True)
         sys.exit(INTERRUPTED)
     finally:
-        session.stop()
+        if session is not None and not found:
+            session.stop()
+        logging.disable(logging.NOTSET)
 
 
-def sentence_of(text: str) -> str:
-    """Of what Spark says: our own sentence if one is in it, else its first line."""
-    ours = _OURS.findall(text)
-    if ours:
-        return str(ours[-1]).strip()
-    first = _SPARKS.search(text.strip())
-    return f"Spark: {first[1] if first else text}"
+class _Interrupts:
+    """While used, Ctrl-C raises KeyboardInterrupt and no more; Spark's own handler asks Java within a call of Java."""
 
+    def __init__(self) -> None:
+        self.seen = False  # what Java is asked just then may end in an error of its own
+        self._mine = threading.current_thread() is threading.main_thread()
 
-@contextmanager
-def _bars(session: SparkSession) -> Iterator[None]:
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    def __enter__(self) -> _Interrupts:
+        if self._mine:
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    ended = threading.Event()
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bars:
-        looker = threading.Thread(target=_look, args=(session, bars, ended), daemon=True)
-        looker.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            looker.join()
+    def __exit__(self, *_: object) -> None:
+        if self._mine:
+            signal.signal(signal.SIGINT, self._before)
 
-
-def _look(session: SparkSession, bars: Progress, ended: threading.Event) -> None:
-    """Show the stages that run, until *ended*."""
-    tracker, shown = session.sparkContext.statusTracker(), dict[int, "TaskID"]()
-    while not ended.wait(LOOK_S):
-        try:
-            infos = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
-        except Exception:  # the session is going
-            return
-        for number in shown.keys() - infos.keys():
-            bars.remove_task(shown.pop(number))
-        for number, info in sorted(infos.items()):
-            if info is None:
-                continue
-            if number not in shown:
-                shown[number] = bars.add_task(f"stage {number}, tasks", total=info.numTasks)
-            bars.update(shown[number], completed=info.numCompletedTasks)
+    def _interrupt(self, number: int, frame: object) -> None:
+        self.seen = True
+        logging.disable(logging.CRITICAL)  # py4j tells of every call that it breaks off
+        raise KeyboardInterrupt
 
 
 def _settings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -126,3 +117,7 @@ def _settings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, 
         if not text.partition("=")[0].strip() or "=" not in text:
             raise click.BadParameter(f"{text!r} is no setting; write KEY=VALUE, such as spark.driver.memory=4g")
     return {key.strip(): value for key, _, value in (text.partition("=") for text in given)}
+
+
+def _keep_progress(ctx: click.Context, parameter: click.Parameter, value: bool | None) -> None:
+    ctx.meta[PROGRESS] = value

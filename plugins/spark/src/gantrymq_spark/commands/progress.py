@@ -1,0 +1,107 @@
+"""What a session's stages have done so far, for people who wait: bars on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Done", "looked", "shown_progress"]
+
+LOOK_S = 0.5
+LINE_S = 5.0
+
+
+@attrs.frozen
+class Done:
+    """Of one job of Spark."""
+
+    job: int
+    stages: int
+    stages_done: int
+    tasks: int  # of the stages that have begun or will
+    tasks_done: int
+
+    def __str__(self) -> str:
+        """As a line has it."""
+        return f"job {self.job}: {self.stages_done} of {self.stages} stages, {self.tasks_done} of {self.tasks} tasks"
+
+
+def looked(tracker: Any) -> list[Done]:
+    """The jobs that run now, as Spark's ``StatusTracker`` says."""
+    found = []
+    for number in sorted(tracker.getActiveJobsIds()):
+        job = tracker.getJobInfo(number)
+        infos = [info for stage in (job.stageIds if job else ()) if (info := tracker.getStageInfo(stage)) is not None]
+        if infos:
+            ended = sum(info.numCompletedTasks >= info.numTasks > 0 for info in infos)
+            tasks = sum(info.numTasks for info in infos), sum(info.numCompletedTasks for info in infos)
+            found.append(Done(number, len(infos), ended, *tasks))
+    return found
+
+
+@contextmanager
+def shown_progress(session: SparkSession, wanted: bool | None) -> Iterator[None]:
+    """Show it on stderr while the body runs.
+
+    Args:
+        session: whose jobs.
+        wanted: None for what fits: bars on a terminal, else nothing.
+    """
+    terminal = sys.stderr.isatty()
+    if not (terminal if wanted is None else wanted):
+        yield
+        return
+    ended = threading.Event()
+    tracker = session.sparkContext.statusTracker()
+    work = _bars if terminal else _lines
+    looker = threading.Thread(target=work, args=(tracker, ended), name="progress", daemon=True)
+    looker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        looker.join(2 * LOOK_S)
+
+
+def _looks(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[list[Done]]:
+    while not ended.wait(every_s):
+        try:
+            found = looked(tracker)
+        except Exception:  # the session is going
+            return
+        yield found
+
+
+def _lines(tracker: Any, ended: threading.Event) -> None:
+    said = ""
+    for found in _looks(tracker, ended, LINE_S):
+        line = "; ".join(map(str, found))
+        if line and line != said:
+            click.echo(line, err=True)
+            said = line
+
+
+def _bars(tracker: Any, ended: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    shown: dict[int, TaskID] = {}
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bars:
+        for found in _looks(tracker, ended, LOOK_S):
+            for number in shown.keys() - {done.job for done in found}:
+                bars.remove_task(shown.pop(number))
+            for done in found:
+                if done.job not in shown:
+                    shown[done.job] = bars.add_task("", total=done.tasks)
+                text = f"job {done.job}: {done.stages_done} of {done.stages} stages, tasks"
+                bars.update(shown[done.job], description=text, total=done.tasks, completed=done.tasks_done)

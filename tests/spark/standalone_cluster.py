@@ -1,0 +1,76 @@
+"""A standalone cluster of Spark on this machine: a master and workers as processes of their own, on free ports."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+
+HOME = Path(pyspark.__file__).parent
+WAIT_S = 40
+
+
+class StandaloneCluster:
+    """Used as a context manager; `url` is what --master takes."""
+
+    def __init__(self, folder, workers=2):
+        self._folder = folder
+        self._workers = workers
+        self._processes = []
+        self.url = ""
+        self.logs = []
+
+    def __enter__(self):
+        try:
+            master = self._start("Master", "--port", "0", "--webui-port", "0")
+            self.url = self._said(master, r"Starting Spark master at (spark://\S+)")
+            for number in range(self._workers):
+                work = ("--webui-port", "0", "--cores", "1", "--memory", "600m", "--work-dir", f"work{number}")
+                self._said(self._start("Worker", *work, self.url), "Successfully registered with master")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self._processes):
+            os.killpg(process.pid, signal.SIGKILL)  # of its own session: executors are in it
+            process.wait()
+
+    def _start(self, kind, *arguments):
+        log = self._folder / f"{kind}{len(self._processes)}.log"
+        environ = {
+            **os.environ,
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "128m",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        command = [HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
+        with log.open("wb") as said:
+            self._processes.append(
+                subprocess.Popen(
+                    [*command, "--host", "127.0.0.1", *arguments],
+                    cwd=self._folder,
+                    env=environ,
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=True,
+                )
+            )
+        self.logs.append(log)
+        return log
+
+    def _said(self, log, words):
+        until = time.monotonic() + WAIT_S
+        while time.monotonic() < until:
+            if found := re.search(words, log.read_text(errors="replace")):
+                return found[found.re.groups]
+            if self._processes[-1].poll() is not None:
+                break
+            time.sleep(0.1)
+        raise AssertionError(f"{log.name} does not say {words!r}:\n{log.read_text(errors='replace')[-3000:]}")

@@ -1,0 +1,180 @@
+"""`gantrymq pipeline` where Spark or Java is missing or too old, and what its options say; none of it starts Spark."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.cli import main
+from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.pipeline import JOBS
+from gantrymq_spark.commands.progress import Done, looked
+from gantrymq_spark.commands.sentences import sentence_of
+from gantrymq_spark.commands.spark import spark_options
+from gantrymq_spark.jobs.inputs import Input
+
+REBUILD = ["pipeline", "rebuild", "somewhere"]
+
+
+def run(*arguments):
+    done = CliRunner().invoke(main, arguments)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
+    return done
+
+
+def in_a_process(*arguments, before=""):
+    code = f"import sys\n{before}\nfrom gantrymq.cli import main\ntry:\n    main({list(arguments)!r})\n"
+    code += "finally:\n    print('pyspark' in sys.modules, file=sys.stderr)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([job, "--help"] for job in JOBS)])
+def test_help_imports_no_pyspark(arguments):
+    if arguments[0] in JOBS:
+        try:
+            JOBS[arguments[0]].load()
+        except ModuleNotFoundError as problem:
+            pytest.skip(str(problem))
+    done = in_a_process("pipeline", *arguments)
+    assert (done.returncode, done.stderr) == (0, "False\n")
+    assert "Usage: " in done.stdout
+
+
+def test_without_pyspark():
+    done = in_a_process(*REBUILD, before="sys.modules['pyspark'] = None")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == (
+        "gantrymq: pyspark is not installed, and this works with Spark; pip install 'gantrymq-spark[spark]'"
+    )
+
+
+@pytest.fixture
+def some_pyspark(monkeypatch):
+    def put(version):
+        monkeypatch.setitem(sys.modules, "pyspark", SimpleNamespace(__version__=version))
+
+    put("4.2.0")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return put
+
+
+@pytest.mark.parametrize("version", ["4.1.1", "3.5.8", "unknown"])
+def test_an_old_pyspark(some_pyspark, version):
+    some_pyspark(version)
+    done = run(*REBUILD)
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"gantrymq: pyspark {version} is too old, Spark 4.2 or newer is needed; pip install 'gantrymq-spark[spark]'\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "what"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "is 11"),
+        ('java version "1.8.0_401"', "is 8"),
+        ("no Java at all", "is none that says its version"),
+    ],
+)
+def test_an_old_java(some_pyspark, monkeypatch, tmp_path, says, what):
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    done = run(*REBUILD)
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"gantrymq: Spark needs Java 17 or newer, and {java} {what}; install it")
+
+
+def test_no_java(some_pyspark, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "there is no java on the PATH; install it" in run(*REBUILD).stderr
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert f"there is no {tmp_path}/bin/java; install it" in run(*REBUILD).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--conf", "spark.x"], "'spark.x' is no setting; write KEY=VALUE"),
+        (["--no-queues", "--no-index"], "leave nothing to do; give one of them"),
+        (["--slots", "7"], "give --slots and --entries together"),
+    ],
+)
+def test_wrong_usage(arguments, says):
+    done = run(*REBUILD, *arguments)
+    assert done.exit_code == 2
+    assert says in " ".join(done.stderr.split())
+
+
+@click.command()
+@input_options
+@spark_options
+@click.pass_context
+def told(ctx, given, master, conf):
+    ctx.obj.append((given, master, conf))
+
+
+def test_options_of_what_is_read():
+    found = []
+    arguments = "--topic A --topic B -n h:1 --since 1000 --until 2000 --tags x||y --option a=b=c --conf k=v --master m"
+    done = CliRunner().invoke(told, arguments.split(), obj=found)
+    assert done.exit_code == 0, done.output
+    given = Input(("A", "B"), namesrv="h:1", since_ms=1000, until_ms=2000, tags="x||y", options={"a": "b=c"})
+    assert found == [(given, "m", {"k": "v"})]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--since", "soon"], "'soon' is neither a time such as"),
+        (["--until", "-5 parsecs"], "'5 parsecs' is no duration"),
+        (["--option", "x"], "'x' is no option; write KEY=VALUE"),
+        (["--option", "=x"], "'=x' is no option; write KEY=VALUE"),
+    ],
+)
+def test_options_that_cannot_be(arguments, says):
+    done = CliRunner().invoke(told, arguments, obj=[])
+    assert done.exit_code == 2
+    assert says in " ".join(done.stderr.split())
+
+
+def test_progress_counts_stages_and_tasks():
+    stages = {4: (10, 10), 5: (7, 3), 6: (1, 0)}
+    tracker = SimpleNamespace(
+        getActiveJobsIds=lambda: [2, 1],
+        getJobInfo=lambda job: None if job == 1 else SimpleNamespace(stageIds=[4, 5, 6, 7]),
+        getStageInfo=lambda stage: (
+            SimpleNamespace(numTasks=stages[stage][0], numCompletedTasks=stages[stage][1]) if stage in stages else None
+        ),
+    )
+    assert looked(tracker) == [Done(2, 3, 1, 18, 13)]
+    assert str(looked(tracker)[0]) == "job 2: 1 of 3 stages, 13 of 18 tasks"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed to plan: Traceback (most recent call last):\n  File \"x\"\n"
+            "gantrymq.errors.ConfigError: a is b; write c\n SQLSTATE: 38000\n\tat java.base/X",
+            "a is b; write c",
+        ),
+        (
+            "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted due to stage "
+            "failure: Task 1 in stage 3.0 failed 1 times, most recent failure: Lost task 1.0 in stage 3.0 (TID 7) (h "
+            "executor 1): org.apache.spark.SparkException: Python worker exited.\n\tat org.apache.X",
+            "a task failed: Python worker exited.",
+        ),
+        ("An error occurred.\n: java.lang.IllegalStateException: stopped\n\tat x", "Spark: stopped"),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03", "Spark: Path does not exist: file:/x"),
+        ("Traceback (most recent call last):\n  x\nModuleNotFoundError: No module named 'gantrymq_spark.live'",
+         "the Python of the executors has no gantrymq_spark; docs/spark-cluster.md says how executors get it"),
+        ("", "Spark: it failed without a word"),
+    ],
+)  # fmt: skip
+def test_one_sentence_of_what_spark_says(text, sentence):
+    assert sentence_of(text) == sentence
