@@ -4,16 +4,12 @@ sink_query.py NAMESRV TOPIC FOLDER CHECKPOINT
 """
 
 import sys
-import time
 from pathlib import Path
 
 from gantrymq_spark.session import open_session
 
 
-def slowly(batches):
-    for batch in batches:
-        time.sleep(0.02)
-        yield batch
+SLOWLY = "reflect('java.lang.Thread', 'sleep', 1L)"  # a ms for each row
 
 
 def main(namesrv: str, topic: str, folder: str, checkpoint: str) -> None:
@@ -26,7 +22,7 @@ def main(namesrv: str, topic: str, folder: str, checkpoint: str) -> None:
     }
     session = open_session("local[2]", conf, name="sink_query")
     frame = session.readStream.schema("n int").option("maxFilesPerTrigger", 1).json(folder)
-    bodies = frame.selectExpr("to_json(struct(*)) as body").mapInArrow(slowly, "body string")
+    bodies = frame.selectExpr(f"to_json(struct(n, {SLOWLY} as slept)) as body")
     query = (
         bodies.writeStream.format("gantrymq")
         .options(namesrv=namesrv, topic=topic, checkpointLocation=checkpoint, batchMessages="20")

@@ -174,7 +174,8 @@ def test_queues_of_keys_are_those_that_java_takes():
     assert chosen_queue("TagA", queues).queue_id == 2598919 % 7
     assert chosen_queue("polygenelubricants", queues).queue_id == 2  # its hash code is -2**31
     assert chosen_queue(Source("S", "b", 5), queues).queue_id == 5
-    elsewhere = {chosen_queue(Source("S", "c", n), queues) for n in range(50)}
+    assert chosen_queue(Source("S", "c", 5), queues).queue_id == 5
+    elsewhere = {chosen_queue(Source("S", "c", n), queues) for n in range(7, 50)}
     assert len(elsewhere) > 4
 
 

@@ -67,11 +67,24 @@ class Rows:
         ids = columns.get(self._options.id_column or "")
         for index in range(batch.num_rows):
             row = {name: values[index] for name, values in used}
-            try:
-                yield self._outbound(row, None if ids is None else ids[index])
-            except (ConfigError, MessageIllegal, InvalidParameter, NoPermission) as problem:
-                raise ConfigError(f"row {self._next} of {self._task}, counted from 0: {problem}") from None
-            self._next += 1
+            yield self.message(row, None if ids is None else ids[index])
+
+    def message(self, row: dict[str, Any], given_id: object = None) -> Outbound:
+        """What is to be sent for one row.
+
+        Args:
+            row: values by column; properties as pairs.
+            given_id: of the option idColumn.
+
+        Raises:
+            ConfigError: no message can be made of it; says which row it is.
+        """
+        try:
+            found = self._outbound(row, given_id)
+        except (ConfigError, MessageIllegal, InvalidParameter, NoPermission) as problem:
+            raise ConfigError(f"row {self._next} of {self._task}, counted from 0: {problem}") from None
+        self._next += 1
+        return found
 
     def _outbound(self, row: dict[str, Any], given_id: object) -> Outbound:
         topic, body = row.get("topic"), row.get("body")

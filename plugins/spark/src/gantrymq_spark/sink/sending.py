@@ -46,7 +46,7 @@ class Sender:
         """Send; how many were stored.
 
         Raises:
-            ClientError: a broker refused, or was away for longer than the option brokerWait; the first such error.
+            ClientError: there is no route, a broker refused, or it was away for longer than the option brokerWait.
         """
         free: dict[str, list[Outbound]] = {}
         ordered: dict[MessageQueue, list[Outbound]] = {}
@@ -55,12 +55,12 @@ class Sender:
         for each in messages:
             count += 1
             topic = each.message.topic
-            if each.order is None:
-                free.setdefault(topic, []).append(each)
-                continue
             if topic not in queues:
                 queues[topic] = await self._producer.queues(topic)
-            ordered.setdefault(chosen_queue(each.order, queues[topic]), []).append(each)
+            if each.order is None:
+                free.setdefault(topic, []).append(each)
+            else:
+                ordered.setdefault(chosen_queue(each.order, queues[topic]), []).append(each)
         work = [self._one(request) for line in free.values() for request in requests(line, self._options)]
         work += [self._line(queue, line) for queue, line in ordered.items()]
         tasks = [asyncio.ensure_future(each) for each in work]
@@ -105,19 +105,19 @@ def _away(problem: Exception) -> bool:
 
 
 def chosen_queue(order: str | Source, queues: Sequence[MessageQueue]) -> MessageQueue:
-    """The queue of a sharding key, as Java's SelectMessageQueueByHash has it; of a source queue the same, if there is.
+    """The queue of a sharding key, as Java's SelectMessageQueueByHash has it; of a source queue the one of its broker
+    and number, else one of its number, else one by the hash of its name.
 
     Args:
         order: what the message has.
         queues: of its topic, in the order of routes; at least one.
     """
     if isinstance(order, Source):
-        for queue in queues:
-            if (queue.broker_name, queue.queue_id) == (order.broker_name, order.queue_id):
-                return queue
+        same = [queue for queue in queues if queue.queue_id == order.queue_id]
+        home = [queue for queue in same if queue.broker_name == order.broker_name]
+        queues = home or same or queues
         order = f"{order.topic}/{order.broker_name}/{order.queue_id}"
-    value = string_hash(order)
-    return queues[abs(value) % len(queues)]
+    return queues[abs(string_hash(order)) % len(queues)]
 
 
 def requests(line: Sequence[Outbound], options: SinkOptions) -> Iterator[list[Message]]:

@@ -41,13 +41,13 @@ def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -
     """The writer of a batch query. Raises ConfigError: a frame that cannot be sent."""
     if overwrite:
         raise ConfigError('messages of a topic cannot be overwritten; write with mode("append")')
-    check_columns(to_arrow_schema(schema), options)
+    check_columns(to_arrow_schema(schema, timezone="UTC"), options)
     return BatchWriter(options)
 
 
 def stream_writer(options: SinkOptions, schema: StructType) -> StreamWriter:
     """The writer of a stream. Raises ConfigError: a frame that cannot be sent."""
-    check_columns(to_arrow_schema(schema), options)
+    check_columns(to_arrow_schema(schema, timezone="UTC"), options)
     return StreamWriter(options)
 
 
