@@ -16,6 +16,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from pyspark.sql import functions as sql
 
+from gantrymq.model.queue import Queue
 from gantrymq_spark.sink.dedup import SINK_ID, SeenIds, once
 from gantrymq_testing.running_broker import RunningBroker
 
@@ -125,7 +126,7 @@ def test_a_query_killed_inside_a_micro_batch_sends_each_row_once_after_the_check
     words = [sys.executable, str(QUERY), broker.namesrv, topic, str(source), str(checkpoint)]
 
     def stored():
-        return sum(broker.call(broker.store.bounds, Queue(topic, queue)).next for queue in range(4))
+        return sum(broker.call(broker.store.bounds, Queue(topic, queue)).max_offset for queue in range(4))
 
     for number in range(kills):
         before = stored()
