@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gantrymq_spark.session import open_session
 
-
 SLOWLY = "reflect('java.lang.Thread', 'sleep', 1L)"  # a ms for each row
 
 

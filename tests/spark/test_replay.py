@@ -80,7 +80,9 @@ def test_a_part_of_a_store_at_half_its_speed(session, broker):
     assert sent.messages == len(before) == COUNT - 10
     assert took_s >= 2 * (old[-1].store_timestamp - old[0].store_timestamp) / 1000
     for then, now in zip(old, after, strict=True):
-        assert now.store_timestamp - after[0].store_timestamp >= 2 * (then.store_timestamp - old[0].store_timestamp) - 20
+        assert (
+            now.store_timestamp - after[0].store_timestamp >= 2 * (then.store_timestamp - old[0].store_timestamp) - 20
+        )
 
 
 def test_the_command(session, broker, monkeypatch):

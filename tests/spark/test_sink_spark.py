@@ -162,4 +162,8 @@ def test_a_query_killed_inside_a_micro_batch_sends_each_row_once_after_the_check
         .start()
     )
     assert query.awaitTermination(120)
-    assert session.table(f"killed_once_{kills}").distinct().count() == session.table(f"killed_once_{kills}").count() == ROUNDS * ROWS
+    assert (
+        session.table(f"killed_once_{kills}").distinct().count()
+        == session.table(f"killed_once_{kills}").count()
+        == ROUNDS * ROWS
+    )
