@@ -3,8 +3,8 @@
     python benchmarks/bench_spark_sink.py                  bodies of 1 KB, three rounds of each way, in turn
 
 Each way sends the same messages (body, key, tag, a property) to a topic of 8 queues: the client from one process, in
-batches as the sink makes them and one by one; Spark by two tasks, in batches, one by one, and in batches with a sharding
-key. The frame lies in Spark's memory before it is written. Load and broker share the machine.
+batches as the sink makes them and one by one; Spark by two tasks, in batches, one by one, and in batches with a
+sharding key. The frame lies in Spark's memory before it is written. Load and broker share the machine.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from arguments import existing_folder, whole
 
 from gantrymq.client import Admin, Producer
 from gantrymq.model.message import Message
+from gantrymq.model.topic import TopicConfig
 from gantrymq.world.real import real_world
 from gantrymq_spark.session import open_session
 from gantrymq_spark.sink.options import DEFAULT_MESSAGES, read_options
@@ -50,9 +51,9 @@ def broker(folder: Path) -> Iterator[str]:
 async def make_topic(namesrv: str) -> None:
     """Create the topic on the broker."""
     async with Admin(namesrv) as admin:
-        cluster = await admin.cluster_info()
-        for each in cluster.brokers:
-            await admin.create_topic(each.master, TOPIC, QUEUES)
+        for each in (await admin.clusters()).brokers:
+            assert each.master is not None
+            await admin.create_topic(each.master, TopicConfig(TOPIC, QUEUES, QUEUES))
 
 
 async def client_alone(namesrv: str, count: int, body: bytes, together: int) -> None:

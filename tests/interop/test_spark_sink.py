@@ -21,7 +21,7 @@ QUEUES, COUNT = 4, 400
 def test_a_java_consumer_gets_the_rows_of_a_frame(
     java_servers: Callable[[str], tuple[str, str]], spark: Any, tmp_path: Path, topic: str
 ) -> None:
-    """Body, keys, tags and properties, the delay, and the order of each sharding key in the queue that Java gives it."""
+    """Body, keys, tags and properties, the delay, and the order of each sharding key, in the queue that Java takes."""
     from gantrymq_spark import register
 
     namesrv = java_servers("5.3.3")[0]

@@ -69,7 +69,7 @@ def test_a_topic_as_fast_as_it_goes(session, broker):
 
 def test_a_part_of_a_store_at_half_its_speed(session, broker):
     broker.create_topic("Slow", 2)
-    rows = replayed(session, Input(topics=("Source",), store=str(broker.settings["storePathRootDir"]), sql92="a >= 10"))
+    rows = replayed(session, Input(topics=("Source",), store=broker.settings.text("storePathRootDir"), sql92="a >= 10"))
     before = [message for message in broker.pull("Source") if int(message.properties["a"]) >= 10]
     begun, sent = time.monotonic(), Sent()
     replay(rows, "Slow", broker.namesrv, 0.5, sent)

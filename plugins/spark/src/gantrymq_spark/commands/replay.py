@@ -102,8 +102,8 @@ def _tell_rest(sent: Sent, times: float | None) -> None:
         say("stopped; nothing was sent for certain")
     else:
         say(
-            f"stopped after {sent.messages} messages, stored up to {_moment(sent.last_ms)}; --since {sent.last_ms} goes "
-            "on there, and what is sent twice has the same id"
+            f"stopped after {sent.messages} messages, stored up to {_moment(sent.last_ms)}; --since {sent.last_ms} "
+            "goes on there, and what is sent twice has the same id"
         )
 
 

@@ -1,4 +1,4 @@
-"""The source and the sink ``gantrymq`` as Spark sees them. Only this module, `readers` and the sink's import pyspark."""
+"""The source and the sink ``gantrymq`` as Spark sees them. This, `readers` and `sink.writers` import pyspark."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Messages without an order go in batches to all queues in turn, many requests under way at once. Those with one go to the
 queue that it says, and of each queue one request is under way at a time: brokers may work on two at once, and in any
-order. What a broker does not answer is sent again, batch by batch, so a message may be stored twice, and two messages of
-one order never change places for good: behind the first copies the others follow in order again.
+order. What a broker does not answer is sent again before what is behind it, so a message may be stored twice, and the
+first copies of all messages of one order are in that order.
 
 Source: apache/rocketmq client/.../producer/selector/SelectMessageQueueByHash.java.
 """
