@@ -38,7 +38,7 @@ TOPIC, QUEUES, TOGETHER = "SinkLoad", 8, 10_000
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
     """Name server and broker in a process of their own; gives the name server's address."""
-    words = [sys.executable, "-m", "gantrymq", "start", "--store", str(folder), "--namesrv-port", "0"]
+    words = [str(Path(sys.executable).with_name("gantrymq")), "start", "--store", str(folder), "--namesrv-port", "0"]
     words += ["--broker-port", "0", "--output", "json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:

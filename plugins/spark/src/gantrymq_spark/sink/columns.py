@@ -136,11 +136,11 @@ def _ids(options: SinkOptions) -> Mapping[str, str]:
 
 
 def _is_text_map(kind: pa.DataType) -> bool:
-    return types.is_map(kind) and _is_text(kind.key_type) and _is_text(kind.item_type)
+    return bool(types.is_map(kind) and _is_text(kind.key_type) and _is_text(kind.item_type))
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return types.is_string(kind) or types.is_large_string(kind)
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 _KIND = {
