@@ -1,4 +1,4 @@
-"""The source ``gantrymq`` as Spark sees it. Only this module and `readers` import pyspark."""
+"""The source and the sink ``gantrymq`` as Spark sees them. This, `readers` and `sink.writers` import pyspark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import selected, spark_schema
 from gantrymq_spark.live.options import read_columns, read_options
 from gantrymq_spark.live.readers import BatchReader, StreamReader
+from gantrymq_spark.sink import options as sink_options
+from gantrymq_spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,6 +41,16 @@ class LiveSource(DataSource):
         """For a stream."""
         options = read_options(self.options, streaming=True, environ=os.environ)
         return StreamReader(options, _checked(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """``df.write``."""
+        options = sink_options.read_options(self.options, streaming=False, environ=os.environ)
+        return batch_writer(options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """``df.writeStream``; of a query in complete mode, every result as new messages."""
+        options = sink_options.read_options(self.options, streaming=True, environ=os.environ)
+        return stream_writer(options, schema)
 
 
 def _checked(schema: StructType) -> tuple[str, ...]:

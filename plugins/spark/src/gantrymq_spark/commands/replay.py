@@ -1,0 +1,119 @@
+"""``gantrymq pipeline replay``: messages sent to a topic once more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import attrs
+import click
+
+from gantrymq.commands.output import output_option, print_json, print_table, say
+from gantrymq.errors import ConfigError
+from gantrymq.world.real import RealClock
+from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.spark import job_session, spark_options
+from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.jobs.replay_pace import read_speed
+from gantrymq_spark.jobs.replay_send import Sent
+
+TELL_S = 10.0
+
+
+@click.command()
+@input_options
+@click.option("--to-topic", required=True, metavar="NAME", help="Where to.")
+@click.option("--to-namesrv", metavar="ADDR", help="Name servers of that topic; by default those of --namesrv.")
+@click.option("--speed", default="1x", show_default=True, metavar="SPEED", help="1x, 10x, another number, or max.")
+@click.option("--dry-run", is_flag=True, help="Say what would be sent, and send nothing.")
+@spark_options
+@output_option
+def replay(
+    given: Input,
+    to_topic: str,
+    to_namesrv: str | None,
+    speed: str,
+    dry_run: bool,
+    master: str | None,
+    conf: dict[str, str],
+    output: str,
+) -> None:
+    """Send messages of live topics, of a store (--store) or of an archive (--archive) to a topic once more.
+
+    Messages of one queue stay in one queue, in their order, and keep the distances of their store times divided by the
+    speed. Each has a property GANTRYMQ_SINK_ID that says where it was read: what two runs send can be told by it.
+    """
+    from gantrymq_spark.jobs.replay import planned, replayed
+    from gantrymq_spark.jobs.replay import replay as work
+
+    given.check()
+    try:
+        times = read_speed(speed)
+    except ConfigError as problem:
+        raise click.BadParameter(str(problem), param_hint="--speed") from None
+    namesrv = to_namesrv or given.namesrv
+    if dry_run:
+        with job_session("replay", master, conf) as session:
+            plan = planned(replayed(session, given), to_topic, namesrv, times)
+        if output == "json":
+            print_json({"dryRun": True, "topic": to_topic, **_camel(plan.to_json())})
+            return
+        lasts = "" if plan.lasts_s is None else f", in {plan.lasts_s:.1f} s"
+        click.echo(
+            f"{plan.messages} messages with {plan.body_bytes} bytes of bodies, stored {_moment(plan.first_ms)} to "
+            f"{_moment(plan.last_ms)}, would be sent to {to_topic}{lasts}"
+        )
+        if plan.queues:
+            print_table(("Broker", "Queue", "Messages"), [(q.broker_name, q.queue_id, n) for q, n in plan.queues])
+        return
+    sent, told = Sent(), _Telling()
+    done = False
+    with job_session("replay", master, conf) as session:
+        try:
+            work(replayed(session, given), to_topic, namesrv, times, sent, told)
+            done = True
+        finally:
+            if output == "json":
+                print_json({"dryRun": False, "topic": to_topic, "complete": done, **_camel(attrs.asdict(sent))})
+            if not done:
+                _tell_rest(sent, times)
+    if output != "json":
+        click.echo(
+            f"{sent.messages} messages with {sent.body_bytes} bytes of bodies, stored {_moment(sent.first_ms)} to "
+            f"{_moment(sent.last_ms)}, were sent to {to_topic}"
+        )
+
+
+class _Telling:
+    """A line from time to time."""
+
+    def __init__(self) -> None:
+        self._next_s = RealClock().monotonic() + TELL_S
+
+    def __call__(self, sent: Sent) -> None:
+        if RealClock().monotonic() >= self._next_s:
+            self._next_s = RealClock().monotonic() + TELL_S
+            say(f"{sent.messages} messages sent, stored up to {_moment(sent.last_ms)}")
+
+
+def _tell_rest(sent: Sent, times: float | None) -> None:
+    if times is None:
+        say("stopped before the end; the same command sends everything again, with the same ids")
+    elif sent.last_ms is None:
+        say("stopped; nothing was sent for certain")
+    else:
+        say(
+            f"stopped after {sent.messages} messages, stored up to {_moment(sent.last_ms)}; --since {sent.last_ms} "
+            "goes on there, and what is sent twice has the same id"
+        )
+
+
+def _moment(at_ms: int | None) -> str:
+    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _camel(members: dict[str, object]) -> dict[str, object]:
+    def spelled(name: str) -> str:
+        first, *rest = name.split("_")
+        return first + "".join(word.capitalize() for word in rest)
+
+    return {spelled(name): value for name, value in members.items()}

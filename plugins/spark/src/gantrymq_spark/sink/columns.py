@@ -1,0 +1,167 @@
+"""The columns that the sink takes, with their types.
+
+- ``body`` (binary or string), ``topic``, ``keys`` (separated by blanks, or an array), ``tags``, ``flag``.
+- ``properties``: a map. What RocketMQ keeps for itself is left out of it (`RESERVED`), so that rows of a source can be
+  sent on; KEYS, TAGS and __SHARDINGKEY of it hold where there is no column for them, or null.
+- ``shardingKey``: messages that share one go to one queue, in the order of the rows of a task.
+- ``delayLevel`` (from 1; 0 for none), ``delayMs``, ``deliverTime`` (timestamp, or ms since 1970): one of them.
+- the other columns of `gantrymq_spark.columns`, which brokers set, are passed over, but for ``brokerName`` and
+  ``queueId`` with the option keepQueues.
+
+Sources: apache/rocketmq common/.../message/MessageConst.java (STRING_HASH_SET), Message.java (putUserProperty).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyarrow import types
+
+from gantrymq.errors import ConfigError
+from gantrymq_spark.columns import COLUMNS
+from gantrymq_spark.sink.options import SinkOptions
+
+__all__ = ["DELAYS", "RESERVED", "SHARDING_KEY", "SINK_ID", "TAKEN", "check_columns"]
+
+SINK_ID = "GANTRYMQ_SINK_ID"
+SHARDING_KEY = "__SHARDINGKEY"
+DELAYS = ("delayLevel", "delayMs", "deliverTime")
+TAKEN = ("topic", "body", "keys", "tags", "properties", "flag", "shardingKey", *DELAYS)
+
+RESERVED = frozenset(
+    [
+        "TRACE_ON",
+        "MSG_REGION",
+        "KEYS",
+        "TAGS",
+        "WAIT",
+        "DELAY",
+        "RETRY_TOPIC",
+        "REAL_TOPIC",
+        "REAL_QID",
+        "TRAN_MSG",
+        "PGROUP",
+        "MIN_OFFSET",
+        "MAX_OFFSET",
+        "BUYER_ID",
+        "ORIGIN_MESSAGE_ID",
+        "TRANSFER_FLAG",
+        "CORRECTION_FLAG",
+        "MQ2_FLAG",
+        "RECONSUME_TIME",
+        "UNIQ_KEY",
+        "MAX_RECONSUME_TIMES",
+        "CONSUME_START_TIME",
+        "POP_CK",
+        "POP_CK_OFFSET",
+        "1ST_POP_TIME",
+        "TRAN_PREPARED_QUEUE_OFFSET",
+        "DUP_INFO",
+        "EXTEND_UNIQ_INFO",
+        "INSTANCE_ID",
+        "CORRELATION_ID",
+        "REPLY_TO_CLIENT",
+        "TTL",
+        "ARRIVE_TIME",
+        "PUSH_REPLY_TIME",
+        "CLUSTER",
+        "MSG_TYPE",
+        "INNER_NUM",
+        "INNER_BASE",
+        "INNER_MULTI_DISPATCH",
+        "INNER_MULTI_QUEUE_OFFSET",
+        "TIMER_DELAY_MS",
+        "TIMER_DELAY_SEC",
+        "TIMER_DELIVER_MS",
+        "TIMER_ENQUEUE_MS",
+        "TIMER_DEQUEUE_MS",
+        "TIMER_ROLL_TIMES",
+        "TIMER_OUT_MS",
+        "TIMER_DEL_UNIQKEY",
+        "TIMER_DELAY_LEVEL",
+        "__BORNHOST",
+        "BORN_TIMESTAMP",
+        "DLQ_ORIGIN_TOPIC",
+        "DLQ_ORIGIN_MESSAGE_ID",
+        "__CRC32#",
+        "__transactionId__",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS",
+        "TRANSACTION_CHECK_TIMES",
+        "PROPERTY_FORWARD_QUEUE_ID",
+        "REDIRECT",
+        "TRACE_CONTEXT",
+        "__SHARDINGKEY",
+        "GANTRYMQ_SINK_ID",
+    ]
+)
+
+
+def check_columns(schema: pa.Schema, options: SinkOptions) -> None:
+    """Refuse a frame that cannot be sent.
+
+    Args:
+        schema: of it, in Arrow's types.
+        options: which may name a topic, and a column with ids.
+
+    Raises:
+        ConfigError: a column that the sink does not know, that is missing or has another type.
+    """
+    known = {**_KINDS, **dict.fromkeys(COLUMNS.keys() - _KINDS.keys(), ""), **_ids(options)}
+    for field in schema:
+        if field.name not in known:
+            raise ConfigError(
+                f"column {field.name}: the sink gantrymq takes {', '.join(TAKEN)}; drop it, or put it into properties "
+                f"by map('{field.name}', cast({field.name} as string))"
+            )
+        kind = known[field.name]
+        if kind and not any(_KIND[each](field.type) for each in kind.split(" or ")):
+            raise ConfigError(f"column {field.name} has type {field.type}, it must be {kind}; cast it before")
+        if schema.names.count(field.name) > 1:
+            raise ConfigError(f"column {field.name} is there {schema.names.count(field.name)} times; drop one")
+    if "body" not in schema.names:
+        raise ConfigError("there is no column body; make one, such as select(to_json(struct('*')).alias('body'))")
+    if "topic" not in schema.names and options.topic is None:
+        raise ConfigError('no topic is named; set option("topic", NAME) or make a column topic')
+    if options.id_column is not None and options.id_column not in schema.names:
+        raise ConfigError(f"option idColumn: there is no column {options.id_column}")
+    if options.keep_queues and not {"brokerName", "queueId", "topic"} <= set(schema.names):
+        raise ConfigError("option keepQueues needs the columns topic, brokerName and queueId of a source")
+    if options.keep_queues and "shardingKey" in schema.names:
+        raise ConfigError("option keepQueues and a column shardingKey both say where messages go; take one away")
+
+
+def _ids(options: SinkOptions) -> Mapping[str, str]:
+    return {} if options.id_column is None or options.id_column in _KINDS else {options.id_column: "string or integer"}
+
+
+def _is_text_map(kind: pa.DataType) -> bool:
+    return bool(types.is_map(kind) and _is_text(kind.key_type) and _is_text(kind.item_type))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+_KIND = {
+    "string": _is_text,
+    "binary": lambda kind: types.is_binary(kind) or types.is_large_binary(kind),
+    "integer": types.is_integer,
+    "timestamp": types.is_timestamp,
+    "map of strings": _is_text_map,
+    "array of strings": lambda kind: types.is_list(kind) and _is_text(kind.value_type),
+}
+_KINDS = {
+    "topic": "string",
+    "body": "binary or string",
+    "keys": "string or array of strings",
+    "tags": "string",
+    "properties": "map of strings",
+    "flag": "integer",
+    "shardingKey": "string",
+    "delayLevel": "integer",
+    "delayMs": "integer",
+    "deliverTime": "timestamp or integer",
+    "brokerName": "string",
+    "queueId": "integer",
+}

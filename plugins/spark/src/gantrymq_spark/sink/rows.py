@@ -1,0 +1,156 @@
+"""Rows of Arrow batches as messages, each with its id and with what says where it goes.
+
+An id says which row of which task of which micro-batch a message is, so that a micro-batch that is sent again has the
+same ids, as long as its tasks have the same rows in the same order; a user's own ids hold wherever rows move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from gantrymq.client import checks
+from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
+from gantrymq.model import properties as names
+from gantrymq.model.message import Message
+from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
+from gantrymq_spark.sink.options import SinkOptions
+
+__all__ = ["Outbound", "Rows", "Source"]
+
+_DELAY_PROPERTIES = dict(zip(DELAYS, (names.DELAY, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS), strict=True))
+_LAST_LEVEL = 1000  # brokers take their own last one for what is above it
+
+
+class Source(NamedTuple):
+    """The queue that a message was read from."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+class Outbound(NamedTuple):
+    """One message on its way."""
+
+    message: Message
+    order: str | Source | None  # those that share it go to one queue, in this order
+    alone: bool  # not in a batch with others
+
+
+class Rows:
+    """The rows of one task, in their order."""
+
+    def __init__(self, options: SinkOptions, task: str, prefix: str) -> None:
+        """Begin with row 0.
+
+        Args:
+            options: of the query.
+            task: what sentences call it, such as ``partition 3``.
+            prefix: of the ids; ``/`` and the number of the row come behind it.
+        """
+        self._options = options
+        self._task = task
+        self._prefix = prefix
+        self._next = 0
+
+    def messages(self, batch: pa.RecordBatch) -> Iterator[Outbound]:
+        """What is to be sent for the rows of *batch*.
+
+        Raises:
+            ConfigError: a row that no message can be made of; says which.
+        """
+        columns = {name: _values(batch.column(index)) for index, name in enumerate(batch.schema.names)}
+        used = [(name, columns[name]) for name in _USED if name in columns]
+        ids = columns.get(self._options.id_column or "")
+        for index in range(batch.num_rows):
+            row = {name: values[index] for name, values in used}
+            yield self.message(row, None if ids is None else ids[index])
+
+    def message(self, row: dict[str, Any], given_id: object = None) -> Outbound:
+        """What is to be sent for one row.
+
+        Args:
+            row: values by column; properties as pairs.
+            given_id: of the option idColumn.
+
+        Raises:
+            ConfigError: no message can be made of it; says which row it is.
+        """
+        try:
+            found = self._outbound(row, given_id)
+        except (ConfigError, MessageIllegal, InvalidParameter, NoPermission) as problem:
+            raise ConfigError(f"row {self._next} of {self._task}, counted from 0: {problem}") from None
+        self._next += 1
+        return found
+
+    def _outbound(self, row: dict[str, Any], given_id: object) -> Outbound:
+        topic, body = row.get("topic"), row.get("body")
+        source_topic = topic
+        if self._options.topic is not None and (topic is None or self._options.keep_queues):
+            topic = self._options.topic
+        if topic is None:
+            raise ConfigError("topic is null; fill it, or set the option topic for such rows")
+        if body is None:
+            raise ConfigError("body is null; leave such rows out, or fill it")
+        given: dict[str, str] = {name: text for name, text in row.get("properties") or () if text is not None}
+        properties = {name: text for name, text in given.items() if name not in RESERVED}
+        keys, tags = row.get("keys"), row.get("tags")
+        if isinstance(keys, list):
+            keys = " ".join(filter(None, keys))
+        sharding_key = row.get("shardingKey") or given.get(SHARDING_KEY)
+        if sharding_key:
+            properties[SHARDING_KEY] = sharding_key
+        self._put_id(properties, given_id)
+        delayed = _put_delay(properties, row)
+        message = Message(
+            topic,
+            body.encode() if isinstance(body, str) else body,
+            tags=tags or given.get(names.TAGS),
+            keys=keys or given.get(names.KEYS),
+            flag=row.get("flag") or 0,
+            properties=properties,
+        )
+        checks.check_message(message, self._options.max_message_bytes)
+        order: str | Source | None = sharding_key or None
+        if self._options.keep_queues:
+            if source_topic is None or row.get("brokerName") is None or row.get("queueId") is None:
+                raise ConfigError("topic, brokerName or queueId is null; the option keepQueues needs all three")
+            order = Source(source_topic, row["brokerName"], row["queueId"])
+        return Outbound(message, order, delayed or topic.startswith("%RETRY%"))
+
+    def _put_id(self, properties: dict[str, str], given_id: object) -> None:
+        if self._options.id_column is not None:
+            if given_id is None or given_id == "":
+                raise ConfigError(f"{self._options.id_column} is null or empty; the option idColumn needs an id")
+            properties[SINK_ID] = str(given_id)
+        elif self._options.ids:
+            properties[SINK_ID] = f"{self._prefix}/{self._next}"
+
+
+_USED = ("topic", "body", "keys", "tags", "properties", "flag", "shardingKey", *DELAYS, "brokerName", "queueId")
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Python's values; times as ms since 1970."""
+    if pa.types.is_timestamp(column.type):
+        per_ms = {"s": 1000, "ms": 1, "us": -1000, "ns": -1_000_000}[column.type.unit]
+        counts: list[int | None] = column.cast(pa.int64()).to_pylist()
+        return [None if each is None else each * per_ms if per_ms > 0 else each // -per_ms for each in counts]
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def _put_delay(properties: dict[str, str], row: dict[str, Any]) -> bool:
+    """Write the delay that a row has; whether it has one."""
+    given = {name: row[name] for name in DELAYS if row.get(name) is not None and row.get(name) != 0}
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} are both set; a message has one delay")
+    for name, value in given.items():
+        if value < 0 or (name == "delayLevel" and value > _LAST_LEVEL):
+            levels = "a level from 1, 0 or null for none" if name == "delayLevel" else "a number of ms from 1"
+            raise ConfigError(f"{name} is {value}, it must be {levels}")
+        properties[_DELAY_PROPERTIES[name]] = str(value)
+    return bool(given)

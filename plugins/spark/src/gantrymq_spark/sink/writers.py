@@ -1,0 +1,110 @@
+"""What Spark calls of the sink ``gantrymq``: the classes of a batch query and of a stream.
+
+A writer is made in the driver and goes to the tasks. The ids of a stream are made of what Spark tells each task about
+its micro-batch; those of a batch query of an id of the writer, which all attempts of a task share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from gantrymq.client import Producer
+from gantrymq.errors import ConfigError
+from gantrymq.world.real import real_world
+from gantrymq_spark.sink.columns import check_columns
+from gantrymq_spark.sink.options import SinkOptions
+from gantrymq_spark.sink.rows import Rows
+from gantrymq_spark.sink.sending import Sender
+
+__all__ = ["BatchWriter", "StreamWriter", "Written", "batch_writer", "stream_writer"]
+
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark calls them, local properties of a task
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    messages: int
+
+
+def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> BatchWriter:
+    """The writer of a batch query. Raises ConfigError: a frame that cannot be sent."""
+    if overwrite:
+        raise ConfigError('messages of a topic cannot be overwritten; write with mode("append")')
+    check_columns(to_arrow_schema(schema, timezone="UTC"), options)
+    return BatchWriter(options)
+
+
+def stream_writer(options: SinkOptions, schema: StructType) -> StreamWriter:
+    """The writer of a stream. Raises ConfigError: a frame that cannot be sent."""
+    check_columns(to_arrow_schema(schema, timezone="UTC"), options)
+    return StreamWriter(options)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Of one batch query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._job = options.job_id or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send the rows of one task."""
+        partition = _context().partitionId()
+        return _written(iterator, self._options, partition, f"{self._job}/{partition}")
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Of one stream."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send the rows of one task of a micro-batch."""
+        context = _context()
+        partition = context.partitionId()
+        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        if (query is None or batch is None) and self._options.ids and self._options.id_column is None:
+            raise ConfigError(
+                "this Spark does not tell tasks which micro-batch they write, and ids are made of that; set the option "
+                "idColumn to a column with ids of your own, or sinkIds to false"
+            )
+        return _written(iterator, self._options, partition, f"{query}/{batch}/{partition}")
+
+
+def _context() -> TaskContext:
+    found = TaskContext.get()
+    assert found is not None  # only tasks write
+    return found
+
+
+def _written(
+    batches: Iterator[pa.RecordBatch], options: SinkOptions, partition: int, prefix: str
+) -> WriterCommitMessage:
+    """Send batch after batch. While Spark makes the next one, nothing is under way."""
+    world = real_world()
+    rows = Rows(options, f"partition {partition}", prefix)
+    count = 0
+    with asyncio.Runner() as runner:
+        producer = Producer(
+            options.group, options.namesrv, world=world, tls=options.tls, max_message_bytes=options.max_message_bytes
+        )
+        runner.run(producer.start())
+        try:
+            sender = Sender(producer, world.clock, options)
+            for batch in batches:
+                count += runner.run(sender.send(rows.messages(batch)))
+        finally:
+            runner.run(producer.close())
+    return Written(count)
