@@ -11,11 +11,11 @@ sys.path.append(str(Path(__file__).parents[1] / "store_tools"))
 
 from small_store import START_MS, SmallStore
 
-from gantrymq.model.queue import Queue
 from gantrymq.world.real import RealFiles
 from gantrymq_spark.batches import Shown
 from gantrymq_spark.columns import schema
-from gantrymq_spark.jobs.audit_messages import crc_findings, dead_letters, duplicate_keys, key_places, lag_findings
+from gantrymq_spark.jobs.audit_lag import lag_finding, lags
+from gantrymq_spark.jobs.audit_messages import crc_findings, dead_letters, duplicate_keys, key_places
 from gantrymq_spark.jobs.audit_pending import delay_findings, transaction_findings
 from gantrymq_spark.jobs.audit_queues import queue_findings, queue_runs
 from gantrymq_spark.log_scan import LogScan
@@ -233,8 +233,18 @@ def test_fault_12_dead_letters(planted):
 
 
 def test_fault_13_a_group_that_is_too_far_behind():
-    queue, other = Queue("Orders", 0), Queue("Orders", 1)
-    found = lag_findings({queue: 100, other: 5}, {"slow": {queue: 10, other: 5}, "quick": {queue: 99}}, 50)
+    offsets = {
+        "Orders@slow": {0: 10, 1: 5},
+        "Orders@quick": {0: 99, 1: 9},
+        "Orders@each@broadcast": {0: 0},
+        "Orders@CID_RMQ_SYS_TRANS": {0: 0},
+        "Gone@slow": {0: 1},
+    }
+    known = lags(offsets, {("Orders", 0): 100, ("Orders", 1): 5}, "a")
+    assert [(lag.group, lag.queue_id, lag.behind) for lag in known] == [
+        *(("quick", 0, 1), ("quick", 1, 0), ("slow", 0, 90), ("slow", 1, 0)),
+    ]
+    found = [each for lag in known if (each := lag_finding(lag, 50)) is not None]
     assert [(each.check, each.queue_id, each.queue_offset, each.count) for each in found] == [("lag", 0, 10, 90)]
     assert found[0].text == "group slow is 90 messages behind in Orders/0; 50 are allowed"
 
