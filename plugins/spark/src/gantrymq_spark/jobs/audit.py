@@ -36,7 +36,7 @@ from gantrymq_spark.jobs.inputs import Input, messages
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["FINDING_SCHEMA", "Audited", "Limits", "audit"]
+__all__ = ["FINDING_SCHEMA", "Audited", "Limits", "audit", "refuse"]
 
 SHARE_ROWS = 200_000  # owed messages that one task looks at
 FINDING_SCHEMA = pa.schema(
@@ -99,7 +99,7 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> Audited:
     from pyspark.sql import functions as sql
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    _refuse(given)
+    refuse(given)
     digest = _digest_of(given)
     rows = _digested(spark, given, digest, from_arrow_schema(DIGEST_SCHEMA)).persist(StorageLevel.DISK_ONLY)
     damages = _damages(rows)
@@ -127,7 +127,8 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> Audited:
     return Audited(findings, summed, tuple(lags), (*_unknown(given), *unknown), (rows, found))
 
 
-def _refuse(given: Input) -> None:
+def refuse(given: Input) -> None:
+    """Raises ConfigError: an audit cannot be of *given*."""
     given.check()
     if given.tags is not None or given.sql92 is not None:
         raise ConfigError(
