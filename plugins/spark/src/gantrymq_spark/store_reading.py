@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,9 +51,15 @@ def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, .
         StoreError: a file is gone or may not be read.
         ClientError: a body is compressed in a way whose package is not installed.
     """
-    wanted = None if options.system_topics else without_system_topics
-    batches = LogScan(RealFiles(), part, check_crc=options.check_crc).batches(options.shown(columns), wanted)
+    scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
+    batches = scan.batches(options.shown(columns), partial(_wanted, options))
     yield from _while_there(options, part, batches)
+
+
+def _wanted(options: StoreOptions, records: Records) -> Records:
+    if not options.system_topics:
+        records = without_system_topics(records)
+    return records.unwrapped() if options.unwrap_batches and len(records) else records
 
 
 def damage_of_range(options: StoreOptions, part: StoreRange) -> Iterator[pa.RecordBatch]:

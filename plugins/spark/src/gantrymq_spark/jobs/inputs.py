@@ -15,9 +15,11 @@ from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.columns import selected
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Input", "chosen", "messages"]
+    from gantrymq_spark.jobs.archive_layout import ArchiveState
+
+__all__ = ["Input", "chosen", "live_texts", "messages"]
 
 T = TypeVar("T")
 FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # what conditions look at
@@ -55,13 +57,16 @@ class Input:
             raise ConfigError("topics and a pattern are given; give --topic or --topic-pattern")
 
 
-def messages(spark: SparkSession, given: Input, columns: Sequence[str] | None = None) -> DataFrame:
+def messages(
+    spark: SparkSession, given: Input, columns: Sequence[str] | None = None, *, state: ArchiveState | None = None
+) -> DataFrame:
     """The messages.
 
     Args:
         spark: a session in which the sources are registered.
         given: which.
         columns: of `gantrymq_spark.columns`, in their order; None for all. Others are not made.
+        state: of an archive, if it was read already.
 
     Raises:
         ConfigError: a mistake.
@@ -72,9 +77,13 @@ def messages(spark: SparkSession, given: Input, columns: Sequence[str] | None = 
     if given.archive is not None:
         from gantrymq_spark.jobs.archive_read import archived
 
-        return archived(spark, given.archive).where(chosen(given)).select(*names)
+        topics = given.topics or None
+        found = archived(
+            spark, given.archive, topics=topics, since_ms=given.since_ms, until_ms=given.until_ms, state=state
+        )
+        return found.where(chosen(given)).select(*names)
     if given.store is None:
-        return _live(spark, given).option("columns", ",".join(names)).load()
+        return spark.read.format("gantrymq").options(**live_texts(given)).option("columns", ",".join(names)).load()
     needed = [*names, *(each for each in FILTERED if each not in names)] if _narrows(given) else list(names)
     reader = spark.read.format("gantrymq.store").options(**given.options).option("columns", ",".join(needed))
     return reader.load(given.store).where(chosen(given)).select(*names)
@@ -110,7 +119,8 @@ def chosen(given: Input) -> Column:
     return found
 
 
-def _live(spark: SparkSession, given: Input) -> DataFrameReader:
+def live_texts(given: Input) -> dict[str, str]:
+    """Options of the live source."""
     said = {
         "namesrv": given.namesrv,
         "subscribe": ",".join(given.topics) or None,
@@ -120,8 +130,7 @@ def _live(spark: SparkSession, given: Input) -> DataFrameReader:
         "tags": given.tags,
         "sql92": given.sql92,
     }
-    texts = {name: str(value) for name, value in said.items() if value is not None}
-    return spark.read.format("gantrymq").options(**{**texts, **given.options})
+    return {**{name: str(value) for name, value in said.items() if value is not None}, **given.options}
 
 
 def _narrows(given: Input) -> bool:
