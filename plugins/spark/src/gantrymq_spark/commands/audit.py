@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gantrymq.commands.output import output_option, print_json, print_table, say
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.commands.inputs import input_options, moment_ms
 from gantrymq_spark.commands.spark import job_session, spark_options
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gantrymq_spark.jobs.inputs import Input
 
 __all__ = ["audit"]
+
+UNUSABLE = 2  # exit code; 1 says that faults were found
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
@@ -78,16 +80,20 @@ def audit(
     from gantrymq_spark.report.audit_page import audit_page
     from gantrymq_spark.report.page import folder_for, write_page
 
-    refuse(given)
     now_ms = RealClock().now_ms()
     limits = Limits(now_ms if as_of is None else moment_ms("--as-of", as_of, now_ms), max_lag, late, open_ms)
-    folder = None if report is None else folder_for(report)
-    with job_session("audit", master, conf) as session:
-        audited = audit(session, given, limits)
-        found = summary_of(audited)
-        if folder is not None:
-            write_findings(audited.findings, folder / "findings.parquet")
-        audited.close()
+    try:
+        refuse(given)
+        folder = None if report is None else folder_for(report)
+        with job_session("audit", master, conf) as session:
+            audited = audit(session, given, limits)
+            found = summary_of(audited)
+            if folder is not None:
+                write_findings(audited.findings, folder / "findings.parquet")
+            audited.close()
+    except GantryError as problem:
+        say(f"gantrymq: {problem}")
+        ctx.exit(UNUSABLE)
     if folder is not None:
         write_page(folder / "report.html", audit_page(given, limits, found))
     if output == "json":

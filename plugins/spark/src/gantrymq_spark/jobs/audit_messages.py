@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Iterable, Iterator
-=======
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
->>>>>>> main
 from zlib import crc32
 
 import numpy as np
@@ -88,7 +83,6 @@ def key_places(batch: pa.RecordBatch | pa.Table) -> pa.Table:
 def duplicate_keys(places: pa.Table | Iterable[pa.Table]) -> list[AuditFinding]:
     """Unique keys that stand at several places of a topic. *places* of all batches, or all that share a key."""
     table = places if isinstance(places, pa.Table) else pa.concat_tables(list(places) or [KEY_SCHEMA.empty_table()])
-<<<<<<< HEAD
     filled = table.set_column(0, "brokerName", pc.fill_null(table["brokerName"], ""))
     return list(repeated_keys([filled.sort_by([(name, "ascending") for name in KEY_ORDER])]))
 
@@ -107,32 +101,11 @@ def repeated_keys(places: Iterable[pa.Table]) -> Iterator[AuditFinding]:
             batch = pc.and_(batch, pc.equal(here[name], there[name]))
         twice = pc.and_not(same, batch)
         for row, first in zip(here.filter(twice).to_pylist(), there.filter(twice).to_pylist(), strict=True):
-=======
-    counts = table.group_by(["topic", "uniqueKey"]).aggregate([("commitLogOffset", "count")])
-    several = counts.filter(pc.greater(counts["commitLogOffset_count"], 1))
-    keys = set(zip(several["topic"].to_pylist(), several["uniqueKey"].to_pylist(), strict=True))
-    if not keys:
-        return []
-    rows = table.filter(pc.is_in(table["uniqueKey"], several["uniqueKey"].combine_chunks())).to_pylist()
-    rows.sort(key=lambda row: (row["topic"], row["uniqueKey"], row["brokerName"] or "", row["commitLogOffset"]))
-    found: list[AuditFinding] = []
-    for before, row in pairwise(rows):
-        if any(row[name] != before[name] for name in ("topic", "uniqueKey")):
-            continue
-        names = ("brokerName", "queueId")
-        batch = row["commitLogOffset"] == before["endLog"] and all(row[n] == before[n] for n in names)
-        if not batch:
->>>>>>> main
             text = (
                 f"unique key {row['uniqueKey']} of topic {row['topic']} stands at {_place(first)} and at {_place(row)}"
             )
-<<<<<<< HEAD
             yield _of_dict(row, "key.duplicate", text)
         before = rows.slice(rows.num_rows - 1)
-=======
-            found.append(_of_dict(row, "key.duplicate", text))
-    return found
->>>>>>> main
 
 
 def dead_letters(messages: pa.RecordBatch | pa.Table) -> list[AuditFinding]:

@@ -18,16 +18,11 @@ An inner batch counts as many offsets as it holds messages.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby, pairwise
-=======
-from collections.abc import Iterable, Sequence
-from itertools import groupby
 from typing import Any
->>>>>>> main
 
 import attrs
 import numpy as np

@@ -18,10 +18,7 @@ def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
     facts = [
         ("Looked at", source_of(given)),
         ("Judged as of", moment(limits.now_ms * 1000)),
-        (
-            "Messages",
-            f"{found.messages:,} in {found.queues:,} queues of {found.topics:,} topics, {found.bytes:,} bytes",
-        ),
+        ("Messages", amount),
         ("Stored", f"{moment(found.first_us)} to {moment(found.last_us)} (hours)" if found.first_us else "at no time"),
         (
             "Limits",
