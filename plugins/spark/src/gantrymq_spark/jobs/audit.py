@@ -202,7 +202,7 @@ def _damages(rows: DataFrame) -> list[Damage]:
 def _log_start(hours: DataFrame) -> int:
     from pyspark.sql import functions as sql
 
-    return hours.agg(sql.min("commitLogOffset")).first()[0] or 0
+    return hours.agg(sql.min("commitLogOffset")).collect()[0][0] or 0
 
 
 def _queue_ends(rows: DataFrame, hours: DataFrame) -> list[Any]:

@@ -111,8 +111,8 @@ def summary_of(audited: Audited) -> Summary:
         sql.coalesce(sql.sum("bytes"), sql.lit(0)),
         sql.count("*"),
         sql.count_distinct("topic"),
-    ).first()
-    span = hours.where("hour > 0").agg(sql.min("hour"), sql.max("hour"), sql.count_distinct("hour")).first()
+    ).collect()[0]
+    span = hours.where("hour > 0").agg(sql.min("hour"), sql.max("hour"), sql.count_distinct("hour")).collect()[0]
     step, per_step = _over_time(hours, span[2])
     largest = per_queue.orderBy(sql.desc("messages"), "queue").limit(QUEUES).collect()
     return Summary(
@@ -120,8 +120,12 @@ def summary_of(audited: Audited) -> Summary:
         [row.asDict() for row in ordered],
         audited.unknown,
         sorted(audited.lags, key=lambda lag: -lag.behind),
-        *totals,
-        *(value or 0 for value in span[:2]),
+        totals[0],
+        totals[1],
+        totals[2],
+        totals[3],
+        span[0] or 0,
+        span[1] or 0,
         step,
         per_step,
         [(row["queue"], row["messages"]) for row in largest],

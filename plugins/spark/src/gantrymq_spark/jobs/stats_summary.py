@@ -83,4 +83,4 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ms(time: Any) -> int:
-    return round(time.timestamp() * _MS)
+    return int(time.timestamp() * _MS)
