@@ -161,10 +161,8 @@ def _of_transactions(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _of_delays(table: pa.Table) -> pa.ChunkedArray:
-    """Delayed messages, and those delivered: they keep REAL_TOPIC."""
-    ours = [topic for topic in table["topic"].unique().to_pylist() if not is_system_topic(topic)]
-    delivered = pc.and_(pc.is_in(table["topic"], pa.array(ours, pa.string())), _with_property(table, REAL_TOPIC))
-    return pc.or_(pc.is_in(table["topic"], pa.array(_DELAY_TOPICS)), delivered)
+    """Delayed messages, and those delivered: they keep REAL_TOPIC, and may be of the broker's own topics too."""
+    return pc.or_(pc.is_in(table["topic"], pa.array(_DELAY_TOPICS)), _with_property(table, REAL_TOPIC))
 
 
 def _with_property(table: pa.Table, name: str) -> pa.Array:
