@@ -29,7 +29,6 @@ from gantrymq.model.names import (
     OP_TOPIC,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
-    is_system_topic,
 )
 from gantrymq.model.properties import REAL_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
