@@ -40,13 +40,15 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str) -> str:
     if not drawn:
         return ""
     figure, axes = _figure(2.8)
-    for name, points in drawn:
+    for number, (_, points) in enumerate(drawn):
         times = [datetime.fromtimestamp(time // 1_000_000, UTC) for time, _ in points]
-        axes.plot(times, [value for _, value in points], label=_short(name), linewidth=1.4, marker=".", markersize=4)
+        axes.plot(times, [value for _, value in points], label=str(number), linewidth=1.4, marker=".", markersize=4)
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    legend = axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    for text, (name, _) in zip(legend.get_texts(), drawn, strict=True):
+        text.set_text(_short(name))  # as a label, one that begins with _ would be left out
     figure.autofmt_xdate(rotation=30)
     return _svg(figure)
 
