@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gantrymq.errors import ConfigError
 from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -294,7 +295,13 @@ def _owed(rows: DataFrame, given: Input, limits: Limits, log_start: int) -> list
     )
 
     def look_at_transactions(table: pa.Table) -> pa.Table:
-        return _table(transaction_findings(_plain(table), limits.now_ms, oldest_ms=limits.open_ms, log_start=log_start))
+        rows = _plain(table)
+        found = transaction_findings(rows, limits.now_ms, oldest_ms=limits.open_ms, log_start=log_start)
+        if given.until_ms is None:
+            return _table(found)
+        times = rows["storeTimestamp"].cast(pa.int64())
+        late = {*rows.filter(pc.greater_equal(times, given.until_ms * 1000))["commitLogOffset"].to_pylist()}
+        return _table([each for each in found if each.check != "transaction.orphan" or each.log_offset not in late])
 
     return [
         _in_shares(delays.withColumn("key", text), delays.count(), look_at_delays),
