@@ -9,13 +9,14 @@ from golden_stores import SCENARIOS
 
 sys.path.append(str(Path(__file__).parents[1] / "store_tools"))
 
-from small_store import START_MS, SmallStore
+from planted_store import Planted
+from small_store import START_MS
 
-from gantrymq.model.queue import Queue
 from gantrymq.world.real import RealFiles
 from gantrymq_spark.batches import Shown
 from gantrymq_spark.columns import schema
-from gantrymq_spark.jobs.audit_messages import crc_findings, dead_letters, duplicate_keys, key_places, lag_findings
+from gantrymq_spark.jobs.audit_lag import lag_finding, lags
+from gantrymq_spark.jobs.audit_messages import crc_findings, dead_letters, duplicate_keys, key_places
 from gantrymq_spark.jobs.audit_pending import delay_findings, transaction_findings
 from gantrymq_spark.jobs.audit_queues import queue_findings, queue_runs
 from gantrymq_spark.log_scan import LogScan
@@ -46,62 +47,6 @@ def audited(root, now_ms, *, check_crc=True, split_bytes=1 << 26):
         *delay_findings(table, now_ms),
         *dead_letters(table),
     ]
-
-
-class Planted:
-    """A store with a bit of everything; a fault is planted by what a test changes of it."""
-
-    def __init__(self, root):
-        self.store = SmallStore(root)
-        self.keys = 0
-
-    def add(self, topic="Orders", queue_id=0, *, key=None, body=b"a body", more=None, **fields):
-        """Append a message with a unique key of its own."""
-        self.keys += 1
-        properties = {"UNIQ_KEY": key or f"U{self.keys:04d}", **(more or {})}
-        text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
-        return self.store.add(topic, queue_id, body, properties=text.encode(), **fields)
-
-    def orders(self, count=5):
-        for _ in range(count):
-            self.add()
-            self.add("Bills", 1)
-
-    def half(self, key):
-        place = self.add("RMQ_SYS_TRANS_HALF_TOPIC", key=key, more={"REAL_TOPIC": "Orders", "REAL_QID": "0"})
-        return place, self.store.next["RMQ_SYS_TRANS_HALF_TOPIC", 0] - 1
-
-    def commit(self, key, place):
-        self.add(key=key, sys_flag=8, prepared_offset=place)
-
-    def op(self, offset):
-        self.store.add("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0, f"{offset},".encode(), properties=b"TAGS\x01d\x02")
-
-    def delayed(self, key, level=1):
-        """Append a message that is due a second (level 1) after it was stored."""
-        self.add("SCHEDULE_TOPIC_XXXX", level - 1, key=key, more={"REAL_TOPIC": "Orders", "REAL_QID": "0"})
-        return self.store.last_ms
-
-    def delivered(self, key, due_ms, late_ms=100):
-        self.add(key=key, more={"REAL_TOPIC": "Orders", "DELAY": "1"})
-        assert self.store.last_ms - due_ms <= late_ms
-
-    def sound(self):
-        """Transactions of each outcome, delayed messages, a retry, a batch of one key."""
-        self.orders()
-        for key in ("T1", "T2"):
-            place, offset = self.half(key)
-            if key == "T1":
-                self.commit(key, place)
-            self.op(offset)
-        due_ms = self.delayed("D1") + 1000
-        self.orders(1)
-        self.delivered("D1", due_ms, late_ms=600)
-        self.add("%RETRY%group", key="U0001", reconsume_times=1)
-        self.add("%RETRY%group", key="U0001", reconsume_times=2)
-        for _ in range(4):
-            self.add("Batch", key="B1")
-        self.orders()
 
 
 def findings_of(planted, **more):
@@ -233,8 +178,18 @@ def test_fault_12_dead_letters(planted):
 
 
 def test_fault_13_a_group_that_is_too_far_behind():
-    queue, other = Queue("Orders", 0), Queue("Orders", 1)
-    found = lag_findings({queue: 100, other: 5}, {"slow": {queue: 10, other: 5}, "quick": {queue: 99}}, 50)
+    offsets = {
+        "Orders@slow": {0: 10, 1: 5},
+        "Orders@quick": {0: 99, 1: 9},
+        "Orders@each@broadcast": {0: 0},
+        "Orders@CID_RMQ_SYS_TRANS": {0: 0},
+        "Gone@slow": {0: 1},
+    }
+    known = lags(offsets, {("Orders", 0): 100, ("Orders", 1): 5}, "a")
+    assert [(lag.group, lag.queue_id, lag.behind) for lag in known] == [
+        *(("quick", 0, 1), ("quick", 1, 0), ("slow", 0, 90), ("slow", 1, 0)),
+    ]
+    found = [each for lag in known if (each := lag_finding(lag, 50)) is not None]
     assert [(each.check, each.queue_id, each.queue_offset, each.count) for each in found] == [("lag", 0, 10, 90)]
     assert found[0].text == "group slow is 90 messages behind in Orders/0; 50 are allowed"
 

@@ -1,9 +1,8 @@
-"""Checks that look at messages one by one or by their unique keys: bodies, duplicates, dead letters, lag."""
+"""Checks that look at messages one by one or by their unique keys: bodies, duplicates, dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 import numpy as np
@@ -11,18 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
-from gantrymq.model.queue import Queue
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 
 __all__ = [
     "CRC_COLUMNS",
     "KEY_COLUMNS",
+    "KEY_ORDER",
     "KEY_SCHEMA",
     "crc_findings",
+    "dead_letter",
     "dead_letters",
     "duplicate_keys",
     "key_places",
-    "lag_findings",
+    "repeated_keys",
 ]
 
 CRC_COLUMNS = ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset", "body", "bodyCRC")
@@ -38,6 +38,7 @@ KEY_SCHEMA = pa.schema(
         ("endLog", pa.int64()),  # behind the last record of the batch
     ]
 )
+KEY_ORDER = ("topic", "uniqueKey", "brokerName", "commitLogOffset")
 
 
 def crc_findings(batch: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
@@ -82,58 +83,49 @@ def key_places(batch: pa.RecordBatch | pa.Table) -> pa.Table:
 def duplicate_keys(places: pa.Table | Iterable[pa.Table]) -> list[AuditFinding]:
     """Unique keys that stand at several places of a topic. *places* of all batches, or all that share a key."""
     table = places if isinstance(places, pa.Table) else pa.concat_tables(list(places) or [KEY_SCHEMA.empty_table()])
-    counts = table.group_by(["topic", "uniqueKey"]).aggregate([("commitLogOffset", "count")])
-    several = counts.filter(pc.greater(counts["commitLogOffset_count"], 1))
-    keys = set(zip(several["topic"].to_pylist(), several["uniqueKey"].to_pylist(), strict=True))
-    if not keys:
-        return []
-    rows = table.filter(pc.is_in(table["uniqueKey"], several["uniqueKey"].combine_chunks())).to_pylist()
-    rows.sort(key=lambda row: (row["topic"], row["uniqueKey"], row["brokerName"] or "", row["commitLogOffset"]))
-    found: list[AuditFinding] = []
-    for before, row in pairwise(rows):
-        if any(row[name] != before[name] for name in ("topic", "uniqueKey")):
+    filled = table.set_column(0, "brokerName", pc.fill_null(table["brokerName"], ""))
+    return list(repeated_keys([filled.sort_by([(name, "ascending") for name in KEY_ORDER])]))
+
+
+def repeated_keys(places: Iterable[pa.Table]) -> Iterator[AuditFinding]:
+    """The same of places that come in `KEY_ORDER`, all of a key together; one of them is kept."""
+    before: pa.Table | None = None
+    for table in places:
+        if not table.num_rows:
             continue
-        names = ("brokerName", "queueId")
-        batch = row["commitLogOffset"] == before["endLog"] and all(row[n] == before[n] for n in names)
-        if not batch:
+        rows = (table if before is None else pa.concat_tables([before, table])).combine_chunks()
+        here, there = rows.slice(1), rows.slice(0, rows.num_rows - 1)
+        same = pc.and_(pc.equal(here["topic"], there["topic"]), pc.equal(here["uniqueKey"], there["uniqueKey"]))
+        batch = pc.equal(here["commitLogOffset"], there["endLog"])
+        for name in ("brokerName", "queueId"):
+            batch = pc.and_(batch, pc.equal(here[name], there[name]))
+        twice = pc.and_not(same, batch)
+        for row, first in zip(here.filter(twice).to_pylist(), there.filter(twice).to_pylist(), strict=True):
             text = (
-                f"unique key {row['uniqueKey']} of topic {row['topic']} stands at {_place(before)} and at {_place(row)}"
+                f"unique key {row['uniqueKey']} of topic {row['topic']} stands at {_place(first)} and at {_place(row)}"
             )
-            found.append(_of_dict(row, "key.duplicate", text))
-    return found
+            yield _of_dict(row, "key.duplicate", text)
+        before = rows.slice(rows.num_rows - 1)
 
 
-def dead_letters(batch: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
+def dead_letters(messages: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
     """Messages that groups gave up: one finding for each topic of dead letters and queue."""
-    kept = pc.starts_with(batch["topic"], DLQ_PREFIX)
-    rows = pa.table({name: batch[name] for name in KEY_COLUMNS[:5]}).filter(kept)
-    names = ["brokerName", "topic", "queueId"]
-    found = []
-    for row in rows.group_by(names).aggregate([("queueOffset", "count"), ("queueOffset", "min")]).to_pylist():
-        count, group = row["queueOffset_count"], row["topic"][len(DLQ_PREFIX) :]
-        text = f"group {group} gave up {count} messages; they are in {row['topic']}"
-        place = row["brokerName"] or "", row["topic"], row["queueId"], row["queueOffset_min"]
-        found.append(AuditFinding("dead_letter", text, *place, count=count))
+    rows = pa.table({name: messages[name] for name in KEY_COLUMNS[:4]})
+    counts = rows.group_by(["brokerName", "topic", "queueId"]).aggregate(
+        [("queueOffset", "count"), ("queueOffset", "min")]
+    )
+    found = [
+        dead_letter(row["brokerName"], row["topic"], row["queueId"], row["queueOffset_min"], row["queueOffset_count"])
+        for row in counts.to_pylist()
+        if row["topic"].startswith(DLQ_PREFIX)
+    ]
     return sorted(found, key=lambda each: (each.topic, each.broker_name, each.queue_id))
 
 
-def lag_findings(
-    ends: Mapping[Queue, int], progress: Mapping[str, Mapping[Queue, int]], most: int, broker_name: str = ""
-) -> list[AuditFinding]:
-    """Groups that are further behind than *most* messages in a queue.
-
-    Args:
-        ends: queue offset behind the last message of each queue.
-        progress: by group, the next offset to consume of each queue.
-    """
-    found = []
-    for group, offsets in sorted(progress.items()):
-        for queue, offset in sorted(offsets.items()):
-            lag = ends.get(queue, offset) - offset
-            if lag > most:
-                text = f"group {group} is {lag} messages behind in {queue.topic}/{queue.queue_id}; {most} are allowed"
-                found.append(AuditFinding("lag", text, broker_name, queue.topic, queue.queue_id, offset, count=lag))
-    return found
+def dead_letter(broker_name: str | None, topic: str, queue_id: int, first: int, count: int) -> AuditFinding:
+    """One queue of dead letters: *count* messages from queue offset *first* on."""
+    text = f"group {topic[len(DLQ_PREFIX) :]} gave up {count} messages; they are in {topic}"
+    return AuditFinding("dead_letter", text, broker_name or "", topic, queue_id, first, count=count)
 
 
 def _place(row: dict[str, object]) -> str:

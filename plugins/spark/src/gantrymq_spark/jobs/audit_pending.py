@@ -51,13 +51,16 @@ _NUMBER = re.compile(rb"\d+")
 _Row = dict[str, Any]
 
 
-def transaction_findings(messages: pa.Table, now_ms: int, *, oldest_ms: int = 600_000) -> list[AuditFinding]:
+def transaction_findings(
+    messages: pa.Table, now_ms: int, *, oldest_ms: int = 600_000, log_start: int | None = None
+) -> list[AuditFinding]:
     """Half messages that were never ended, and committed ones without a half message.
 
     Args:
         messages: all of one broker's half, op, discarded and committed messages, with `PENDING_COLUMNS`.
         now_ms: when *messages* were read.
         oldest_ms: how old a half message that nobody has ended may be.
+        log_start: log offset of the first record that was read; None for the first of *messages*.
     """
     topics = pc.is_in(messages["topic"], pa.array([HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC]))
     committed = pc.equal(pc.bit_wise_and(messages["sysFlag"], TRANSACTION_MASK), TRANSACTION_COMMIT)
@@ -87,7 +90,8 @@ def transaction_findings(messages: pa.Table, now_ms: int, *, oldest_ms: int = 60
             text = f"the half message {key} for topic {topic} is {age_ms} ms old, and nobody has ended it"
             found.append(_finding(newest, "transaction.open", text))
     known = {row["commitLogOffset"] for row in halves}
-    log_start = _log_start(messages)
+    if log_start is None:
+        log_start = int(pc.min(messages["commitLogOffset"]).as_py() or 0)
     for row in commits:
         place = row["preparedTransactionOffset"]
         if place not in known and place >= log_start:
@@ -150,10 +154,6 @@ def delay_findings(
 
 def _identity(topic: str, row: _Row) -> tuple[Any, ...]:
     return topic, row["uniqueKey"] or row["bornTimestamp"], row["reconsumeTimes"]
-
-
-def _log_start(messages: pa.Table) -> int:
-    return int(pc.min(messages["commitLogOffset"]).as_py() or 0)
 
 
 def _rows(table: pa.Table) -> list[_Row]:

@@ -18,8 +18,10 @@ An inner batch counts as many offsets as it holds messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 import attrs
@@ -32,7 +34,11 @@ from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 
-__all__ = ["RUN_COLUMNS", "RUN_SCHEMA", "queue_findings", "queue_runs"]
+__all__ = ["COST", "RUN_COLUMNS", "RUN_ORDER", "RUN_SCHEMA", "damage_finding", "queue_findings", "queue_runs", "walked"]
+
+COST = "log.damaged.cost"  # no check: what one queue lost by the damage at that log offset
+RUN_ORDER = ("brokerName", "topic", "queueId", "firstLog", "firstOffset")
+COSTS_SHOWN = 10  # of one damage
 
 RUN_COLUMNS = (
     "brokerName",
@@ -103,27 +109,49 @@ def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage
         damages: of that store's log.
     """
     tables = [runs] if isinstance(runs, pa.Table) else list(runs)
-    rows = [_Run(**row) for table in tables for row in table.to_pylist()]
-    rows.sort(key=lambda run: (run.queue, run.firstLog))
+    table = pa.concat_tables(tables or [RUN_SCHEMA.empty_table()])
+    filled = table.set_column(0, "brokerName", pc.fill_null(table["brokerName"], ""))
     found: list[AuditFinding] = []
-    costs: dict[Damage, list[str]] = {damage: [] for damage in damages}
+    costs: dict[int, list[str]] = defaultdict(list)
+    for each in walked([filled.sort_by([(name, "ascending") for name in RUN_ORDER])], damages):
+        if each.check == COST:
+            costs[each.log_offset].append(each.text)
+        else:
+            found.append(each)
+    return found + [damage_finding(damage, costs[damage.log_offset]) for damage in damages]
+
+
+def walked(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Iterator[AuditFinding]:
+    """What lies between runs, and a `COST` for each queue and damage that explains what it lacks.
+
+    Of one queue the holes that a later record may fill are kept, and nothing of the queues before it.
+
+    Args:
+        runs: in `RUN_ORDER`; all runs of a queue, of any number of queues.
+        damages: of the one log that the runs are of.
+    """
+    known = sorted(damages, key=lambda damage: damage.log_offset)
+    rows = (_Run(**row) for table in runs for row in table.to_pylist())
     for _, each in groupby(rows, key=lambda run: run.queue):
-        row = _Row(list(each))
-        row.walk()
-        found += row.findings
-        for hole in row.holes:
-            causes = [damage for damage in damages if hole.explained_by(damage)]
+        queue = _Row(each)
+        yield from queue.walk()
+        for hole in queue.holes:
+            causes = hole.explained_by(known)
+            count = hole.end - hole.first
             for damage in causes:
-                costs[damage].append(f"{hole.text} of {row.name}")
+                yield queue.finding(COST, f"{hole.text} of {queue.name}", hole.first, damage.log_offset, count)
             if not causes:
-                text = f"{row.name}: no record has queue offset {hole.text}; the log is sound there"
-                found.append(row.finding("queue.gap", text, hole.first, hole.after_log, hole.end - hole.first))
-    for damage, cost in costs.items():
-        lost = f"; it cost queue offset {', '.join(cost)}" if cost else ""
-        text = f"{damage.size} bytes at log offset {damage.log_offset} hold no sound record: {damage.problem}{lost}"
-        place = damage.log_offset
-        found.append(AuditFinding("log.damaged", text, log_offset=place, count=len(cost), fault=damage.damage))
-    return found
+                text = f"{queue.name}: no record has queue offset {hole.text}"
+                yield queue.finding("queue.gap", text, hole.first, hole.after_log, count)
+
+
+def damage_finding(damage: Damage, costs: Sequence[str], count: int | None = None) -> AuditFinding:
+    """One stretch of the log; *count* of *costs* in all, if these are not all."""
+    count = len(costs) if count is None else count
+    more = f", and {count - COSTS_SHOWN} more" if count > COSTS_SHOWN else ""
+    lost = f"; it cost queue offset {', '.join(costs[:COSTS_SHOWN])}{more}" if costs else ""
+    text = f"{damage.size} bytes at log offset {damage.log_offset} hold no sound record: {damage.problem}{lost}"
+    return AuditFinding("log.damaged", text, log_offset=damage.log_offset, count=count, fault=damage.damage)
 
 
 @attrs.frozen
@@ -160,28 +188,34 @@ class _Hole:
     def text(self) -> str:
         return str(self.first) if self.end == self.first + 1 else f"{self.first} to {self.end - 1}"
 
-    def explained_by(self, damage: Damage) -> bool:
-        return damage.log_offset < self.before_log and damage.log_offset + damage.size > self.after_log
+    def explained_by(self, damages: Sequence[Damage]) -> list[Damage]:
+        """Those of *damages*, in the order of the log and apart from each other, that lie in that stretch."""
+        end = bisect_left(damages, self.before_log, key=lambda damage: damage.log_offset)
+        first = bisect_left(damages, self.after_log + 1, hi=end, key=lambda damage: damage.log_offset + damage.size)
+        return list(damages[first:end])
 
 
 class _Row:
-    """One queue's runs, in the order of the log."""
+    """One queue's runs, in the order of the log; read once."""
 
-    def __init__(self, runs: list[_Run]) -> None:
-        self.runs = runs
-        self.name = f"queue {runs[0].topic}/{runs[0].queueId}"
-        self.findings: list[AuditFinding] = []
+    def __init__(self, runs: Iterator[_Run]) -> None:
+        self._runs = runs
+        self._first = next(runs)
+        self.name = f"queue {self._first.topic}/{self._first.queueId}"
         self.holes: list[_Hole] = []  # for good
         self._open: list[_Hole] = []  # a later record may still fill them
+        self._found: list[AuditFinding] = []
 
     def finding(self, check: str, text: str, offset: int, log: int, count: int = 1, fault: bool = True) -> AuditFinding:
-        run = self.runs[0]
+        run = self._first
         return AuditFinding(check, text, run.brokerName or "", run.topic, run.queueId, offset, log, count, fault)
 
-    def walk(self) -> None:
-        """Fill `findings` and `holes`."""
-        before, end = self.runs[0], self.runs[0].endOffset
-        for number, run in enumerate(self.runs[1:], 1):
+    def walk(self) -> Iterator[AuditFinding]:
+        """What is wrong with order, times and repetitions; behind the end `holes` are known."""
+        before, end = self._first, self._first.endOffset
+        for run, after in pairwise(chain(self._runs, [None])):
+            if run is None:
+                break
             if run.firstLog < before.lastLog and run.firstOffset >= end:
                 text = f"{self.name}: the record of queue offset {run.firstOffset} stands before that of {end - 1}"
                 self._add("queue.order", text, run)
@@ -189,9 +223,10 @@ class _Row:
                 milliseconds = (before.lastTime - run.firstTime) // 1000
                 text = f"{self.name}: queue offset {run.firstOffset} was stored {milliseconds} ms before the one before"
                 self._add("queue.time", text, run)
-            following = self.runs[number + 1].firstOffset if number + 1 < len(self.runs) else -1
-            end = self._place(run, before, end, following)
+            end = self._place(run, before, end, -1 if after is None else after.firstOffset)
             before = run
+            yield from self._found
+            self._found.clear()
         self.holes += self._open
 
     def _place(self, run: _Run, before: _Run, end: int, following: int) -> int:
@@ -233,7 +268,7 @@ class _Row:
         return filled
 
     def _add(self, check: str, text: str, run: _Run, count: int = 1, fault: bool = True) -> None:
-        self.findings.append(self.finding(check, text, run.firstOffset, run.firstLog, count, fault))
+        self._found.append(self.finding(check, text, run.firstOffset, run.firstLog, count, fault))
 
 
 def _offsets(batch: pa.Table) -> tuple[np.ndarray, np.ndarray]:

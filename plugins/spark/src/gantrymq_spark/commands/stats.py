@@ -1,0 +1,71 @@
+"""``gantrymq pipeline stats``: rates, sizes and skew."""
+
+from __future__ import annotations
+
+import click
+
+from gantrymq.commands.output import output_option, print_json, print_table, say
+from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.spark import job_session, spark_options
+from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.jobs.stats import STEPS
+
+__all__ = ["stats"]
+
+
+@click.command()
+@input_options
+@click.option("--by", "step", type=click.Choice(STEPS), default="hour", show_default=True, help="The step of rates.")
+@click.option(
+    "--top", type=click.IntRange(min=1, max=10_000), default=20, show_default=True, help="Rows of each table."
+)
+@click.option("--property", "property_name", metavar="NAME", help="Sum up by the values of a property, such as PGROUP.")
+@click.option("--system-topics", is_flag=True, help="With the broker's own topics.")
+@click.option("--report", metavar="DIR", help="Write stats.html, with charts, into this folder.")
+@spark_options
+@output_option
+def stats(
+    given: Input,
+    step: str,
+    top: int,
+    property_name: str | None,
+    system_topics: bool,
+    report: str | None,
+    master: str | None,
+    conf: dict[str, str],
+    output: str,
+) -> None:
+    """Rates, sizes and skew by topic, queue, tag and producer. Bodies are not read."""
+    from gantrymq_spark.jobs.inputs import messages
+    from gantrymq_spark.jobs.stats import STATS_COLUMNS, stats, without_system_topics
+    from gantrymq_spark.jobs.stats_summary import stats_summary
+    from gantrymq_spark.report.page import folder_for, write_page
+    from gantrymq_spark.report.stats_page import stats_page, tables_of
+
+    given.check()
+    folder = None if report is None else folder_for(report)
+    columns = (*STATS_COLUMNS, "properties") if property_name is not None else STATS_COLUMNS
+    with job_session("stats", master, conf) as session:
+        from pyspark import StorageLevel
+
+        frame = messages(session, given, columns)
+        kept = (frame if system_topics else without_system_topics(frame)).persist(StorageLevel.DISK_ONLY)
+        found = stats_summary(stats(kept, step, property_name), step, top)
+        kept.unpersist()
+    if folder is not None:
+        write_page(folder / "stats.html", stats_page(given, found, property_name))
+    if output == "json":
+        print_json(found.to_json())
+    else:
+        for title, table in tables_of(found, property_name):
+            if table.rows:
+                click.echo(title)
+                print_table(table.columns, [[_text(value) for value in row] for row in table.rows])
+    if folder is not None:
+        say(f"the report is {folder / 'stats.html'}")
+
+
+def _text(value: object) -> object:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else value

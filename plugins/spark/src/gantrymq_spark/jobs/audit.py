@@ -1,0 +1,390 @@
+"""Looking for what is wrong with messages, under Spark.
+
+    found = audit(spark, Input(store="/var/lib/rocketmq/store"))
+    found.findings.where("fault").show()
+
+Messages are read once, in tasks; what is kept of them (`audit_digest`) is on the executors' disks until `close`.
+Queues are then walked in the order of the log, unique keys in the order of the keys, both after a shuffle, so that a
+task keeps one queue's open holes, or one place of a key. Owed messages are looked at in shares of `SHARE_ROWS`. To
+the driver come damage of the log, where queues end, groups' offsets, and nothing else.
+
+What an input does not tell is said in `Audited.unknown`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gantrymq.errors import ConfigError
+from gantrymq.model.names import DLQ_PREFIX, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantrymq.model.properties import REAL_TOPIC
+from gantrymq_spark.damage import Damage
+from gantrymq_spark.jobs.audit_digest import DIGEST_SCHEMA, HOUR_SCHEMA, Digest, digest_columns, digest_of_ranges
+from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_spark.jobs.audit_lag import GroupLag, lag_finding, lags_of_store, live_groups
+from gantrymq_spark.jobs.audit_messages import KEY_ORDER, KEY_SCHEMA, dead_letter, repeated_keys
+from gantrymq_spark.jobs.audit_pending import PENDING_COLUMNS, TIMER_DELETE, delay_findings, transaction_findings
+from gantrymq_spark.jobs.audit_queues import COST, COSTS_SHOWN, RUN_ORDER, RUN_SCHEMA, damage_finding, walked
+from gantrymq_spark.jobs.inputs import Input, messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["FINDING_SCHEMA", "Audited", "Limits", "audit", "refuse"]
+
+SHARE_ROWS = 200_000  # owed messages that one task looks at
+FINDING_SCHEMA = pa.schema(
+    [
+        ("check", pa.string()),
+        ("fault", pa.bool_()),
+        ("brokerName", pa.string()),
+        ("topic", pa.string()),
+        ("queueId", pa.int32()),
+        ("queueOffset", pa.int64()),
+        ("commitLogOffset", pa.int64()),
+        ("count", pa.int64()),
+        ("text", pa.string()),
+    ]
+)
+_STORE_OPTIONS = ("path", "maxBytesPerPartition", "brokerName", "failOnDataLoss")
+_NO_STORE = "only the folder of a store tells (--store)"
+_NO_LOG = (
+    f"log.damaged: {_NO_STORE}",
+    f"transaction.open, transaction.orphan: {_NO_STORE}",
+    f"delay.late, delay.lost: {_NO_STORE}",
+)
+
+
+@attrs.frozen
+class Limits:
+    """From where on something is wrong."""
+
+    now_ms: int  # as of when what is owed is judged
+    lag: int = 10_000  # messages of one queue
+    late_ms: int = 2_000  # delayed messages
+    open_ms: int = 600_000  # half messages
+
+
+@attrs.frozen
+class Audited:
+    """What was found, and what was looked at."""
+
+    findings: DataFrame  # FINDING_SCHEMA
+    hours: DataFrame  # HOUR_SCHEMA without the last two: messages and bytes of each queue and hour
+    lags: tuple[GroupLag, ...]
+    unknown: tuple[str, ...]  # sentences: checks that this input does not allow
+    _kept: tuple[DataFrame, ...]
+
+    def close(self) -> None:
+        """What is kept on disks is removed; the frames are of no use then."""
+        for frame in self._kept:
+            frame.unpersist()
+
+
+def audit(spark: SparkSession, given: Input, limits: Limits) -> Audited:
+    """Look at all messages of *given*.
+
+    Raises:
+        ConfigError: a mistake in *given*.
+        StoreError: no store that can be read.
+        ClientError: a broker or name server does not answer.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions as sql
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    refuse(given)
+    digest = _digest_of(given)
+    rows = _digested(spark, given, digest, from_arrow_schema(DIGEST_SCHEMA)).persist(StorageLevel.DISK_ONLY)
+    damages = _damages(rows)
+    hours = _of_kind(rows, "hour", HOUR_SCHEMA)
+    parts = [
+        _queues(rows, damages),
+        _keys(rows),
+        _crc(rows),
+        *_owed(rows, given, limits, _log_start(hours)),
+    ]
+    queues = _queue_ends(rows, hours)
+    lags, more, unknown = _groups(given, queues)
+    more += [each for lag in lags if (each := lag_finding(lag, limits.lag)) is not None]
+    more += [_dead(row) for row in queues if row["topic"].startswith(DLQ_PREFIX)]
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.unionByName(part)
+    found = found.persist(StorageLevel.DISK_ONLY)
+    costs = _costs(found) if damages else {}
+    more += [damage_finding(damage, *costs.get(damage.log_offset, ([], 0))) for damage in damages]
+    added = spark.createDataFrame(_table(more), from_arrow_schema(FINDING_SCHEMA))
+    findings = found.where(sql.col("check") != COST).unionByName(added)
+    names = ["brokerName", "topic", "queueId", "hour"]
+    summed = hours.groupBy(*names).agg(sql.sum("messages").alias("messages"), sql.sum("bytes").alias("bytes"))
+    return Audited(findings, summed, tuple(lags), (*_unknown(given), *unknown), (rows, found))
+
+
+def refuse(given: Input) -> None:
+    """Raises ConfigError: an audit cannot be of *given*."""
+    given.check()
+    if given.tags is not None or given.sql92 is not None:
+        raise ConfigError(
+            "an audit looks at every message of a queue, so --tags and --sql92 are not for it; choose by topic and time"
+        )
+    if given.pattern is not None:
+        try:
+            re.compile(given.pattern)
+        except re.error as problem:
+            raise ConfigError(f"--topic-pattern: {given.pattern!r} is no regular expression: {problem}") from None
+
+
+def _unknown(given: Input) -> tuple[str, ...]:
+    if given.store is not None:
+        return ()
+    if given.archive is not None:
+        return ("body.crc: an archive has bodies as consumers get them, not as they were stored", *_NO_LOG)
+    return _NO_LOG
+
+
+# --- one pass over the messages -------------------------------------------------------------------------------------
+
+
+def _digest_of(given: Input) -> Digest:
+    if given.store is None:
+        return Digest(bodies=given.archive is None, pending=False)
+    since, until = (None if ms is None else ms * 1000 for ms in (given.since_ms, given.until_ms))
+    return Digest(topics=given.topics, pattern=given.pattern, since_us=since, until_us=until)
+
+
+def _digested(spark: SparkSession, given: Input, digest: Digest, schema: Any) -> DataFrame:
+    if given.store is None:
+        if given.live:
+            given = attrs.evolve(given, options={**given.options, "storedBodies": "true"})
+        frame = messages(spark, given, digest_columns(digest))
+        if given.archive is not None:  # files are in no order that runs could be made of
+            frame = frame.repartition("brokerName", "topic", "queueId").sortWithinPartitions(
+                "brokerName", "topic", "queueId", "commitLogOffset", "queueOffset"
+            )
+        return frame.mapInArrow(digest, schema)
+    from gantrymq_spark.store_options import read_store_options
+    from gantrymq_spark.store_reading import planned
+
+    options = read_store_options({**given.options, "path": given.store}, source="gantrymq.store", known=_STORE_OPTIONS)
+    parts = planned(options)
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from digest_of_ranges(options, [parts[number] for number in batch["id"].to_pylist()], digest)
+
+    return spark.range(0, len(parts), 1, max(1, len(parts))).mapInArrow(work, schema)
+
+
+def _of_kind(rows: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    columns = [sql.coalesce("brokerName", sql.lit("")).alias(n) if n == "brokerName" else n for n in schema.names]
+    return rows.where(sql.col("kind") == kind).select(*columns)
+
+
+def _damages(rows: DataFrame) -> list[Damage]:
+    from pyspark.sql import functions as sql
+
+    names = ("path", "damage", "commitLogOffset", "size", "problem")
+    found = rows.where(sql.col("kind") == "damage").select(*names).orderBy("commitLogOffset").collect()
+    return [
+        Damage(row["path"], "", row["damage"], row["commitLogOffset"], row["size"], row["problem"], 0) for row in found
+    ]
+
+
+def _log_start(hours: DataFrame) -> int:
+    from pyspark.sql import functions as sql
+
+    return hours.agg(sql.min("commitLogOffset")).collect()[0][0] or 0
+
+
+def _queue_ends(rows: DataFrame, hours: DataFrame) -> list[Any]:
+    """Of each queue: the first queue offset, the one behind the last, and how many messages there are."""
+    from pyspark.sql import functions as sql
+
+    queue = ["brokerName", "topic", "queueId"]
+    counts = hours.groupBy(*queue).agg(sql.sum("messages").alias("messages"), sql.min("queueOffset").alias("first"))
+    ends = _of_kind(rows, "run", RUN_SCHEMA).groupBy(*queue).agg(sql.max("endOffset").alias("end"))
+    return list(counts.join(ends, queue).orderBy(*queue).collect())
+
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+
+
+def _queues(rows: DataFrame, damages: list[Damage]) -> DataFrame:
+    runs = _of_kind(rows, "run", RUN_SCHEMA).repartition("brokerName", "topic", "queueId")
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _batches(walked((pa.Table.from_batches([batch]) for batch in batches), damages))
+
+    return runs.sortWithinPartitions(*RUN_ORDER).mapInArrow(work, _schema())
+
+
+def _keys(rows: DataFrame) -> DataFrame:
+    places = _of_kind(rows, "key", KEY_SCHEMA).repartition("topic", "uniqueKey")
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _batches(repeated_keys(pa.Table.from_batches([batch]) for batch in batches))
+
+    return places.sortWithinPartitions(*KEY_ORDER).mapInArrow(work, _schema())
+
+
+def _crc(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    names = ["brokerName", "topic", "queueId", "queueOffset", "commitLogOffset", "text"]
+    found = _of_kind(rows, "crc", pa.schema([(name, pa.string()) for name in names]))
+    return found.select(
+        sql.lit("body.crc").alias("check"),
+        sql.lit(True).alias("fault"),
+        *names[:5],
+        sql.lit(1).cast("bigint").alias("count"),
+        "text",
+    )
+
+
+def _owed(rows: DataFrame, given: Input, limits: Limits, log_start: int) -> list[DataFrame]:
+    """Transactions and delayed messages, each in shares that hold all of one transaction or delayed message."""
+    from pyspark.sql import functions as sql
+
+    if given.store is None:
+        return []
+    pending = pa.schema([(name, pa.null()) for name in PENDING_COLUMNS])
+    real = sql.col("properties")[REAL_TOPIC]
+    key = sql.coalesce(sql.col("uniqueKey"), sql.unix_millis("bornTimestamp").cast("string"))
+    wanted = _wanted(given, sql.coalesce(real, sql.col("topic")))
+
+    delays = _of_kind(rows, "delay", pending)
+    deletes = sql.col("properties")[TIMER_DELETE]
+    stands = sql.col("topic").isin(SCHEDULE_TOPIC, TIMER_TOPIC)
+    if given.until_ms is not None:
+        late = sql.col("storeTimestamp") >= sql.timestamp_millis(sql.lit(given.until_ms))
+        delays = delays.where(~(stands & late & deletes.isNull()))
+    delays = delays.where(wanted | deletes.isNotNull())
+    text = sql.coalesce(deletes, sql.concat_ws("+", sql.when(stands, real).otherwise(sql.col("topic")), key))
+
+    def look_at_delays(table: pa.Table) -> pa.Table:
+        return _table(delay_findings(_plain(table), limits.now_ms, tolerance_ms=limits.late_ms))
+
+    transactions = _of_kind(rows, "transaction", pending)
+    if given.until_ms is not None:
+        late = sql.col("storeTimestamp") >= sql.timestamp_millis(sql.lit(given.until_ms))
+        transactions = transactions.where(~((sql.col("topic") == HALF_TOPIC) & late))
+    half = sql.col("topic") == HALF_TOPIC
+    place = sql.when(half, sql.col("commitLogOffset")).otherwise(sql.col("preparedTransactionOffset"))
+    of_key = sql.coalesce(sql.col("uniqueKey"), place.cast("string"))
+    others = transactions.where((sql.col("topic") != OP_TOPIC) & wanted).withColumn("key", of_key)
+    halves = others.where(half).select(
+        "brokerName", "queueId", sql.col("queueOffset").cast("string").alias("ended"), "key"
+    )
+    numbers = sql.regexp_extract_all(sql.col("body").cast("string"), sql.lit(r"(\d+)"))
+    ops = (
+        transactions.where(sql.col("topic") == OP_TOPIC)
+        .withColumn("ended", sql.explode(numbers))
+        .join(halves.dropDuplicates(), ["brokerName", "queueId", "ended"])
+        .withColumn("body", sql.col("ended").cast("binary"))
+        .select(*others.columns)
+    )
+
+    def look_at_transactions(table: pa.Table) -> pa.Table:
+        rows = _plain(table)
+        found = transaction_findings(rows, limits.now_ms, oldest_ms=limits.open_ms, log_start=log_start)
+        if given.until_ms is None:
+            return _table(found)
+        times = rows["storeTimestamp"].cast(pa.int64())
+        late = {*rows.filter(pc.greater_equal(times, given.until_ms * 1000))["commitLogOffset"].to_pylist()}
+        return _table([each for each in found if each.check != "transaction.orphan" or each.log_offset not in late])
+
+    return [
+        _in_shares(delays.withColumn("key", text), delays.count(), look_at_delays),
+        _in_shares(others.unionByName(ops), transactions.count(), look_at_transactions),
+    ]
+
+
+def _in_shares(frame: DataFrame, count: int, work: Any) -> DataFrame:
+    from pyspark.sql import functions as sql
+
+    share = sql.pmod(sql.xxhash64("brokerName", "key"), sql.lit(count // SHARE_ROWS + 1))
+    return frame.withColumn("share", share).groupBy("share").applyInArrow(work, _schema())
+
+
+def _wanted(given: Input, topic: Column) -> Column:
+    from pyspark.sql import functions as sql
+
+    if given.topics:
+        return topic.isin(*given.topics)
+    return sql.lit(True) if given.pattern is None else topic.rlike(f"^(?:{given.pattern})$")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    return table.select(PENDING_COLUMNS)
+
+
+def _costs(found: DataFrame) -> dict[int, tuple[list[str], int]]:
+    """By the log offset of a damage: some of what it cost, and how much there is."""
+    from pyspark.sql import functions as sql
+
+    texts = sql.slice(sql.sort_array(sql.collect_list("text")), 1, COSTS_SHOWN)
+    rows = found.where(sql.col("check") == COST).groupBy("commitLogOffset").agg(texts.alias("texts"), sql.count("*"))
+    return {row[0]: (row[1], row[2]) for row in rows.collect()}
+
+
+def _groups(given: Input, queues: list[Any]) -> tuple[list[GroupLag], list[AuditFinding], tuple[str, ...]]:
+    if given.archive is not None:
+        return [], [], (f"lag: an archive has no offsets of groups; {_NO_STORE}, or the live topics (--topic)",)
+    if given.store is not None:
+        if given.until_ms is not None:
+            return [], [], ("lag: with --until the ends of queues are not known",)
+        from gantrymq_spark.store_options import read_store_options
+
+        options = read_store_options({"path": given.store}, source="gantrymq.store", known=_STORE_OPTIONS)
+        ends = {(row["topic"], row["queueId"]): row["end"] for row in queues}
+        broker = queues[0]["brokerName"] if queues else ""
+        lags, problem = lags_of_store(options.path, ends, broker)
+        return lags, [], () if problem is None else (problem,)
+    said = asyncio.run(live_groups(given.namesrv, given.topics, given.pattern))
+    return said.lags, said.dead_letters, ()
+
+
+def _dead(row: Mapping[str, Any]) -> AuditFinding:
+    return dead_letter(row["brokerName"], row["topic"], row["queueId"], row["first"], row["messages"])
+
+
+# --- findings as rows -----------------------------------------------------------------------------------------------
+
+
+def _schema() -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(FINDING_SCHEMA)
+
+
+def _batches(found: Iterator[AuditFinding]) -> Iterator[pa.RecordBatch]:
+    from itertools import islice
+
+    while several := list(islice(found, 10_000)):
+        yield from _table(several).to_batches()
+
+
+def _table(found: list[AuditFinding]) -> pa.Table:
+    columns = [
+        [each.check for each in found],
+        [each.fault for each in found],
+        [each.broker_name for each in found],
+        [each.topic for each in found],
+        [each.queue_id for each in found],
+        [each.queue_offset for each in found],
+        [each.log_offset for each in found],
+        [each.count for each in found],
+        [each.text for each in found],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, FINDING_SCHEMA, strict=True)]
+    return pa.table(arrays, schema=FINDING_SCHEMA)

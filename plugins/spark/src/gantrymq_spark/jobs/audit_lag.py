@@ -1,0 +1,146 @@
+"""How far groups are behind: by what brokers say, or by the files of a store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from gantrymq.client import Admin
+from gantrymq.errors import BrokerRefused, FormatError
+from gantrymq.formats.config.consumer_offsets import (
+    CONSUMER_OFFSETS,
+    LIGHT_CONSUMER_OFFSETS,
+    ConsumerOffsetsFile,
+)
+from gantrymq.loose_json import loads
+from gantrymq.model.names import DLQ_PREFIX, is_system_group, is_system_topic
+from gantrymq.remoting.codes import RequestCode
+from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_spark.jobs.audit_messages import dead_letter
+
+__all__ = ["GroupLag", "LiveGroups", "lag_finding", "lags", "lags_of_store", "live_groups"]
+
+
+@attrs.frozen
+class GroupLag:
+    """One group in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int  # the next queue offset that it consumes
+    end: int  # behind the last message
+    broker_name: str = ""
+
+    @property
+    def behind(self) -> int:
+        """Messages."""
+        return max(0, self.end - self.offset)
+
+
+@attrs.frozen
+class LiveGroups:
+    """What brokers say of the groups of some topics."""
+
+    lags: list[GroupLag]
+    dead_letters: list[AuditFinding]
+
+
+def lags(offsets: Mapping[str, Mapping[int, int]], ends: Mapping[tuple[str, int], int], broker: str) -> list[GroupLag]:
+    """Of every group that users have, in every queue whose end is known; not of groups that read as broadcast.
+
+    Args:
+        offsets: ``topic@group`` to queue ids and offsets, as consumerOffset.json has them.
+        ends: by topic and queue id.
+        broker: its name.
+    """
+    found = []
+    for key, queues in sorted(offsets.items()):
+        topic, _, group = key.partition("@")
+        if not group or "@" in group or is_system_group(group) or is_system_topic(topic):
+            continue
+        for queue_id, offset in sorted(queues.items()):
+            if (end := ends.get((topic, queue_id))) is not None:
+                found.append(GroupLag(group, topic, queue_id, offset, end, broker))
+    return found
+
+
+def lag_finding(lag: GroupLag, most: int) -> AuditFinding | None:
+    """What is to be said of a group that is further behind than *most* messages in a queue."""
+    if lag.behind <= most:
+        return None
+    place = f"{lag.topic}/{lag.queue_id}"
+    text = f"group {lag.group} is {lag.behind} messages behind in {place}; {most} are allowed"
+    return AuditFinding("lag", text, lag.broker_name, lag.topic, lag.queue_id, lag.offset, count=lag.behind)
+
+
+def lags_of_store(root: Path, ends: Mapping[tuple[str, int], int], broker: str) -> tuple[list[GroupLag], str | None]:
+    """Of a store's folder, and a sentence if they are not known."""
+    tried = [root / "config" / name for name in (CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS)]
+    there = [path for path in tried if path.is_file()]
+    if not there:
+        return [], f"lag: {tried[0]} is missing"
+    offsets: dict[str, Mapping[int, int]] = {}
+    for path in there:
+        try:
+            read = ConsumerOffsetsFile.from_json(loads(path.read_bytes()), light=path.name == LIGHT_CONSUMER_OFFSETS)
+        except (OSError, FormatError) as problem:
+            return [], f"lag: {path} cannot be read: {problem}"
+        offsets |= read.offsets
+    return lags(offsets, ends, broker), None
+
+
+async def live_groups(
+    namesrv: str | None, topics: Sequence[str], pattern: str | None, tls: bool | None = None
+) -> LiveGroups:
+    """Ask brokers.
+
+    Args:
+        namesrv: name servers; None for $NAMESRV_ADDR.
+        topics: by name.
+        pattern: of whole names; system, retry and dead-letter topics never match.
+        tls: None for what ``tls.enable`` says.
+
+    Raises:
+        ClientError: a name server or broker does not answer, or refuses.
+    """
+    found, dead = [], []
+    async with Admin(namesrv, tls=tls) as admin:
+        wanted = list(topics) or _matching(await admin.topics(), pattern or "")
+        info = await admin.clusters()
+        for broker in info.brokers:
+            name, address = broker.name, broker.master
+            if address is None:
+                continue
+            ends = await _ends(admin, address, wanted)
+            if not ends:
+                continue
+            reply = await admin.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+            of_broker = ConsumerOffsetsFile.from_json(loads(reply.payload)).offsets
+            found += lags(of_broker, {place: end for place, (_, end) in ends.items()}, name)
+            groups = {lag.group for lag in found if lag.broker_name == name}
+            left = [DLQ_PREFIX + group for group in sorted(groups) if DLQ_PREFIX + group not in wanted]
+            for (topic, queue_id), (start, end) in sorted((await _ends(admin, address, left)).items()):
+                if end > start:
+                    dead.append(dead_letter(name, topic, queue_id, start, end - start))
+    return LiveGroups(found, dead)
+
+
+def _matching(names: Iterable[str], pattern: str) -> list[str]:
+    return [name for name in names if not is_system_topic(name) and name[:1] != "%" and re.fullmatch(pattern, name)]
+
+
+async def _ends(admin: Admin, address: str, topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int]]:
+    """First queue offset and the one behind the last, of queues that this broker has."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for topic in topics:
+        try:
+            stats = await admin.topic_stats(address, topic)
+        except BrokerRefused:
+            continue  # it is not at this broker
+        for queue, each in stats.items():
+            found[topic, queue.queue_id] = (each.min_offset, each.max_offset)
+    return found

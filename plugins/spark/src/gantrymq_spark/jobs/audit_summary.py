@@ -1,0 +1,169 @@
+"""What people get of an audit: counts, the first findings of each check, figures for charts. All of it is small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from gantrymq_spark.jobs.audit import FINDING_SCHEMA, Audited
+from gantrymq_spark.jobs.audit_lag import GroupLag
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["ADVICE", "Summary", "summary_of", "write_findings"]
+
+PER_CHECK = 100  # findings that are shown
+TOPICS = 8  # of the chart over time
+QUEUES = 25
+HOURS = 1500  # more than these are summed up by days
+_ROWS_AT_ONCE = 10_000
+_DAY_US = 86_400_000_000
+
+ADVICE = {
+    "queue.gap": "records are missing: hold the store against its queues (gantrymq store check FOLDER); a slave or an "
+    "archive may have them",
+    "queue.duplicate": "consumers that read by offset get one of the two: gantrymq store check FOLDER says which one "
+    "the queue names",
+    "queue.order": "consumers that rely on order get the queue's order, not the log's: find out what wrote this log",
+    "queue.time": "the clock of the broker went back: keep it by NTP without steps; searches by time may miss messages",
+    "queue.restart": "nothing is wrong; offsets that groups committed before are of the older topic",
+    "key.duplicate": "a producer sent it again: consumers have to be idempotent; look at timeouts of that producer",
+    "body.crc": "the body is not what was sent: take it from a slave or an archive, and check the disk",
+    "log.damaged": "make a repaired copy when its broker has stopped (gantrymq store repair FOLDER); check the disk",
+    "transaction.open": "its producer does not answer checks: start it, or see what it did with the message",
+    "transaction.orphan": "the half message that it names is not there: look for damage of the log before it",
+    "delay.late": "the broker was down or too slow when it was due",
+    "delay.lost": "it is due: if the broker runs, look at its log and at delayOffset.json",
+    "dead_letter": "read them, mend the consumer, and send them again (gantrymq pipeline replay)",
+    "lag": "add consumers, or see whether the group still lives",
+}
+
+
+@attrs.frozen
+class Summary:
+    """All of it."""
+
+    counts: list[tuple[str, bool, int, int]]  # check, whether it is a fault, findings, messages; by name
+    shown: list[dict[str, Any]]  # members of FINDING_SCHEMA; faults first, at most `PER_CHECK` of a check
+    unknown: tuple[str, ...]
+    lags: Sequence[GroupLag]  # the largest first
+    messages: int
+    bytes: int
+    queues: int
+    topics: int
+    first_us: int  # the hour of the first message, 0 for none
+    last_us: int
+    step: str  # hour or day
+    per_step: dict[str, list[tuple[int, float]]]  # by topic, the largest first: time (us), messages
+    largest: list[tuple[str, int]]  # queues, messages
+
+    @property
+    def faults(self) -> int:
+        """Findings that are faults."""
+        return sum(findings for _, fault, findings, _ in self.counts if fault)
+
+    @property
+    def findings(self) -> int:
+        """All."""
+        return sum(findings for _, _, findings, _ in self.counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return {
+            "faults": self.faults,
+            "checks": {
+                check: {"fault": fault, "findings": findings, "count": count}
+                for check, fault, findings, count in self.counts
+            },
+            "findings": self.shown,
+            "unknown": list(self.unknown),
+            "messages": self.messages,
+            "bytes": self.bytes,
+            "topics": self.topics,
+            "queues": self.queues,
+            "lag": [{**attrs.asdict(lag), "behind": lag.behind} for lag in self.lags[:QUEUES]],
+        }
+
+
+def summary_of(audited: Audited) -> Summary:
+    """Bring it to the driver."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sql
+
+    frame = audited.findings
+    counted = frame.groupBy("check", "fault").agg(sql.count("*"), sql.sum("count")).collect()
+    by_check = Window.partitionBy("check", "fault").orderBy("brokerName", "topic", "queueId", "queueOffset", "text")
+    shown = frame.withColumn("row", sql.row_number().over(by_check)).where(sql.col("row") <= PER_CHECK)
+    ordered = shown.orderBy(sql.desc("fault"), "check", "row").select(*FINDING_SCHEMA.names).collect()
+    hours = audited.hours
+    name = sql.when(sql.col("brokerName") == "", "").otherwise(sql.concat("brokerName", sql.lit(" ")))
+    queue = sql.concat(name, "topic", sql.lit("/"), "queueId").alias("queue")
+    per_queue = hours.groupBy(queue, "topic").agg(
+        sql.sum("messages").alias("messages"), sql.sum("bytes").alias("bytes")
+    )
+    totals = per_queue.agg(
+        sql.coalesce(sql.sum("messages"), sql.lit(0)),
+        sql.coalesce(sql.sum("bytes"), sql.lit(0)),
+        sql.count("*"),
+        sql.count_distinct("topic"),
+    ).collect()[0]
+    span = hours.where("hour > 0").agg(sql.min("hour"), sql.max("hour"), sql.count_distinct("hour")).collect()[0]
+    step, per_step = _over_time(hours, span[2])
+    largest = per_queue.orderBy(sql.desc("messages"), "queue").limit(QUEUES).collect()
+    return Summary(
+        sorted((row[0], row[1], row[2], row[3]) for row in counted),
+        [row.asDict() for row in ordered],
+        audited.unknown,
+        sorted(audited.lags, key=lambda lag: -lag.behind),
+        totals[0],
+        totals[1],
+        totals[2],
+        totals[3],
+        span[0] or 0,
+        span[1] or 0,
+        step,
+        per_step,
+        [(row["queue"], row["messages"]) for row in largest],
+    )
+
+
+def write_findings(frame: DataFrame, path: Path) -> int:
+    """All findings as one Parquet file; returns how many there are. The driver holds a few at a time."""
+    from pyarrow import parquet
+
+    count, rows = 0, []
+    with parquet.ParquetWriter(path, FINDING_SCHEMA) as writer:
+        for row in frame.toLocalIterator(prefetchPartitions=True):
+            rows.append(row.asDict())
+            if len(rows) == _ROWS_AT_ONCE:
+                writer.write_table(pa.Table.from_pylist(rows, FINDING_SCHEMA))
+                count += len(rows)
+                rows.clear()
+        writer.write_table(pa.Table.from_pylist(rows, FINDING_SCHEMA))
+    return count + len(rows)
+
+
+def _over_time(hours: DataFrame, count: int) -> tuple[str, dict[str, list[tuple[int, float]]]]:
+    from pyspark.sql import functions as sql
+
+    step, begins = ("hour", sql.col("hour"))
+    if count > HOURS:
+        step, begins = "day", sql.col("hour") - sql.col("hour") % _DAY_US
+    top = hours.groupBy("topic").agg(sql.sum("messages").alias("all")).orderBy(sql.desc("all"), "topic").limit(TOPICS)
+    names = [row["topic"] for row in top.collect()]
+    rows = (
+        hours.where(sql.col("topic").isin(*names) & (sql.col("hour") > 0))
+        .groupBy("topic", begins.alias("time"))
+        .agg(sql.sum("messages").alias("messages"))
+        .orderBy("time")
+        .collect()
+    )
+    found: dict[str, list[tuple[int, float]]] = {topic: [] for topic in names}
+    for row in rows:
+        found[row["topic"]].append((row["time"], row["messages"]))
+    return step, found

@@ -1,0 +1,106 @@
+"""Rates, sizes and skew of messages, as Spark SQL over their columns; bodies are not read.
+
+    figures = stats(messages(spark, given, STATS_COLUMNS))
+    figures.topics.orderBy(sql.desc("messages")).show()
+
+Sizes are those of stored records (storeSize). A producer is the host that a message came from (bornHost without its
+port); with a property, such as PGROUP, messages are summed up by its value as well. Queues without a message are not
+seen, so skew, the largest queue's messages to the mean, is that of the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from gantrymq.errors import ConfigError
+from gantrymq.model.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["STATS_COLUMNS", "STEPS", "Figures", "stats", "without_system_topics"]
+
+STATS_COLUMNS = ("topic", "brokerName", "queueId", "storeSize", "tags", "keys", "bornHost", "storeTimestamp")
+STEPS = ("minute", "hour", "day")
+_PERCENTILES = (0.5, 0.9, 0.99)
+
+
+@attrs.frozen
+class Figures:
+    """Frames of few rows, in no order. Each has messages and bytes."""
+
+    total: DataFrame  # + first, last (times), mean, p50, p90, p99, largest (bytes of a record)
+    topics: DataFrame  # topic + the same, perSecond, bytesPerSecond, queues, skew
+    queues: DataFrame  # brokerName, topic, queueId
+    tags: DataFrame  # topic, tag
+    keys: DataFrame  # key
+    producers: DataFrame  # producer + topics, how many
+    values: DataFrame | None  # value of the property that was asked for
+    rates: DataFrame  # topic, time (the begin of a minute, hour or day)
+
+
+def stats(messages: DataFrame, step: str = "hour", property_name: str | None = None) -> Figures:
+    """The figures of *messages*, which have `STATS_COLUMNS`, and properties if *property_name* is given.
+
+    Args:
+        step: of rates, one of `STEPS`.
+
+    Raises:
+        ConfigError: no such step.
+    """
+    from pyspark.sql import functions as sql
+
+    if step not in STEPS:
+        raise ConfigError(f"rates by {step!r} are not known; there are {', '.join(STEPS)}")
+    amount = [sql.count("*").alias("messages"), sql.coalesce(sql.sum("storeSize"), sql.lit(0)).alias("bytes")]
+    percentiles = sql.percentile_approx("storeSize", list(_PERCENTILES), 10_000)
+    sizes = [
+        *amount,
+        sql.min("storeTimestamp").alias("first"),
+        sql.max("storeTimestamp").alias("last"),
+        sql.avg("storeSize").alias("mean"),
+        *(percentiles[at].alias(f"p{share * 100:.0f}") for at, share in enumerate(_PERCENTILES)),
+        sql.max("storeSize").alias("largest"),
+    ]
+    queues = messages.groupBy("brokerName", "topic", "queueId").agg(*amount)
+    skew = queues.groupBy("topic").agg(
+        sql.count("*").alias("queues"), (sql.max("messages") / sql.avg("messages")).alias("skew")
+    )
+    seconds = sql.greatest(
+        sql.lit(1.0), (sql.unix_micros("last") - sql.unix_micros("first")).cast("double") / sql.lit(1e6)
+    )
+    topics = messages.groupBy("topic").agg(*sizes)
+    topics = topics.withColumns(
+        {"perSecond": sql.col("messages") / seconds, "bytesPerSecond": sql.col("bytes") / seconds}
+    )
+    key = sql.explode(sql.array_distinct(sql.split("keys", " "))).alias("key")
+    return Figures(
+        messages.agg(*sizes),
+        topics.join(skew, "topic"),
+        queues,
+        messages.groupBy("topic", sql.col("tags").alias("tag")).agg(*amount),
+        messages.select(key, "storeSize").where("key != ''").groupBy("key").agg(*amount),
+        messages.groupBy(_host(sql.col("bornHost")).alias("producer")).agg(
+            *amount, sql.count_distinct("topic").alias("topics")
+        ),
+        None
+        if property_name is None
+        else messages.groupBy(sql.col("properties")[property_name].alias("value")).agg(*amount),
+        messages.groupBy("topic", sql.date_trunc(step, "storeTimestamp").alias("time")).agg(*amount),
+    )
+
+
+def without_system_topics(messages: DataFrame) -> DataFrame:
+    """Those of topics that users made, retries and dead letters among them."""
+    from pyspark.sql import functions as sql
+
+    topic = sql.col("topic")
+    return messages.where(~topic.isin(*SYSTEM_TOPICS) & ~topic.startswith(SYSTEM_TOPIC_PREFIX))
+
+
+def _host(host: Column) -> Column:
+    from pyspark.sql import functions as sql
+
+    return sql.regexp_replace(host, r":\d+$", "")

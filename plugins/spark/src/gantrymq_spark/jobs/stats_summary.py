@@ -1,0 +1,86 @@
+"""The first rows of each of the figures, for people: few, and in an order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from gantrymq_spark.jobs.stats import Figures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["StatsSummary", "stats_summary"]
+
+POINTS = 5000  # of all lines of the chart
+TOPICS = 8  # lines
+_MS = 1000
+
+
+@attrs.frozen
+class StatsSummary:
+    """What the command shows. Rows have the members of `Figures`; times are ms since 1970."""
+
+    total: dict[str, Any]
+    topics: list[dict[str, Any]]
+    queues: list[dict[str, Any]]
+    tags: list[dict[str, Any]]
+    keys: list[dict[str, Any]]
+    producers: list[dict[str, Any]]
+    values: list[dict[str, Any]] | None
+    counts: dict[str, int]  # how many rows there are of each of these
+    step: str
+    rates: dict[str, list[tuple[int, int, int]]]  # of the largest topics: ms, messages, bytes
+    busiest: list[dict[str, Any]]  # times with the most messages, of all topics
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        rates = {
+            topic: [{"time": time, "messages": messages, "bytes": size} for time, messages, size in points]
+            for topic, points in self.rates.items()
+        }
+        return {**attrs.asdict(self, recurse=False), "rates": rates}
+
+
+def stats_summary(figures: Figures, step: str, top: int) -> StatsSummary:
+    """Bring it to the driver: *top* rows of each."""
+    from pyspark.sql import functions as sql
+
+    counts: dict[str, int] = {}
+
+    def first(name: str, frame: DataFrame, *more: str) -> list[dict[str, Any]]:
+        counts[name] = frame.count()
+        rows = frame.orderBy(sql.desc("messages"), *more).limit(top).collect()
+        return [_plain(row.asDict()) for row in rows]
+
+    topics = first("topics", figures.topics, "topic")
+    names = [row["topic"] for row in topics[:TOPICS]]
+    rates = figures.rates.where(sql.col("topic").isin(*names) & sql.col("time").isNotNull())
+    found: dict[str, list[tuple[int, int, int]]] = {name: [] for name in names}
+    for row in rates.orderBy(sql.desc("time")).limit(POINTS).collect()[::-1]:
+        found[row["topic"]].append((_ms(row["time"]), row["messages"], row["bytes"]))
+    amounts = (sql.sum(each).alias(each) for each in ("messages", "bytes"))
+    by_time = figures.rates.where("time is not null").groupBy("time").agg(*amounts)
+    busiest = by_time.orderBy(sql.desc("messages"), "time").limit(top).collect()
+    return StatsSummary(
+        _plain(figures.total.collect()[0].asDict()),
+        topics,
+        first("queues", figures.queues, "topic", "queueId"),
+        first("tags", figures.tags, "topic", "tag"),
+        first("keys", figures.keys, "key"),
+        first("producers", figures.producers, "producer"),
+        None if figures.values is None else first("values", figures.values, "value"),
+        counts,
+        step,
+        found,
+        [_plain(row.asDict()) for row in busiest],
+    )
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _ms(value) if hasattr(value, "timestamp") else value for name, value in row.items()}
+
+
+def _ms(time: Any) -> int:
+    return int(time.timestamp() * _MS)

@@ -1,0 +1,1 @@
+"""Reports of jobs: one HTML page without anything outside of it."""

@@ -1,0 +1,67 @@
+"""The page of an audit."""
+
+from __future__ import annotations
+
+from gantrymq_spark.jobs.audit import Limits
+from gantrymq_spark.jobs.audit_summary import ADVICE, PER_CHECK, Summary
+from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.report.charts import MAX_BARS, bars, lines
+from gantrymq_spark.report.page import Page, Section, Table
+from gantrymq_spark.report.texts import moment, source_of, verdict_of
+
+__all__ = ["audit_page"]
+
+
+def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
+    """Of one audit."""
+    amount = f"{found.messages:,} in {found.queues:,} queues of {found.topics:,} topics, {found.bytes:,} bytes"
+    facts = [
+        ("Looked at", source_of(given)),
+        ("Judged as of", moment(limits.now_ms * 1000)),
+        ("Messages", amount),
+        ("Stored", f"{moment(found.first_us)} to {moment(found.last_us)} (hours)" if found.first_us else "at no time"),
+        (
+            "Limits",
+            f"lag {limits.lag:,} messages of a queue; delayed messages {limits.late_ms:,} ms late; half messages "
+            f"{limits.open_ms:,} ms old",
+        ),
+    ]
+    checks = Table(
+        ("check", "fault", "findings", "messages or offsets", "what to do"),
+        [(check, fault, number, count, ADVICE.get(check, "")) for check, fault, number, count in found.counts],
+    )
+    rows = [
+        (
+            each["check"],
+            *(each["brokerName"], each["topic"]),
+            *(None if each[name] < 0 else each[name] for name in ("queueId", "queueOffset", "commitLogOffset")),
+            *(each["count"], each["text"]),
+        )
+        for each in found.shown
+    ]
+    columns = ("check", "broker", "topic", "queue", "queue offset", "log offset", "count", "what")
+    rest = f"at most {PER_CHECK} of each check are here, findings.parquet has all"
+    sections = [
+        Section("Checks", () if found.counts else ("Nothing was found.",), table=checks if found.counts else None),
+    ]
+    if found.counts:
+        names = [check for check, _, _, _ in found.counts]
+        sections[0] = Section("Checks", chart=bars(names, [each[2] for each in found.counts], "findings"), table=checks)
+        sections.append(Section("Findings", table=Table(columns, rows, found.findings, rest)))
+    if found.unknown:
+        sections.append(Section("What this input does not tell", found.unknown))
+    behind = [lag for lag in found.lags if lag.behind]
+    if found.lags:
+        names = [f"{lag.group}: {lag.topic}/{lag.queue_id}" for lag in behind]
+        sentence = (
+            f"{len(behind):,} of {len(found.lags):,} pairs of a group and a queue are behind; the chart has at most "
+            f"{MAX_BARS}."
+        )
+        sections.append(Section("Lag", (sentence,), bars(names, [lag.behind for lag in behind], "messages behind")))
+    if found.messages:
+        title = f"Messages by {found.step}, of the largest topics"
+        sections.append(Section(title, chart=lines(found.per_step, f"messages in a {found.step}")))
+        queues = [name for name, _ in found.largest]
+        numbers = [number for _, number in found.largest]
+        sections.append(Section("The largest queues", chart=bars(queues, numbers, "messages")))
+    return Page("Audit of messages", verdict_of(found), not found.faults, facts, sections)

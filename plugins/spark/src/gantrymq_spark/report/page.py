@@ -1,0 +1,89 @@
+"""The page of a report: what was looked at, what was found, charts and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from gantrymq.errors import ConfigError
+
+__all__ = ["Page", "Section", "Table", "folder_for", "write_page"]
+
+
+@attrs.frozen
+class Table:
+    """Rows of texts and numbers."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    all_rows: int | None = None  # more than these: the page says how many there are
+    rest: str = ""  # and where the others are
+
+
+@attrs.frozen
+class Section:
+    """A heading, sentences, a chart, a table; each of the last three may be missing."""
+
+    title: str
+    sentences: Sequence[str] = ()
+    chart: str = ""  # an SVG of `charts`
+    table: Table | None = None
+
+
+@attrs.frozen
+class Page:
+    """All of it."""
+
+    title: str
+    verdict: str
+    good: bool
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+
+def folder_for(text: str) -> Path:
+    """The folder of a report, made if it is missing.
+
+    Raises:
+        ConfigError: it cannot be made or written.
+    """
+    folder = Path(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".gantrymq-report"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise ConfigError(f"--report: {folder} cannot be written: {reason}; name a folder that can") from None
+    return folder
+
+
+def write_page(path: Path, page: Page) -> None:
+    """Write it."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    templates = Environment(
+        loader=PackageLoader("gantrymq_spark.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["chart"] = Markup  # of `charts`, which escapes what it is given
+    templates.filters["shown"] = _shown
+    path.write_text(templates.get_template("page.html").render(page=page), encoding="utf-8")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

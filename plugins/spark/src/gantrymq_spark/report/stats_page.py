@@ -1,0 +1,96 @@
+"""The page of statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.jobs.stats_summary import StatsSummary
+from gantrymq_spark.report.charts import bars, lines
+from gantrymq_spark.report.page import Page, Section, Table
+from gantrymq_spark.report.texts import moment, source_of
+
+__all__ = ["stats_page", "tables_of"]
+
+_SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
+
+
+def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str, Table]]:
+    """Titles and tables, for the page and for the terminal."""
+    counts = found.counts
+
+    def table(rows: Sequence[dict[str, Any]], columns: dict[str, str], count: int | None = None) -> Table:
+        texts = [[_value(name, row.get(name)) for name in columns] for row in rows]
+        return Table(tuple(columns.values()), texts, count, "--top N shows more")
+
+    amount = {"messages": "messages", "bytes": "bytes"}
+    sizes = {"mean": "mean size", "p50": "50 %", "p90": "90 %", "p99": "99 %", "largest": "largest"}
+    rates = {"perSecond": "messages/s", "bytesPerSecond": "bytes/s"}
+    tables = [
+        ("All messages", table([found.total], {**amount, "first": "first", "last": "last", **sizes})),
+        (
+            "Topics",
+            table(
+                found.topics,
+                {"topic": "topic", **amount, **rates, **sizes, "queues": "queues", "skew": "skew"},
+                counts["topics"],
+            ),
+        ),
+        (
+            "Queues",
+            table(
+                found.queues,
+                {"brokerName": "broker", "topic": "topic", "queueId": "queue", **amount},
+                counts["queues"],
+            ),
+        ),
+        ("Tags", table(found.tags, {"topic": "topic", "tag": "tag", **amount}, counts["tags"])),
+        ("Producers", table(found.producers, {"producer": "host", **amount, "topics": "topics"}, counts["producers"])),
+        ("Keys", table(found.keys, {"key": "key", **amount}, counts["keys"])),
+        (f"Busiest {found.step}s", table(found.busiest, {"time": found.step, **amount})),
+    ]
+    if found.values is not None:
+        name = property_name or ""
+        tables.append((f"Property {name}", table(found.values, {"value": name, **amount}, counts["values"])))
+    return tables
+
+
+def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> Page:
+    """Of one run."""
+    seconds = _SECONDS[found.step]
+    by_messages = {topic: [(at * 1000, n / seconds) for at, n, _ in points] for topic, points in found.rates.items()}
+    by_bytes = {topic: [(at * 1000, n / seconds) for at, _, n in points] for topic, points in found.rates.items()}
+    mean = f"mean of a {found.step}"
+    charts = {
+        "Topics": bars([row["topic"] for row in found.topics], [row["bytes"] for row in found.topics], "bytes"),
+        "Queues": bars(
+            [f"{row['topic']}/{row['queueId']}" for row in found.queues],
+            [row["messages"] for row in found.queues],
+            "messages",
+        ),
+        "Tags": bars(
+            [f"{row['topic']}: {row['tag'] or '(none)'}" for row in found.tags],
+            [row["messages"] for row in found.tags],
+            "messages",
+        ),
+        "Producers": bars(
+            [row["producer"] or "(none)" for row in found.producers],
+            [row["messages"] for row in found.producers],
+            "messages",
+        ),
+    }
+    sections = [
+        Section("Messages a second", chart=lines(by_messages, f"messages a second, {mean}")),
+        Section("Bytes a second", chart=lines(by_bytes, f"bytes a second, {mean}")),
+        *(Section(title, (), charts.get(title, ""), table) for title, table in tables_of(found, property_name)),
+    ]
+    total = found.total
+    text = f"{total['messages']:,} messages, {total['bytes']:,} bytes, {found.counts['topics']:,} topics"
+    return Page("Statistics of messages", text, True, [("Looked at", source_of(given))], sections)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in ("first", "last", "time"):
+        return "" if value is None else moment(value * 1000)
+    return value

@@ -1,0 +1,52 @@
+"""Sentences that reports and commands share."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gantrymq_spark.jobs.audit_summary import Summary
+    from gantrymq_spark.jobs.inputs import Input
+
+__all__ = ["moment", "source_of", "verdict_of"]
+
+
+def moment(time_us: int) -> str:
+    """A time in UTC, seconds."""
+    return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def source_of(given: Input) -> str:
+    """What *given* names."""
+    if given.store is not None:
+        place = f"the store {given.store}"
+    elif given.archive is not None:
+        place = f"the archive {given.archive}"
+    else:
+        place = f"live topics of {given.namesrv or '$NAMESRV_ADDR'}"
+    parts = [place]
+    if given.topics:
+        parts.append(f"topics {', '.join(given.topics)}")
+    if given.pattern is not None:
+        parts.append(f"topics that match {given.pattern}")
+    if given.tags is not None:
+        parts.append(f"tags {given.tags}")
+    if given.sql92 is not None:
+        parts.append(f"where {given.sql92}")
+    if given.since_ms is not None:
+        parts.append(f"stored from {moment(given.since_ms * 1000)} on")
+    if given.until_ms is not None:
+        parts.append(f"stored before {moment(given.until_ms * 1000)}")
+    return "; ".join(parts)
+
+
+def verdict_of(found: Summary) -> str:
+    """In one sentence."""
+    looked = f"{found.messages:,} messages in {found.queues:,} queues"
+    if not found.faults:
+        return f"nothing is wrong with {looked}" + (
+            f"; {len(found.unknown)} things cannot be known from this input" if found.unknown else ""
+        )
+    checks = sorted({check for check, fault, _, _ in found.counts if fault})
+    return f"{found.faults:,} faults in {looked}: {', '.join(checks)}"
