@@ -16,6 +16,7 @@ from gantrymq_spark.damage import damage_batch
 from gantrymq_spark.log_scan import LogScan
 from gantrymq_spark.records import Records
 from gantrymq_spark.store_options import StoreOptions
+from gantrymq_spark.store_pushdown import Kept
 from gantrymq_spark.store_ranges import StoreRange, plan
 
 __all__ = ["damage_of_range", "planned", "readable", "rows_of_range", "without_system_topics"]
@@ -43,14 +44,19 @@ def readable(path: Path, work: Callable[[], T]) -> T:
         raise StoreError(f"{problem.filename or path} cannot be read: {problem.strerror or problem}") from None
 
 
-def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Rows of one range.
+def rows_of_range(
+    options: StoreOptions, part: StoreRange, columns: tuple[str, ...], left: Kept | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one range; with *left* at least those.
 
     Raises:
         StoreError: a file is gone or may not be read.
         ClientError: a body is compressed in a way whose package is not installed.
     """
-    wanted = None if options.system_topics else without_system_topics
+    def wanted(records: Records) -> Records:
+        chosen = records if left is None else left.records(records)
+        return chosen if options.system_topics or not len(chosen) else without_system_topics(chosen)
+
     batches = LogScan(RealFiles(), part, check_crc=options.check_crc).batches(options.shown(columns), wanted)
     yield from _while_there(options, part, batches)
 
