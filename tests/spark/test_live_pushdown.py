@@ -23,6 +23,8 @@ from pyspark.sql.datasource import (
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.pushdown import Pushed, narrowed
 
+pytestmark = pytest.mark.spark
+
 OPERATORS = {
     EqualTo: lambda a, b: a == b,
     GreaterThan: lambda a, b: a > b,

@@ -21,6 +21,8 @@ from gantrymq_spark.columns import schema, spark_schema
 from gantrymq_spark.live.source import LiveSource
 from gantrymq_testing.running_broker import RunningBroker
 
+pytestmark = pytest.mark.spark
+
 SETTINGS = {"plugins": "storage_mmap,filter_tag", "store": "mmap"}
 COLUMNS = StructType([StructField("body", BinaryType()), StructField("queueOffset", LongType())])
 

@@ -14,8 +14,9 @@ pytest.importorskip("gantrymq_admin")
 from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Producer
 from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed, ConnectionLost
+from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.groups import BrokerAdmin
@@ -69,6 +70,24 @@ def test_a_batch_has_every_message_with_every_column_as_a_consumer_gets_it():
             assert (row["commitLogOffset"], row["storeSize"]) == (message.log_offset, message.store_size)
             assert (row["msgId"], row["storeHost"]) == (message.offset_id, message.store_host)
             assert row["storeTimestamp"] == datetime.fromtimestamp(message.store_timestamp / 1000, UTC)
+
+    simulate(case)
+
+
+@pytest.mark.parametrize("given", [{}, {"maxRecordsPerPartition": "3"}, {"tags": "t1"}])
+def test_messages_of_inner_batches_are_rows_of_their_own(given):
+    async def case(cluster):
+        cluster.broker.create_topic(TopicConfig("T", 1, 1, attributes={"queue.type": "BatchCQ"}))
+        await cluster.world.clock.sleep(2)
+        async with Producer("GID_B", cluster.namesrv, world=cluster.world) as producer:
+            for first in (0, 5, 10):
+                messages = [Message("T", b"%d" % number, tags=f"t{number % 2}") for number in range(first, first + 5)]
+                await producer.send_batch(messages)
+        rows = await batch_rows(cluster, **given)
+        wanted = [number for number in range(15) if "tags" not in given or number % 2]
+        assert [(int(row["body"]), row["queueOffset"]) for row in rows] == [(number, number) for number in wanted]
+        assert {row["tags"] for row in rows} == {f"t{number % 2}" for number in wanted}
+        assert len({row["commitLogOffset"] for row in rows}) == 3
 
     simulate(case)
 

@@ -10,6 +10,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 
 from gantrymq.client import PullConsumer
+from gantrymq_spark import register
 from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
@@ -24,9 +25,7 @@ def broker(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session(spark):
-    from gantrymq_spark.live.source import LiveSource
-
-    spark.dataSource.register(LiveSource)
+    register(spark)
     return spark
 
 
@@ -41,7 +40,7 @@ def fill(broker, topic, begin, end, queues=4):
 
 def reader(session, broker, topic, streaming=False, **options):
     begun = (session.readStream if streaming else session.read).format("gantrymq")
-    return begun.options(namesrv=broker.namesrv, subscribe=topic, **options)
+    return begun.options(**{"namesrv": broker.namesrv, "subscribe": topic, **options})
 
 
 def numbers(frame):

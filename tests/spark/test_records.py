@@ -214,6 +214,7 @@ def test_columns_that_cannot_be(names, sentence):
         selected(names)
 
 
+@pytest.mark.spark
 def test_the_schema_of_spark_is_the_one_of_arrow():
     from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"  # else Spark refuses sources that look at filters
+
 
 def register(spark: SparkSession) -> None:
     """Make the sources and the sink known to *spark*, for ``spark.read.format(...)`` and all its sisters.
+
+    Filters of batch queries are handed to Python sources from then on, as these want it.
 
     Raises:
         ConfigError: this Spark is none that has what they need.
@@ -39,5 +43,6 @@ def register(spark: SparkSession) -> None:
     from gantrymq_spark.live.source import LiveSource
     from gantrymq_spark.store_source import DamageSource, StoreSource
 
+    spark.conf.set(PUSHDOWN, "true")
     for source in (LiveSource, StoreSource, DamageSource):
         spark.dataSource.register(source)

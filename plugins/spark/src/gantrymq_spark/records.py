@@ -19,6 +19,7 @@ from gantrymq.formats.record import PROPERTIES_LENGTH
 from gantrymq.model.hosts import host_text
 from gantrymq.model.sys_flag import COMPRESSED
 from gantrymq_spark.columns import COLUMNS
+from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.property_texts import PropertyTexts
 from gantrymq_spark.record_fields import RecordFields
 from gantrymq_spark.slices import merged, slices, strings_of_one_length
@@ -43,6 +44,11 @@ class Records:
     def at(self, rows: Any) -> Records:
         """Some of them: *rows* is an array of booleans or of ascending numbers."""
         return Records(self._data, self.fields.at[rows])
+
+    def unwrapped(self) -> Records:
+        """The same with a record for each message of an inner batch. Raises ClientError, as `inner_batches`."""
+        data, at = unwrapped(self._data, self.fields.at)
+        return self if data is self._data else Records(data, at)
 
     def check_log_offsets(self, log_offset_of_data: int) -> None:
         """Raises FormatError at a record that says another log offset than the one where it stands."""

@@ -35,8 +35,8 @@ def open_session(
     """A session with the sources and the sink; the one that is open already, if there is one.
 
     Args:
-        master: where it runs, such as ``spark://host:7077``; `EMBEDDED` for None, unless $SPARK_HOME's or spark-submit's
-            own settings say another.
+        master: where it runs, such as ``spark://host:7077``; for None what spark-submit or $SPARK_HOME's settings say,
+            and `EMBEDDED` without.
         settings: of Spark, which go before ours.
         name: for the cluster's pages.
 

@@ -24,6 +24,7 @@ STORE_OPTIONS = (
     "columns",
     "storedBodies",
     "systemTopics",
+    "unwrapBatches",
     "brokerName",
     "failOnDataLoss",
     "startingOffsets",
@@ -43,6 +44,7 @@ class StoreOptions:
     columns: tuple[str, ...] = ()
     stored_bodies: bool = False
     system_topics: bool = True
+    unwrap_batches: bool = False
     broker_name: str | None = None  # records do not say it
     fail_on_data_loss: bool = True
     starting: str | int = EARLIEST  # or LATEST, or a log offset
@@ -82,6 +84,7 @@ def read_store_options(
         "columns": ("columns", _columns),
         "storedBodies": ("stored_bodies", _flag),
         "systemTopics": ("system_topics", _flag),
+        "unwrapBatches": ("unwrap_batches", _flag),
         "brokerName": ("broker_name", lambda name, text: text or None),
         "failOnDataLoss": ("fail_on_data_loss", _flag),
         "startingOffsets": ("starting", _starting),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,12 +54,17 @@ def rows_of_range(
         StoreError: a file is gone or may not be read.
         ClientError: a body is compressed in a way whose package is not installed.
     """
-    def wanted(records: Records) -> Records:
-        chosen = records if left is None else left.records(records)
-        return chosen if options.system_topics or not len(chosen) else without_system_topics(chosen)
-
-    batches = LogScan(RealFiles(), part, check_crc=options.check_crc).batches(options.shown(columns), wanted)
+    scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
+    batches = scan.batches(options.shown(columns), partial(_wanted, options, left))
     yield from _while_there(options, part, batches)
+
+
+def _wanted(options: StoreOptions, left: Kept | None, records: Records) -> Records:
+    if left is not None:
+        records = left.records(records)
+    if not options.system_topics and len(records):
+        records = without_system_topics(records)
+    return records.unwrapped() if options.unwrap_batches and len(records) else records
 
 
 def damage_of_range(options: StoreOptions, part: StoreRange) -> Iterator[pa.RecordBatch]:

@@ -131,7 +131,7 @@ class StoreReader(_RangesReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
-        if not isinstance(partition, RangePartition):  # Spark's own, where there are none
+        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
             return iter(())
         return rows_of_range(self._options, partition.part, self._columns, self._left)
 
@@ -141,7 +141,7 @@ class DamageReader(_RangesReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
-        if not isinstance(partition, RangePartition):  # Spark's own, where there are none
+        if not isinstance(partition, RangePartition):
             return iter(())
         return damage_of_range(self._options, partition.part)
 
@@ -185,6 +185,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
+        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+            return iter(())
         return rows_of_range(self._options, partition.part, self._columns)
 
     def _end(self, start: int | None, limit_bytes: int | None) -> int:

@@ -118,11 +118,12 @@ class ArchiveState:
         Raises:
             StoreError: a queue goes back, or a file has messages outside what its queue goes forward.
         """
-        for (broker_name, queue), after in commit.progress.items():
-            before = self.progress.get((broker_name, queue))
+        for (broker_name, queue), ahead in commit.progress.items():
+            behind = self.progress.get((broker_name, queue))
             where = f"queue {queue.topic}/{queue.queue_id} of {broker_name}"
-            if before is not None and after.next < before.next:
-                raise StoreError(f"{where} is archived up to {before.next}; it cannot go back to {after.next}")
+            if behind is not None and ahead.next < behind.next:
+                raise StoreError(f"{where} is archived up to {behind.next}; it cannot go back to {ahead.next}")
+        replaced = [self.files[path] for path in commit.removed if path in self.files]
         for file in commit.added:
             if file.path in self.files:
                 raise StoreError(f"{file.path} is in the archive already")
@@ -131,7 +132,7 @@ class ArchiveState:
                 before, after = self.progress.get(key), commit.progress.get(key)
                 low = before.next if before is not None else 0
                 high = after.next if after is not None else low
-                if not low <= first < end <= high:
+                if not low <= first < end <= high and not _takes_the_place_of(replaced, file, queue_id):
                     raise StoreError(
                         f"{file.path} has offsets {first} to {end - 1} of queue {queue_id}, and this commit archives "
                         f"{low} to {high - 1}"
@@ -140,6 +141,18 @@ class ArchiveState:
     def to_json(self) -> dict[str, Any]:
         """As a document."""
         return _document(self.version, self.files.values(), (), self.progress, self.logs)
+
+
+def _takes_the_place_of(replaced: list[ArchivedFile], file: ArchivedFile, queue_id: int) -> bool:
+    """Whether what *file* has of a queue was in the files that it is for."""
+    spans = [
+        each.queues[queue_id]
+        for each in replaced
+        if (each.broker_name, each.topic, each.date) == (file.broker_name, file.topic, file.date)
+        and queue_id in each.queues
+    ]
+    first, end = file.queues[queue_id]
+    return bool(spans) and min(spans)[0] <= first and end <= max(end for _, end in spans)
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -106,7 +107,7 @@ def _write(key: tuple[str, str, str], pieces: list[pa.RecordBatch], stage: Stage
     )
 
 
-def _groups(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[object, ...], np.ndarray]]:
+def _groups(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Values of the columns *names* that occur together, each with its rows in their order."""
     if not batch.num_rows:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -88,17 +89,17 @@ def duplicate_keys(places: pa.Table | Iterable[pa.Table]) -> list[AuditFinding]:
         return []
     rows = table.filter(pc.is_in(table["uniqueKey"], several["uniqueKey"].combine_chunks())).to_pylist()
     rows.sort(key=lambda row: (row["topic"], row["uniqueKey"], row["brokerName"] or "", row["commitLogOffset"]))
-    found, before = [], None
-    for row in rows:
-        same = before is not None and all(row[name] == before[name] for name in ("topic", "uniqueKey"))
+    found: list[AuditFinding] = []
+    for before, row in pairwise(rows):
+        if any(row[name] != before[name] for name in ("topic", "uniqueKey")):
+            continue
         names = ("brokerName", "queueId")
-        batch = same and row["commitLogOffset"] == before["endLog"] and all(row[n] == before[n] for n in names)
-        if same and not batch:
+        batch = row["commitLogOffset"] == before["endLog"] and all(row[n] == before[n] for n in names)
+        if not batch:
             text = (
                 f"unique key {row['uniqueKey']} of topic {row['topic']} stands at {_place(before)} and at {_place(row)}"
             )
             found.append(_of_dict(row, "key.duplicate", text))
-        before = row
     return found
 
 

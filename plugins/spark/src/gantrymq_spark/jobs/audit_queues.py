@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
 import attrs
 import numpy as np
@@ -245,13 +246,13 @@ def _offsets(batch: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     return offsets, counts
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+def _numbers(column: pa.ChunkedArray) -> Any:
     return pc.fill_null(column, 0).to_numpy().astype(np.int64)
 
 
-def _times(column: pa.ChunkedArray) -> np.ndarray:
+def _times(column: pa.ChunkedArray) -> Any:
     return pc.fill_null(column.cast(pa.int64()), NO_TIME).to_numpy()
 
 
-def _codes(column: pa.ChunkedArray) -> np.ndarray:
+def _codes(column: pa.ChunkedArray) -> Any:
     return column.combine_chunks().indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
@@ -45,7 +45,10 @@ from gantrymq_store_tools.rebuild_store import RebuildReport, present_index_layo
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import same_bytes
 
-__all__ = ["Rebuilt", "in_this_process", "rebuild"]
+__all__ = ["Rebuilt", "in_this_process", "over_spark", "rebuild"]
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -81,6 +84,14 @@ class Rebuilt:
 def in_this_process(work: Callable[[S], R], steps: Sequence[S]) -> Iterable[R]:
     """One step after the other."""
     return map(work, steps)
+
+
+def over_spark(session: SparkSession, work: Callable[[S], R], steps: Sequence[S]) -> Iterable[R]:
+    """A task of *session* for each step; bind the session with `functools.partial`. Steps start in their order."""
+    if not steps:
+        return []
+    found: list[R] = session.sparkContext.parallelize(steps, len(steps)).map(work).collect()
+    return found
 
 
 def rebuild(
@@ -202,7 +213,8 @@ def _ranges(
 def _queues(
     plan: RebuildPlan, heads: list[PartHead], run: Run, shares: int, bound: dict[str, Any], report: RebuildReport
 ) -> None:
-    moved, refused = [], {}
+    moved: list[Any] = []
+    refused: dict[Any, str] = {}
     for done in run(partial(write_queues, plan, **bound), queue_steps(plan, heads, shares)):
         report.files += done.files
         report.entries += done.entries

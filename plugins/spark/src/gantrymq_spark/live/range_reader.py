@@ -6,7 +6,6 @@ is one whose queue ends before the range does, which a broker that comes back ma
 
 from __future__ import annotations
 
-import struct
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -21,9 +20,11 @@ from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
 from gantrymq_spark.batches import NO_LOG, record_batch
+from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, settle
 from gantrymq_spark.live.offsets import QueueRange
 from gantrymq_spark.positions import record_positions
+from gantrymq_spark.record_fields import gathered
 
 __all__ = ["RangeRead", "read_range"]
 
@@ -32,7 +33,6 @@ BATCH_ROWS = 8192
 _PULL_COUNT = 1024  # asked for; brokers have lower limits of their own
 _AGAIN_S = 1.0
 _PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
-_QUEUE_OFFSET = struct.Struct(">q")
 _QUEUE_OFFSET_AT = 20  # in a record
 
 
@@ -131,7 +131,7 @@ class _Held:
         self._wanted = wanted
         self._how = how
         self._names = how.columns if not how.tags or "tags" in how.columns else (*how.columns, "tags")
-        self._parts: list[bytes] = []
+        self._parts: list[Any] = []
         self._starts: list[Any] = []
         self._bytes = 0
         self._delta = 0
@@ -147,14 +147,14 @@ class _Held:
         if not found.records:
             return
         self._delta = found.offset_delta
-        starts = record_positions(found.records)
-        last = len(starts)
-        while last and self._queue_offset(found, int(starts[last - 1])) >= self._wanted.end:
-            last -= 1
-        self._parts.append(found.records)
-        self._starts.append(starts[:last] + self._bytes)
-        self._bytes += len(found.records)
-        self.rows += last
+        data, starts = unwrapped(found.records, record_positions(found.records))
+        offsets = gathered(np.frombuffer(data, dtype=np.uint8), starts + _QUEUE_OFFSET_AT, 8).view(">i8")
+        offsets = offsets + found.offset_delta
+        starts = starts[(offsets >= self._wanted.first) & (offsets < self._wanted.end)]
+        self._parts.append(data)
+        self._starts.append(starts + self._bytes)
+        self._bytes += len(data)
+        self.rows += len(starts)
 
     def batch(self) -> pa.RecordBatch:
         """What is held; nothing is, afterwards."""
@@ -170,10 +170,6 @@ class _Held:
             queue_offset_delta=self._delta,
         )
         return _with_tags(made, self._how.tags).select(list(self._how.columns))
-
-    def _queue_offset(self, found: PulledRecords, start: int) -> int:
-        stored = _QUEUE_OFFSET.unpack_from(found.records, start + _QUEUE_OFFSET_AT)[0]
-        return int(stored) + found.offset_delta
 
 
 def _with_tags(batch: pa.RecordBatch, tags: Sequence[str] | frozenset[str]) -> pa.RecordBatch:

@@ -7,6 +7,7 @@ clients between calls; tasks get it without them and open a consumer of their ow
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL
 from gantrymq.world.real import real_world
@@ -31,6 +33,8 @@ from gantrymq_spark.live.range_reader import RangeRead, read_range
 from gantrymq_spark.live.session import Session, consumer_of, how_to_read
 
 __all__ = ["BatchReader", "StreamReader"]
+
+_LOG = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
@@ -90,7 +94,8 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches of one task."""
-        assert isinstance(partition, RangePartition)
+        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+            return iter(())
         return _batches(self._options, partition.range(), how_to_read(self._options, self._columns))
 
 
@@ -102,6 +107,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = tuple(columns)
         self._runner: asyncio.Runner | None = None
         self._session: Session | None = None
+        self._committed: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to tasks: no clients."""
@@ -110,10 +116,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a new stream begins."""
         found: Offsets = self._run(self._opened().initial())
-        return found.to_json()
+        self._committed = found.to_json()  # nothing is read yet, and the group may not be there
+        return self._committed
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the next micro-batch ends."""
+        self.commit(start)  # Spark itself tells of a micro-batch when the next one begins, and so of the last one never
         read = Offsets.from_json(start)
         limited = not isinstance(limit, ReadAllAvailable)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_offsets
@@ -139,13 +147,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches of one task."""
-        assert isinstance(partition, RangePartition)
+        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+            return iter(())
         return _batches(self._options, partition.range(), how_to_read(self._options, self._columns))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Store progress at the brokers, if the user named a group."""
-        if self._options.commits:
-            self._run(self._opened().commit(Offsets.from_json(end)))
+        """Store progress at the brokers, if the user named a group; everything before *end* is done."""
+        if self._options.commits and end != self._committed:
+            try:
+                self._run(self._opened().commit(Offsets.from_json(end)))
+            except ClientError as problem:  # lag looks longer for a while; the checkpoint is what counts
+                _LOG.warning("progress of group %s is not stored: %s", self._options.group, problem)
+                return
+            self._committed = end
 
     def stop(self) -> None:
         """Close the clients."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.client import Admin, PullConsumer
+from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World
 from gantrymq_spark.live.losses import Loss, settle
 from gantrymq_spark.live.offsets import Offsets, QueueRange, Reached, ranges_between
@@ -85,6 +86,11 @@ class Session:
             if first < end:
                 ranges.append(QueueRange(queue, first, end))
         return await self._split(ranges)
+
+    async def bounds(self) -> dict[MessageQueue, tuple[int, int]]:
+        """Of every queue, the first queue offset that is there and the one behind the last. Raises as `batch_tasks`."""
+        snapshot = await self._view.look_first()
+        return {queue: (there.first, there.end) for queue, there in snapshot.queues.items()}
 
     # --- streaming --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The source ``gantrymq`` as Spark sees it. Only this module and `readers` import pyspark."""
+"""The source and sink ``gantrymq`` as Spark sees it. Here, only this module and `readers` import pyspark."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import selected, spark_schema
 from gantrymq_spark.live.options import read_columns, read_options
 from gantrymq_spark.live.readers import BatchReader, StreamReader
+from gantrymq_spark.sink.options import SinkOptions, read_sink_options
+from gantrymq_spark.sink.rows import check_columns
+from gantrymq_spark.sink.writers import BatchWriter, StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,6 +42,21 @@ class LiveSource(DataSource):
         """For a stream."""
         options = read_options(self.options, streaming=True, environ=os.environ)
         return StreamReader(options, _checked(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For a batch of rows. Raises ConfigError."""
+        if overwrite:
+            raise ConfigError('messages of a topic cannot be overwritten; write with mode("append")')
+        return BatchWriter(self._sink_options(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """For a stream of rows. Raises ConfigError."""
+        return StreamWriter(self._sink_options(schema))
+
+    def _sink_options(self, schema: StructType) -> SinkOptions:
+        options = read_sink_options(self.options, os.environ)
+        check_columns({field.name: field.dataType.simpleString() for field in schema.fields}, options)
+        return options
 
 
 def _checked(schema: StructType) -> tuple[str, ...]:

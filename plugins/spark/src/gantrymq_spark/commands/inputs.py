@@ -1,0 +1,73 @@
+"""Options that say which messages a job takes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from gantrymq.commands.times import read_time_ms
+from gantrymq.errors import ConfigError
+from gantrymq.world.real import RealClock
+from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.live.times import relative_ms
+
+__all__ = ["input_options", "moment_ms"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; may be given again."),
+    click.option("--topic-pattern", "pattern", metavar="REGEX", help="Topics whose whole name it matches."),
+    click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="Name servers of live topics, host:port;host:port."),
+    click.option("--store", metavar="FOLDER", help="A store's folder (storePathRootDir) instead of live topics."),
+    click.option("--archive", metavar="FOLDER", help="An archive, as `gantrymq pipeline archive` writes it."),
+    click.option("--since", "since_ms", metavar="TIME", help="Stored then or later: ms, '2026-11-21 10:00', or -10m."),
+    click.option("--until", "until_ms", metavar="TIME", help="Stored before then."),
+    click.option("--tags", metavar="TAGS", help="TagA || TagB."),
+    click.option("--sql92", metavar="EXPRESSION", help="A condition over properties, as in subscriptions."),
+    click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="One more option of the source."),
+)
+
+
+def input_options(command: Command) -> Command:
+    """Add the options; the command gets them as ``given``, an `Input`."""
+
+    @functools.wraps(command)
+    def taking(*args: Any, **values: Any) -> Any:
+        own = {name: values.pop(name) for name in ("topics", "pattern", "namesrv", "store", "archive", "tags", "sql92")}
+        now_ms = RealClock().now_ms()
+        since, until = values.pop("since_ms"), values.pop("until_ms")
+        given = Input(
+            **own,
+            since_ms=None if since is None else moment_ms("--since", since, now_ms),
+            until_ms=None if until is None else moment_ms("--until", until, now_ms),
+            options=_pairs(values.pop("options")),
+        )
+        return command(*args, given=given, **values)
+
+    for option in reversed(_OPTIONS):
+        taking = option(taking)
+    return taking  # type: ignore[return-value]
+
+
+def moment_ms(option: str, text: str, now_ms: int) -> int:
+    """A time as an option gives it, in ms.
+
+    Raises:
+        click.BadParameter: no time.
+    """
+    try:
+        ago = relative_ms(option, text)
+    except ConfigError as problem:
+        raise click.BadParameter(str(problem).partition(": ")[2], param_hint=option) from None
+    return now_ms - ago if ago is not None else read_time_ms(text, param_hint=option)
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    for text in given:
+        if "=" not in text.lstrip("="):
+            raise click.BadParameter(f"{text!r} is no option; write KEY=VALUE", param_hint="--option")
+    return {key.strip(): value for key, _, value in (text.partition("=") for text in given)}

@@ -1,0 +1,93 @@
+"""``gantrymq pipeline query``: messages by key, id, time, SQL92 or Spark SQL, live and archived."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gantrymq.commands.output import output_option, print_json, print_table, say
+from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.spark import job_session, spark_options
+from gantrymq_spark.jobs.inputs import Input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHOWN = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "tags", "keys", "msgId", "body")
+BODY_CHARACTERS = 60
+VIEW = "messages"
+
+
+@click.command()
+@input_options
+@click.option(
+    "--live", is_flag=True, help="With --archive: the same topics at their brokers as well, each message once."
+)
+@click.option("--key", metavar="KEY", help="One of the keys of a message.")
+@click.option("--unique-key", metavar="ID", help="The id that the client gave it.")
+@click.option("--id", "message_id", metavar="ID", help="The offset id, or the client's.")
+@click.option("--where", "condition", metavar="SQL", help='A condition of Spark SQL, "queueId = 3 and tags is null".')
+@click.option("--sql", "statement", metavar="SQL", help=f"A statement of Spark SQL over the table {VIEW}.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Rows to show, at most.")
+@click.option("--to", "target", metavar="FOLDER", help="Write all rows there as Parquet instead of showing them.")
+@spark_options
+@output_option
+def query(
+    given: Input,
+    live: bool,
+    key: str | None,
+    unique_key: str | None,
+    message_id: str | None,
+    condition: str | None,
+    statement: str | None,
+    limit: int,
+    target: str | None,
+    master: str | None,
+    conf: dict[str, str],
+    output: str,
+) -> None:
+    """Find messages of live topics (--topic), of a store (--store), or of an archive (--archive)."""
+    from gantrymq_spark.jobs.query import Search
+    from gantrymq_spark.jobs.query import query as work
+
+    given.check()
+    with job_session("query", master, conf) as session:
+        search = Search(key, unique_key, message_id, condition)
+        columns = None if statement or target or output == "json" else SHOWN
+        found = work(session, given, search, columns, live=live)
+        if statement is not None:
+            found.createOrReplaceTempView(VIEW)
+            found = session.sql(statement)
+        if target is not None:
+            found.write.mode("errorifexists").parquet(target)
+            click.echo(f"{target}: {session.read.parquet(target).count()} rows")
+            return
+        _show(found, limit, output)
+
+
+def _show(found: DataFrame, limit: int, output: str) -> None:
+    rows = found.limit(limit + 1).collect()
+    if output == "json":
+        for row in rows[:limit]:
+            print_json(json.loads(json.dumps(row.asDict(recursive=True), default=_plain)))
+    else:
+        print_table(found.columns, [[_cell(value) for value in row] for row in rows[:limit]])
+    if len(rows) > limit:
+        say(f"there are more than {limit}; --limit shows more, --to writes all of them")
+
+
+def _cell(value: Any) -> object:
+    if isinstance(value, (bytes, bytearray)):
+        text = bytes(value[: BODY_CHARACTERS + 1]).decode("utf-8", "backslashreplace")
+        return text if len(text) <= BODY_CHARACTERS else text[:BODY_CHARACTERS] + "..."
+    return "" if value is None else value
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no kind of: bytes as base64, times as texts."""
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,90 @@
+"""``gantrymq pipeline rebuild``: queues and index of a store that is too large for one process."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from gantrymq.commands.output import output_option, print_json, say
+from gantrymq_spark.commands.spark import job_session, spark_options
+from gantrymq_store_tools.commands.findings_table import show_findings
+from gantrymq_store_tools.commands.in_use import refuse_if_in_use
+from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option, target_option
+
+
+@click.command()
+@folder_argument
+@target_option
+@log_option
+@levels_option
+@click.option("--queues/--no-queues", default=True, help="Consume queues; on by default.")
+@click.option("--index/--no-index", default=True, help="Index files; on by default.")
+@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="maxHashSlotNum; found from the present index.")
+@click.option("--entries", type=click.IntRange(min=2), metavar="N", help="maxIndexNum; found from the present index.")
+@click.option(
+    "--tags/--no-tags", default=None, help="An entry for each tag, as RocketMQ 5.5 has; by default as the index is."
+)
+@spark_options
+@output_option
+@click.pass_context
+def rebuild(
+    ctx: click.Context,
+    root: Path,
+    target: Path | None,
+    log_folders: tuple[Path, ...],
+    delay_levels: str,
+    queues: bool,
+    index: bool,
+    slots: int | None,
+    entries: int | None,
+    tags: bool | None,
+    master: str | None,
+    conf: dict[str, str],
+    output: str,
+) -> None:
+    """Make consume queues and index files from the commit log, in a folder beside the store, many ranges at a time.
+
+    The folder has to be seen by every executor. A rebuild that was stopped goes on where it was. To use what was made,
+    stop the broker and put it in place of the store's consumequeue and index.
+    """
+    from gantrymq.world.real import RealClock, RealFiles
+    from gantrymq_spark.jobs.rebuild import over_spark
+    from gantrymq_spark.jobs.rebuild import rebuild as work
+    from gantrymq_store_files.index import IndexLayout
+    from gantrymq_store_tools.rebuild_store import beside
+
+    if (slots is None) != (entries is None):
+        raise click.UsageError("give --slots and --entries together")
+    if not queues and not index:
+        raise click.UsageError("--no-queues and --no-index leave nothing to do; give one of them, or none")
+    refuse_if_in_use(ctx, root)
+    with job_session("rebuild", master, conf) as session:
+        done = work(
+            RealFiles(),
+            root,
+            target if target is not None else beside(root, "rebuilt"),
+            RealClock().utc_offset_ms,
+            queues=queues,
+            index=index,
+            run=partial(over_spark, session),
+            shares=4 * session.sparkContext.defaultParallelism,
+            log_folders=log_folders,
+            index_layout=IndexLayout(slots, entries) if slots is not None and entries is not None else None,
+            delay_levels=delay_levels,
+            tag_keys=tags,
+        )
+    if output == "json":
+        print_json(done.to_json())
+    for what, report in (("queue", done.queues), ("index", done.index)):
+        if report is None or output == "json":
+            continue
+        show_findings(report.findings)
+        click.echo(
+            f"{report.target}: {report.files} {what} files with {report.entries} entries from {report.records} records"
+        )
+        say(f"{report.same_files} of them are the same as in {report.root}")
+        if report.lost:
+            say(f"{report.lost} queue offsets have no record in the log; their entries repeat others")
+    ctx.exit(1 if done.damaged else 0)

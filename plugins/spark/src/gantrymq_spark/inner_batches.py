@@ -1,0 +1,76 @@
+"""Inner batches taken apart: one record for each message, as Java's client hands them to consumers.
+
+A topic with queue.type=BatchCQ stores what was sent together as one record. Each message has flag, body and properties
+of its own; the queue offset counts on from the batch's; everything else is the batch's. Java leaves storeSize, bodyCRC,
+reconsumeTimes and preparedTransactionOffset of such a message at 0; here they are what a record of its own would have,
+and the batch's.
+
+Source: apache/rocketmq common/.../message/MessageDecoder.java (decodeMessage), client/.../consumer/PullAPIWrapper.java.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gantrymq.errors import FormatError
+from gantrymq.formats.batch_body import decode_batch
+from gantrymq.formats.compression import decompress
+from gantrymq.formats.record import RecordView, encode_record, read_record
+from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
+from gantrymq_spark.record_fields import RecordFields
+
+__all__ = ["unwrapped"]
+
+_BOTH = INNER_BATCH | NEED_UNWRAP
+
+
+def unwrapped(data: bytes | bytearray | memoryview, at: Any) -> tuple[bytes | bytearray | memoryview, Any]:
+    """The same records without inner batches; the very same objects where there is none.
+
+    One whose body cannot be taken apart stays as it is.
+
+    Args:
+        data: whole, sound records.
+        at: int64, where they start.
+
+    Raises:
+        ClientError: a body is compressed in a way whose package is not installed.
+    """
+    fields = RecordFields(np.frombuffer(data, dtype=np.uint8), at)
+    inner = fields.column("sys_flag") & _BOTH == _BOTH if len(at) else np.zeros(0, dtype=bool)
+    if not inner.any():
+        return data, at
+    view, parts = memoryview(data), []
+    for start, end, whole in zip(at.tolist(), fields.ends().tolist(), inner.tolist(), strict=True):
+        parts += _taken_apart(read_record(view, start)) if whole else [bytes(view[start:end])]
+    sizes = [len(part) for part in parts]
+    return b"".join(parts), np.cumsum([0, *sizes[:-1]], dtype=np.int64)
+
+
+def _taken_apart(record: RecordView) -> list[bytes]:
+    flags = record.sys_flag
+    try:
+        entries = decode_batch(decompress(record.body, flags) if flags & COMPRESSED else bytes(record.body))
+    except FormatError:
+        return [bytes(record.raw)]
+    return [
+        encode_record(
+            topic=record.topic,
+            queue_id=record.queue_id,
+            body=entry.body,
+            properties=entry.properties,
+            queue_offset=record.queue_offset + number,
+            log_offset=record.log_offset,
+            store_timestamp=record.store_timestamp,
+            born_timestamp=record.born_timestamp,
+            born_host=bytes(record.born_host),
+            store_host=bytes(record.store_host),
+            flag=entry.flag,
+            sys_flag=flags & ~COMPRESSED,
+            reconsume_times=record.reconsume_times,
+            prepared_offset=record.prepared_offset,
+        )
+        for number, entry in enumerate(entries)
+    ]

@@ -1,0 +1,182 @@
+"""Messages into an archive, what is new of them, by Spark.
+
+    archive(spark, Input(topics=("Orders",), namesrv="10.0.0.1:9876"), "/archive")
+    archive(spark, Input(store="/var/lib/rocketmq/store", options={"brokerName": "broker-a"}), "/archive")
+
+Tasks read, cut what they read by topic and day, and write files into a folder that no reader looks at; the driver then
+commits them all at once. Killed before that, nothing of it is there, and the next run removes the files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from gantrymq.errors import ConfigError
+from gantrymq.model.queue import MessageQueue, Queue
+from gantrymq.world.real import RealFiles
+from gantrymq_spark.jobs.archive_layout import STAGING, ArchivedFile, QueueProgress
+from gantrymq_spark.jobs.archive_manifest import Archive
+from gantrymq_spark.jobs.archive_plan import Wanted, next_wanted
+from gantrymq_spark.jobs.archive_write import FILE_BYTES, staged_files, wanted_rows
+from gantrymq_spark.jobs.inputs import Input, messages
+from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
+from gantrymq_spark.store_options import read_store_options
+from gantrymq_spark.store_reading import planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["COMMIT_MESSAGES", "ArchiveReport", "archive"]
+
+COMMIT_MESSAGES = 20_000_000  # in one commit, about; a run that is stopped goes on behind the last one
+_MADE = "file string"  # JSON of an ArchivedFile
+
+
+@attrs.define
+class ArchiveReport:
+    """What a run did."""
+
+    folder: str
+    messages: int = 0
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
+    lost: list[tuple[str, str, int, int, int]] = attrs.field(factory=list)  # broker, topic, queue, offsets from, before
+    missing: int = 0  # messages that were not there to be read, though their queues went on
+    archived: dict[tuple[str, Queue], QueueProgress] = attrs.field(factory=dict)  # by broker name and queue
+
+    def to_json(self) -> dict[str, Any]:
+        """As a document; ``archived`` says below which offset a broker need not keep a queue any more."""
+        found = attrs.asdict(self, filter=lambda field, _: field.name not in ("lost", "archived"))
+        names = ("broker", "topic", "queue", "from", "before")
+        found["lost"] = [dict(zip(names, each, strict=True)) for each in self.lost]
+        found["archived"] = [
+            {"broker": broker, "topic": queue.topic, "queue": queue.queue_id, "before": each.next}
+            for (broker, queue), each in sorted(self.archived.items())
+        ]
+        return found
+
+
+def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: int = COMMIT_MESSAGES) -> ArchiveReport:
+    """Bring the archive *folder* up to what there is now.
+
+    Args:
+        spark: a session in which the sources are registered; its executors have to see *folder*.
+        given: live topics, or a store, with or without names of topics. Whole queues: without times, tags, expressions.
+        folder: made if need be.
+        commit_messages: how many are committed together, about.
+
+    Raises:
+        ConfigError: a mistake.
+        StoreError: a topic was deleted and made anew, or a store cannot be read.
+        StoreLocked: another run writes to the archive.
+        ClientError: brokers do not answer.
+        OSError: the archive cannot be written.
+    """
+    given.check()
+    if given.archive is not None:
+        raise ConfigError("an archive is made of live topics or of a store; give --topic or --store")
+    for name in ("since_ms", "until_ms", "tags", "sql92"):
+        if getattr(given, name) is not None:
+            option = "--" + name.removesuffix("_ms")
+            raise ConfigError(f"an archive takes whole queues, so that it can go on; leave {option} away, query has it")
+    report = ArchiveReport(folder)
+    with Archive(RealFiles(), Path(folder)) as held:
+        (_of_store if given.store is not None else _of_topics)(spark, given, held, report, commit_messages)
+        report.archived = {key: each for key, each in held.state.progress.items() if _named(given, key[1].topic)}
+    return report
+
+
+def _of_topics(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:
+    while True:
+        bounds: dict[str, dict[Queue, tuple[int, int]]] = {}
+        for queue, span in live_bounds(given).items():
+            bounds.setdefault(queue.broker_name, {})[Queue(queue.topic, queue.queue_id)] = span
+        wanted = [
+            each
+            for broker_name, queues in bounds.items()
+            for each in next_wanted(held.state, broker_name, queues, most)
+        ]
+        if not wanted:
+            return
+        ranges = {
+            MessageQueue(each.queue.topic, each.broker_name, each.queue.queue_id): (each.start, each.end)
+            for each in wanted
+            if each.end > each.start
+        }
+        lenient = attrs.evolve(given, options={"failOnDataLoss": "false", **given.options})
+        _commit(live_ranges(spark, lenient, ranges), held, wanted, report, {})
+        if sum(each.end - each.start for each in wanted) < most // 2:
+            return  # what was sent meanwhile is the next run's
+
+
+def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:
+    from pyspark.sql import functions as sql
+
+    options = {"path": str(given.store), "systemTopics": "false", "unwrapBatches": "true", **given.options}
+    given = attrs.evolve(given, options={name: text for name, text in options.items() if name != "path"})
+    read = read_store_options(options, source="gantrymq.store")
+    broker_name = read.broker_name or ""
+    parts = planned(read)
+    log_end = parts[-1].end if parts else 0
+    places = messages(spark, given, ("topic", "queueId", "queueOffset"))
+    spans = places.groupBy("topic", "queueId").agg(sql.min("queueOffset"), sql.max("queueOffset")).collect()
+    bounds = {Queue(topic, queue_id): (first, last + 1) for topic, queue_id, first, last in spans}
+    whole = {broker_name: log_end} if not given.topics and given.pattern is None else {}
+    while True:
+        wanted = next_wanted(held.state, broker_name, bounds, most)
+        if not wanted and held.state.logs.get(broker_name, 0) >= whole.get(broker_name, 0):
+            return
+        done = sum(each.end - each.start for each in wanted) < most // 2
+        _commit(messages(spark, given), held, wanted, report, whole if done else {})
+        if done:
+            return
+
+
+def _commit(
+    rows: DataFrame, held: Archive, wanted: Sequence[Wanted], report: ArchiveReport, logs: Mapping[str, int]
+) -> None:
+    """Write the *wanted* ones of *rows* and make them part of the archive."""
+    work = partial(_staged, str(held.root.absolute()), tuple(wanted))
+    made = [_archived_file(row.file) for row in rows.mapInArrow(work, _MADE).collect()]
+    progress = {each.key: each.after(held.state.progress.get(each.key)) for each in wanted}
+    held.commit(made, progress, logs)
+    report.commits += 1
+    report.files += len(made)
+    report.messages += sum(file.rows for file in made)
+    report.bytes += sum(file.bytes for file in made)
+    report.missing += sum(each.end - each.start for each in wanted) - sum(file.rows for file in made)
+    report.lost += [
+        (each.broker_name, each.queue.topic, each.queue.queue_id, *each.lost)
+        for each in wanted
+        if each.lost is not None
+    ]
+
+
+def _staged(root: str, wanted: Sequence[Wanted], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a task: files of the wanted rows, and what a commit has to say of them."""
+    files = RealFiles()
+
+    def stage(name: str, data: bytes) -> int:
+        files.replace(Path(root) / STAGING / name, data)
+        return len(data)
+
+    rows = (wanted_rows(batch, wanted) for batch in batches)
+    texts = [json.dumps(attrs.asdict(file)) for file in staged_files(rows, stage, file_bytes=FILE_BYTES // 2)]
+    yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["file"])
+
+
+def _archived_file(text: str) -> ArchivedFile:
+    found = json.loads(text)
+    return ArchivedFile(**{**found, "queues": {int(queue): tuple(span) for queue, span in found["queues"].items()}})
+
+
+def _named(given: Input, topic: str) -> bool:
+    return not given.topics or topic in given.topics

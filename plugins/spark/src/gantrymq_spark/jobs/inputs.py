@@ -1,0 +1,147 @@
+"""Where a job's messages come from: live topics, the folder of a store, an archive; and which of them it takes.
+
+Brokers and sources narrow what they can; the rest is Spark's, so that all three give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from gantrymq.client.decoding import wanted_tags
+from gantrymq.errors import ConfigError, GantryError
+from gantrymq_spark.columns import selected
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from gantrymq_spark.jobs.archive_layout import ArchiveState
+
+__all__ = ["Input", "chosen", "live_texts", "messages"]
+
+T = TypeVar("T")
+FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # what conditions look at
+
+
+@attrs.frozen
+class Input:
+    """One of topics or pattern, store, archive; of a store and an archive topics and pattern choose."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None  # for whole names, as Java's regular expressions have it
+    namesrv: str | None = None  # None: $NAMESRV_ADDR
+    store: str | None = None  # a folder
+    archive: str | None = None  # a folder
+    since_ms: int | None = None  # store time, from then on
+    until_ms: int | None = None  # store time, before then
+    tags: str | None = None  # TagA || TagB
+    sql92: str | None = None
+    options: Mapping[str, str] = attrs.field(factory=dict)  # more options of the source
+
+    @property
+    def live(self) -> bool:
+        """Whether brokers are asked."""
+        return self.store is None and self.archive is None
+
+    def check(self) -> None:
+        """Raises ConfigError: not one place, or two."""
+        if self.store is not None and self.archive is not None:
+            raise ConfigError("a store and an archive are given; give one of --store and --archive")
+        if self.live and not self.topics and self.pattern is None:
+            raise ConfigError(
+                "no messages are named; give --topic (of live topics), --store FOLDER or --archive FOLDER"
+            )
+        if self.topics and self.pattern is not None:
+            raise ConfigError("topics and a pattern are given; give --topic or --topic-pattern")
+
+
+def messages(
+    spark: SparkSession, given: Input, columns: Sequence[str] | None = None, *, state: ArchiveState | None = None
+) -> DataFrame:
+    """The messages.
+
+    Args:
+        spark: a session in which the sources are registered.
+        given: which.
+        columns: of `gantrymq_spark.columns`, in their order; None for all. Others are not made.
+        state: of an archive, if it was read already.
+
+    Raises:
+        ConfigError: a mistake.
+        InvalidParameter: a column that does not exist.
+    """
+    given.check()
+    names = selected(columns)
+    if given.archive is not None:
+        from gantrymq_spark.jobs.archive_read import archived
+
+        topics = given.topics or None
+        found = archived(
+            spark, given.archive, topics=topics, since_ms=given.since_ms, until_ms=given.until_ms, state=state
+        )
+        return found.where(chosen(given)).select(*names)
+    if given.store is None:
+        return spark.read.format("gantrymq").options(**live_texts(given)).option("columns", ",".join(names)).load()
+    needed = [*names, *(each for each in FILTERED if each not in names)] if _narrows(given) else list(names)
+    reader = spark.read.format("gantrymq.store").options(**given.options).option("columns", ",".join(needed))
+    return reader.load(given.store).where(chosen(given)).select(*names)
+
+
+def chosen(given: Input) -> Column:
+    """The condition that rows fulfil, over the columns `FILTERED`.
+
+    Raises:
+        ConfigError: tags or an expression that cannot be.
+    """
+    from pyspark.sql import functions as sql
+
+    parts: list[Column] = []
+    if given.topics:
+        parts.append(sql.col("topic").isin(*given.topics))
+    if given.pattern is not None:
+        parts.append(sql.col("topic").rlike(f"^(?:{given.pattern})$"))
+    if given.since_ms is not None:
+        parts.append(sql.col("storeTimestamp") >= sql.timestamp_millis(sql.lit(given.since_ms)))
+    if given.until_ms is not None:
+        parts.append(sql.col("storeTimestamp") < sql.timestamp_millis(sql.lit(given.until_ms)))
+    if given.tags is not None and (tags := _told("--tags", lambda: wanted_tags(given.tags or ""))):
+        parts.append(sql.col("tags").isin(*sorted(tags)))
+    if given.sql92 is not None:
+        from gantrymq_filter_sql92.filter import Sql92Filter
+
+        column: Column = _told("--sql92", lambda: Sql92Filter.to_column(given.sql92 or ""))
+        parts.append(sql.coalesce(column, sql.lit(False)))
+    found = sql.lit(True)
+    for part in parts:
+        found = found & part
+    return found
+
+
+def live_texts(given: Input) -> dict[str, str]:
+    """Options of the live source."""
+    said = {
+        "namesrv": given.namesrv,
+        "subscribe": ",".join(given.topics) or None,
+        "subscribePattern": given.pattern,
+        "startingTimestamp": given.since_ms,
+        "endingTimestamp": given.until_ms,
+        "tags": given.tags,
+        "sql92": given.sql92,
+    }
+    return {**{name: str(value) for name, value in said.items() if value is not None}, **given.options}
+
+
+def _narrows(given: Input) -> bool:
+    return any(
+        each is not None and each != ()
+        for each in (given.topics, given.pattern, given.since_ms, given.until_ms, given.tags, given.sql92)
+    )
+
+
+def _told(option: str, made: Callable[[], T]) -> T:
+    try:
+        return made()
+    except GantryError as problem:
+        raise ConfigError(f"{option}: {problem}") from None

@@ -1,0 +1,72 @@
+"""Ranges of queues, read from the brokers that have them: what jobs need that know beforehand what they want."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gantrymq.model.queue import MessageQueue
+from gantrymq.world.real import real_world
+from gantrymq_spark.columns import selected
+from gantrymq_spark.jobs.inputs import Input, live_texts
+from gantrymq_spark.live.options import read_options
+from gantrymq_spark.live.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["live_bounds", "live_ranges"]
+
+
+def live_bounds(given: Input) -> dict[MessageQueue, tuple[int, int]]:
+    """Of every queue of the topics, the first queue offset that is there and the one behind the last.
+
+    Raises:
+        ConfigError: a mistake, or a topic that does not exist.
+        ClientError: a broker or every name server does not answer.
+    """
+    options = read_options(live_texts(given), streaming=False, environ=os.environ)
+
+    async def ask() -> dict[MessageQueue, tuple[int, int]]:
+        async with Session(options, real_world()) as session:
+            return await session.bounds()
+
+    return asyncio.run(ask())
+
+
+def live_ranges(
+    spark: SparkSession,
+    given: Input,
+    ranges: Mapping[MessageQueue, tuple[int, int]],
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """Messages of *ranges*, of each queue from the first offset up to the one behind the last; filters of *given* hold.
+
+    Raises:
+        ConfigError: a mistake.
+    """
+    names = selected(columns)
+    if not ranges:
+        from gantrymq_spark.columns import spark_schema
+
+        return spark.createDataFrame([], spark_schema(names))
+    told = {
+        name: text
+        for name, text in live_texts(given).items()
+        if not name.startswith(("subscribe", "starting", "ending"))
+    }
+    reader = spark.read.format("gantrymq").options(**told).option("columns", ",".join(names))
+    starts = {queue: first for queue, (first, _) in ranges.items()}
+    ends = {queue: end for queue, (_, end) in ranges.items()}
+    reader = reader.option("assign", _tree(dict.fromkeys(ranges)))
+    return reader.option("startingOffsets", _tree(starts)).option("endingOffsets", _tree(ends)).load()
+
+
+def _tree(values: Mapping[MessageQueue, Any]) -> str:
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for queue, value in sorted(values.items()):
+        found.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = value
+    return json.dumps(found)

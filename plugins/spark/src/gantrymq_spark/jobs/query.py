@@ -1,0 +1,132 @@
+"""Messages found by key, id, time, expression or Spark SQL, in one place or in an archive and live topics together.
+
+    query(spark, Input(archive="/archive", topics=("Orders",), namesrv="10.0.0.1:9876"), Search(key="o-17"), live=True)
+
+Where both are read, each message is there once: the archive says how far it has each queue, and brokers are asked for
+what comes after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from gantrymq.errors import ConfigError
+from gantrymq.model.ids import is_offset_id
+from gantrymq.model.queue import Queue
+from gantrymq_spark.columns import selected
+from gantrymq_spark.jobs.archive_plan import live_from
+from gantrymq_spark.jobs.archive_read import open_state
+from gantrymq_spark.jobs.inputs import Input, chosen, messages
+from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["Search", "everything", "query"]
+
+_LOOKED_AT = ("keys", "uniqueKey", "msgId")
+
+
+@attrs.frozen
+class Search:
+    """What is looked for; all of what is given has to hold."""
+
+    key: str | None = None  # one of the keys of a message
+    unique_key: str | None = None  # the client's id
+    message_id: str | None = None  # offset id; or the client's id, as mqadmin takes either
+    condition: str | None = None  # of Spark SQL, such as "queueId = 3 AND length(body) > 100"
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything is found."""
+        return all(each is None for each in attrs.astuple(self))
+
+
+def query(
+    spark: SparkSession,
+    given: Input,
+    search: Search = Search(),
+    columns: Sequence[str] | None = None,
+    *,
+    live: bool = False,
+) -> DataFrame:
+    """Messages of *given* that *search* finds.
+
+    Args:
+        spark: a session in which the sources are registered.
+        given: where they are, and topics, times, tags, SQL92 expression.
+        search: what else has to hold.
+        columns: to make; None for all.
+        live: of an archive: read the same topics at their brokers as well, from where the archive ends.
+
+    Raises:
+        ConfigError: a mistake; also a condition that Spark cannot read.
+        InvalidParameter: a column that does not exist.
+        ClientError: live topics whose brokers do not answer.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    names = selected(columns)
+    needed = names if search.empty else selected(None) if search.condition else _with(names, _LOOKED_AT)
+    found = everything(spark, given, needed) if live else messages(spark, given, needed)
+    try:
+        for condition in _conditions(search):
+            found = found.where(condition)
+        return found.select(*names)
+    except (ParseException, AnalysisException) as problem:
+        first = str(problem).strip().splitlines()[0]
+        raise ConfigError(f"the condition {search.condition!r} cannot be read by Spark: {first}") from None
+
+
+def everything(spark: SparkSession, given: Input, columns: Sequence[str] | None = None) -> DataFrame:
+    """An archive's messages, and those that only brokers have. Raises as `query`."""
+    if given.archive is None:
+        raise ConfigError("live topics and what else? name an archive with --archive, or leave --live away")
+    if not given.topics and given.pattern is None:
+        raise ConfigError("which live topics? name them with --topic or --topic-pattern")
+    names = selected(columns)
+    state = open_state(given.archive)  # before brokers are asked: what a run archives meanwhile is read live
+    bounds: dict[str, dict[Queue, tuple[int, int]]] = {}
+    queues = live_bounds(attrs.evolve(given, archive=None))
+    for queue, span in queues.items():
+        bounds.setdefault(queue.broker_name, {})[Queue(queue.topic, queue.queue_id)] = span
+    starts = {broker_name: live_from(state, broker_name, found) for broker_name, found in bounds.items()}
+    ranges = {}
+    for queue, (_, end) in queues.items():
+        first = starts[queue.broker_name][Queue(queue.topic, queue.queue_id)]
+        if first < end:
+            ranges[queue] = (first, end)
+    live = live_ranges(spark, attrs.evolve(given, archive=None), ranges, _with(names, ("storeTimestamp",)))
+    return messages(spark, given, names, state=state).unionByName(_timed(live, given).select(*names))
+
+
+def _timed(rows: DataFrame, given: Input) -> DataFrame:
+    """Of ranges by offset, what lies in the times."""
+    return rows.where(chosen(Input(since_ms=given.since_ms, until_ms=given.until_ms)))
+
+
+def _conditions(search: Search) -> list[Column]:
+    from pyspark.sql import functions as sql
+
+    found = []
+    if search.key is not None:
+        found.append(sql.array_contains(sql.split(sql.col("keys"), " "), search.key))
+    if search.unique_key is not None:
+        found.append(sql.col("uniqueKey") == search.unique_key)
+    if search.message_id is not None:
+        name, text = (
+            ("msgId", search.message_id.upper())
+            if is_offset_id(search.message_id)
+            else ("uniqueKey", search.message_id)
+        )
+        found.append(sql.col(name) == text)
+    if search.condition is not None:
+        found.append(sql.expr(search.condition))
+    return found
+
+
+def _with(names: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    return (*names, *(name for name in more if name not in names))

@@ -1,0 +1,140 @@
+"""Archives made by Spark of live topics and of stores, and queries over them: each message once."""
+
+import attrs
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("gantrymq_storage_mmap")
+pytest.importorskip("gantrymq_filter_tag")
+
+from spark_columns import described, recorded
+
+from gantrymq.errors import ConfigError, StoreError
+from gantrymq.model.names import is_system_topic
+from gantrymq_spark import register
+from gantrymq_spark.jobs.archive import archive
+from gantrymq_spark.jobs.archive_read import archived
+from gantrymq_spark.jobs.inputs import Input, messages
+from gantrymq_spark.jobs.query import Search, query
+from gantrymq_testing.running_broker import RunningBroker
+
+pytestmark = pytest.mark.spark
+SETTINGS = {"plugins": "storage_mmap,filter_tag,filter_sql92,admin", "store": "mmap", "enablePropertyFilter": True}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    with RunningBroker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def session(spark):
+    register(spark)
+    return spark
+
+
+def fill(broker, topic, begin, end, queues=4):
+    if begin == 0:
+        broker.create_topic(topic, queues)
+    for number in range(begin, end):
+        broker.put(
+            topic,
+            b"%d" % number,
+            queue_id=number % queues,
+            tags=f"t{number % 3}",
+            properties={"KEYS": f"k{number} all", "a": str(number)},
+        )
+
+
+def numbers(frame):
+    return sorted(int(row.body) for row in frame.select("body").collect())
+
+
+def test_runs_take_what_is_new_and_a_query_has_each_message_once(session, broker, tmp_path):
+    folder = str(tmp_path / "archive")
+    given = Input(topics=("A", "B|C"), namesrv=broker.namesrv)
+    fill(broker, "A", 0, 40)
+    fill(broker, "B|C", 0, 7, queues=2)
+    first = archive(session, given, folder, commit_messages=20)
+    assert (first.messages, first.missing, first.lost) == (47, 0, [])
+    assert first.commits > 1
+    assert archive(session, given, folder).messages == 0
+    fill(broker, "A", 40, 50)
+    assert archive(session, given, folder).messages == 10
+    assert numbers(archived(session, folder)) == sorted([*range(50), *range(7)])
+    assert numbers(archived(session, folder, topics=["B|C"])) == list(range(7))
+
+    fill(broker, "A", 50, 60)
+    both = attrs.evolve(given, archive=folder)
+    assert numbers(query(session, both, live=True)) == sorted([*range(60), *range(7)])
+    assert numbers(query(session, both)) == sorted([*range(50), *range(7)])
+    assert numbers(query(session, both, Search(key="k55"), live=True)) == [55]
+    assert numbers(query(session, both, Search(key="k45"), live=True)) == [45]
+    assert numbers(query(session, both, Search(key="k4"), live=True)) == [4, 4]
+    assert numbers(query(session, both, Search(condition="queueId = 1 and topic = 'B|C'"), live=True)) == [1, 3, 5]
+    some = query(session, both, Search(condition="body = '58'"), ["msgId", "tags", "body"], live=True)
+    (row,) = some.collect()
+    assert row.tags == "t1"
+    assert numbers(query(session, both, Search(message_id=row.msgId.lower()), live=True)) == [58]
+    narrowed = attrs.evolve(both, sql92="a > 47 AND a < 53", tags=None)
+    assert numbers(query(session, narrowed, live=True)) == [48, 49, 50, 51, 52]
+    times = {
+        int(row.body): row.storeTimestamp for row in query(session, both, live=True).where("topic = 'A'").collect()
+    }
+    since = round(times[45].timestamp() * 1000)
+    later = [number for number, at in times.items() if round(at.timestamp() * 1000) >= since]
+    assert numbers(query(session, attrs.evolve(both, topics=("A",), since_ms=since), live=True)) == sorted(later)
+
+
+def test_columns_are_those_of_the_broker_s_messages(session, broker, tmp_path):
+    fill(broker, "Whole", 0, 9)
+    given = Input(topics=("Whole",), namesrv=broker.namesrv)
+    archive(session, given, str(tmp_path))
+    live = messages(session, given)
+    kept = messages(session, Input(archive=str(tmp_path)))
+    assert kept.schema == live.schema
+    order = ("queueId", "queueOffset")
+    assert kept.orderBy(*order).collect() == live.orderBy(*order).collect()
+
+
+@pytest.mark.parametrize("name", ["normal", "batch", "innerbatch", "retry", "pop"])
+def test_a_store_of_java_archived_is_what_java_read(session, golden, tmp_path, name):
+    scenario = golden(name)
+    given = Input(store=str(scenario.store), options={"brokerName": "broker-a", "unwrapBatches": "false"})
+    report = archive(session, given, str(tmp_path))
+    rows = sorted(
+        (row.asDict() for row in archived(session, str(tmp_path)).collect()), key=lambda row: row["commitLogOffset"]
+    )
+    said = [line for line in recorded(scenario.records) if not is_system_topic(line["topic"])]
+    size = scenario.size("mappedFileSizeCommitLog")
+    found = [described({**row, "body": bytes(row["body"])}, size) for row in rows]
+    names = ("topic", "queueId", "queueOffset", "commitLogOffset", "properties", "storeTimestamp", "bornHost", "msgId")
+    assert [[line[key] for key in names] for line in found] == [[line[key] for key in names] for line in said]
+    assert report.messages == len(said) > 0
+    assert archive(session, given, str(tmp_path)).messages == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Input(), "no messages are named"),
+        (Input(topics=("A",), archive="x"), "an archive is made of live topics or of a store"),
+        (Input(topics=("A",), sql92="a > 1"), "leave --sql92 away"),
+        (Input(topics=("A",), since_ms=1), "leave --since away"),
+        (Input(store="/nowhere"), "/nowhere"),
+    ],
+)
+def test_mistakes_are_sentences(session, tmp_path, given, words):
+    with pytest.raises((ConfigError, StoreError), match=words):
+        archive(session, given, str(tmp_path / "a"))
+
+
+def test_mistakes_of_queries_are_sentences(session, broker, tmp_path):
+    with pytest.raises(ConfigError, match="is no archive; `gantrymq pipeline archive"):
+        query(session, Input(archive=str(tmp_path)))
+    with pytest.raises(ConfigError, match="name an archive with --archive"):
+        query(session, Input(topics=("A",), namesrv=broker.namesrv), live=True)
+    fill(broker, "Mistakes", 0, 1)
+    with pytest.raises(ConfigError, match="cannot be read by Spark"):
+        query(session, Input(topics=("Mistakes",), namesrv=broker.namesrv), Search(condition="queueId ="))
