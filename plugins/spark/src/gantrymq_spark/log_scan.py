@@ -24,7 +24,7 @@ from gantrymq_store_tools.log_reader import LogReader
 
 __all__ = ["LogScan"]
 
-CHUNK_BYTES = 8 * 1024 * 1024
+CHUNK_BYTES = 4 * 1024 * 1024  # stays in a processor's cache; half as much and twice as much take longer
 TRY_AGAIN = 64  # records after one that was unusual
 Wanted = Callable[[Records], Records]
 
