@@ -9,8 +9,6 @@ import pytest
 from harness import Driver, create_topic
 from harness.peers import used
 
-pytest.importorskip("pyspark")
-
 from gantrymq.model.java import string_hash
 
 pytestmark = pytest.mark.interop
