@@ -32,6 +32,7 @@ from gantrymq_spark.jobs.archive_plan import (
     deletable_offsets,
     live_from,
     next_wanted,
+    refuse_unnamed,
 )
 from gantrymq_spark.jobs.archive_write import archive_batches
 from gantrymq_store_tools.layout import Series, StoreFile
@@ -278,6 +279,22 @@ def test_archive_and_broker_together_give_each_message_once(tmp_path):
     starts = live_from(state, "broker-a", bounds)
     found.update(expected({queue: (starts[queue], end) for queue, (_, end) in bounds.items()}))
     assert found == expected({ORDERS: (0, 30), BILLS: (5, 8)})
+
+
+def test_a_topic_made_anew_is_read_live_from_its_first_message():
+    state = ArchiveState(progress={("broker-a", ORDERS): QueueProgress(0, 20)})
+    assert live_from(state, "broker-a", {ORDERS: (0, 5)}) == {ORDERS: 0}
+    assert live_from(state, "broker-a", {ORDERS: (20, 20)}) == {ORDERS: 20}
+
+
+def test_a_store_without_its_broker_s_name_is_not_mixed_with_named_ones():
+    named = ArchiveState(progress={("broker-a", ORDERS): QueueProgress(0, 20)})
+    unnamed = ArchiveState(progress={("", ORDERS): QueueProgress(0, 20)})
+    for state, given in ((named, []), (ArchiveState(), [""]), (named, ["broker-b"]), (unnamed, [""])):
+        refuse_unnamed(state, given, "/archive")
+    for state, given in ((named, [""]), (unnamed, ["broker-a"])):
+        with pytest.raises(StoreError, match="messages could be there twice; name a store's broker"):
+            refuse_unnamed(state, given, "/archive")
 
 
 def test_retention_may_delete_what_is_archived_and_nothing_else():

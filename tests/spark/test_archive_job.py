@@ -87,6 +87,24 @@ def test_runs_take_what_is_new_and_a_query_has_each_message_once(session, broker
     assert numbers(query(session, attrs.evolve(both, topics=("A",), since_ms=since), live=True)) == sorted(later)
 
 
+def test_what_expired_is_told_and_what_is_archived_may_expire(session, broker, tmp_path, monkeypatch):
+    from gantrymq_spark.jobs import archive as job
+
+    folder, given = str(tmp_path / "archive"), Input(topics=("Gone",), namesrv=broker.namesrv)
+    fill(broker, "Gone", 0, 20, queues=1)
+    archive(session, given, folder)
+    fill(broker, "Gone", 20, 30, queues=1)
+    asked = job.live_bounds
+    monkeypatch.setattr(
+        job, "live_bounds", lambda found: {queue: (24, end) for queue, (_, end) in asked(found).items()}
+    )
+    report = archive(session, given, folder)
+    (queue,) = asked(given)
+    assert report.lost == [(queue.broker_name, "Gone", 0, 20, 24)]
+    assert numbers(archived(session, folder)) == [*range(20), *range(24, 30)]
+    assert report.to_json()["archived"] == [{"broker": queue.broker_name, "topic": "Gone", "queue": 0, "before": 30}]
+
+
 def test_columns_are_those_of_the_broker_s_messages(session, broker, tmp_path):
     fill(broker, "Whole", 0, 9)
     given = Input(topics=("Whole",), namesrv=broker.namesrv)

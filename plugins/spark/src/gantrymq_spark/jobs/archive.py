@@ -23,7 +23,7 @@ from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.world.real import RealFiles
 from gantrymq_spark.jobs.archive_layout import STAGING, ArchivedFile, QueueProgress
 from gantrymq_spark.jobs.archive_manifest import Archive
-from gantrymq_spark.jobs.archive_plan import Wanted, next_wanted
+from gantrymq_spark.jobs.archive_plan import Wanted, next_wanted, refuse_unnamed
 from gantrymq_spark.jobs.archive_write import FILE_BYTES, staged_files, wanted_rows
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
@@ -75,7 +75,7 @@ def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: 
 
     Raises:
         ConfigError: a mistake.
-        StoreError: a topic was deleted and made anew, or a store cannot be read.
+        StoreError: a topic was deleted and made anew, a store cannot be read, or its broker's name is missing.
         StoreLocked: another run writes to the archive.
         ClientError: brokers do not answer.
         OSError: the archive cannot be written.
@@ -99,6 +99,7 @@ def _of_topics(spark: SparkSession, given: Input, held: Archive, report: Archive
         bounds: dict[str, dict[Queue, tuple[int, int]]] = {}
         for queue, span in live_bounds(given).items():
             bounds.setdefault(queue.broker_name, {})[Queue(queue.topic, queue.queue_id)] = span
+        refuse_unnamed(held.state, bounds, report.folder)
         wanted = [
             each
             for broker_name, queues in bounds.items()
@@ -124,6 +125,7 @@ def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveR
     given = attrs.evolve(given, options={name: text for name, text in options.items() if name != "path"})
     read = read_store_options(options, source="gantrymq.store")
     broker_name = read.broker_name or ""
+    refuse_unnamed(held.state, [broker_name], report.folder)
     parts = planned(read)
     log_end = parts[-1].end if parts else 0
     places = messages(spark, given, ("topic", "queueId", "queueOffset"))

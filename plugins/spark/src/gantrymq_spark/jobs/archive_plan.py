@@ -11,7 +11,15 @@ from gantrymq.model.queue import Queue
 from gantrymq_spark.jobs.archive_layout import ArchivedFile, ArchiveState, QueueProgress
 from gantrymq_store_tools.layout import Series, StoreFile
 
-__all__ = ["Wanted", "days_before", "deletable_log_files", "deletable_offsets", "live_from", "next_wanted"]
+__all__ = [
+    "Wanted",
+    "days_before",
+    "deletable_log_files",
+    "deletable_offsets",
+    "live_from",
+    "next_wanted",
+    "refuse_unnamed",
+]
 
 
 @attrs.frozen
@@ -33,6 +41,17 @@ class Wanted:
         """The queue's progress when they are archived."""
         lost = (*(before.lost if before is not None else ()), *((self.lost,) if self.lost is not None else ()))
         return QueueProgress(before.start if before is not None else self.start, self.end, lost)
+
+
+def refuse_unnamed(state: ArchiveState, broker_names: Iterable[str], root: str) -> None:
+    """Raises StoreError where queues with and without a broker's name would meet: messages could be there twice."""
+    known, given = {broker_name for broker_name, _ in state.progress}, set(broker_names)
+    if given and known and ("" in given) != ("" in known):
+        there, here = ("no name", "one") if "" in known else (f"the name {min(known)}", "none")
+        raise StoreError(
+            f"the archive {root} has queues of a broker with {there}, and this run has {here}, so that messages could "
+            "be there twice; name a store's broker with --option brokerName=NAME, as it was at the first run"
+        )
 
 
 def next_wanted(
@@ -81,11 +100,14 @@ def deletable_log_files(state: ArchiveState, broker_name: str, log: Series) -> l
 
 
 def live_from(state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tuple[int, int]]) -> dict[Queue, int]:
-    """Where to read each queue from so that archive and broker together give each message once."""
+    """Where to read each queue from so that archive and broker together give each message once.
+
+    A queue that ends before what is archived of it is another one of the same name: it is read from its first message.
+    """
     starts = {}
-    for queue, (smallest, _) in bounds.items():
+    for queue, (smallest, end) in bounds.items():
         before = state.progress.get((broker_name, queue))
-        starts[queue] = smallest if before is None else max(smallest, before.next)
+        starts[queue] = smallest if before is None or end < before.next else max(smallest, before.next)
     return starts
 
 
