@@ -114,7 +114,7 @@ class _RangesReader(DataSourceReader):
 class StoreReader(_RangesReader):
     """Reads ranges of a log on executors.
 
-    No pushFilters: Spark 4.3 keeps the reader that got the filters of one query for every later query on the same frame.
+    No pushFilters: Spark 4.3 keeps the reader that got filters of one query for later queries on the same frame.
     """
 
     def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
