@@ -17,7 +17,6 @@ from gantrymq_spark.damage import damage_batch
 from gantrymq_spark.log_scan import LogScan
 from gantrymq_spark.records import Records
 from gantrymq_spark.store_options import StoreOptions
-from gantrymq_spark.store_pushdown import Kept
 from gantrymq_spark.store_ranges import StoreRange, plan
 
 __all__ = ["damage_of_range", "planned", "readable", "rows_of_range", "without_system_topics"]
@@ -45,24 +44,20 @@ def readable(path: Path, work: Callable[[], T]) -> T:
         raise StoreError(f"{problem.filename or path} cannot be read: {problem.strerror or problem}") from None
 
 
-def rows_of_range(
-    options: StoreOptions, part: StoreRange, columns: tuple[str, ...], left: Kept | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Rows of one range; with *left* at least those.
+def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Rows of one range.
 
     Raises:
         StoreError: a file is gone or may not be read.
         ClientError: a body is compressed in a way whose package is not installed.
     """
     scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
-    batches = scan.batches(options.shown(columns), partial(_wanted, options, left))
+    batches = scan.batches(options.shown(columns), partial(_wanted, options))
     yield from _while_there(options, part, batches)
 
 
-def _wanted(options: StoreOptions, left: Kept | None, records: Records) -> Records:
-    if left is not None:
-        records = left.records(records)
-    if not options.system_topics and len(records):
+def _wanted(options: StoreOptions, records: Records) -> Records:
+    if not options.system_topics:
         records = without_system_topics(records)
     return records.unwrapped() if options.unwrap_batches and len(records) else records
 

@@ -5,12 +5,12 @@ This module imports pyspark; `gantrymq_spark.register` imports it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -23,7 +23,6 @@ from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import COLUMNS, spark_schema
 from gantrymq_spark.damage import damage_spark_schema
 from gantrymq_spark.store_options import DAMAGE_OPTIONS, StoreOptions, read_store_options
-from gantrymq_spark.store_pushdown import Kept, kept
 from gantrymq_spark.store_ranges import StoreRange
 from gantrymq_spark.store_reading import damage_of_range, planned, readable, rows_of_range
 from gantrymq_spark.store_stream import LogTail
@@ -113,27 +112,20 @@ class _RangesReader(DataSourceReader):
 
 
 class StoreReader(_RangesReader):
-    """Reads ranges of a log on executors."""
+    """Reads ranges of a log on executors.
+
+    No pushFilters: Spark 4.3 keeps the reader that got filters of one query for later queries on the same frame.
+    """
 
     def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
         super().__init__(options)
         self._columns = columns
-        self._left = Kept()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Narrow what is read; Spark applies all of them all the same."""
-        self._left = kept(filters)
-        return filters
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of the log. Raises StoreError."""
-        return [RangePartition(part) for part in self._left.ranges(planned(self._options))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
         if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
             return iter(())
-        return rows_of_range(self._options, partition.part, self._columns, self._left)
+        return rows_of_range(self._options, partition.part, self._columns)
 
 
 class DamageReader(_RangesReader):
