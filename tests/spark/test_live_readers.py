@@ -80,7 +80,7 @@ def test_all_columns_have_the_types_of_the_schema(broker):
 
 def test_filters_are_pushed_and_handed_back(broker):
     fill(broker, "Pushed", 0, 40)
-    reader = source(broker, "Pushed").reader(COLUMNS)
+    reader = source(broker, "Pushed", filterPushdown="true").reader(COLUMNS)
     filters = [EqualTo(("queueId",), 1), EqualTo(("tags",), "t0")]
     assert list(reader.pushFilters(filters)) == filters
     (partition,) = reader.partitions()
@@ -89,7 +89,7 @@ def test_filters_are_pushed_and_handed_back(broker):
 
 def test_tags_of_the_options_are_not_replaced_by_a_filter(broker):
     fill(broker, "Both", 0, 12)
-    reader = source(broker, "Both", tags="t1").reader(COLUMNS)
+    reader = source(broker, "Both", tags="t1", filterPushdown="true").reader(COLUMNS)
     reader.pushFilters([EqualTo(("tags",), "t0")])
     assert numbers(read_all(reader, reader.partitions())) == [1, 4, 7, 10]
 

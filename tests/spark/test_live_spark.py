@@ -9,6 +9,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 
+from pyspark.sql import functions as sql
+
 from gantrymq.client import PullConsumer
 from gantrymq_spark import register
 from gantrymq_testing.running_broker import RunningBroker
@@ -59,9 +61,39 @@ def test_a_batch_is_what_consumers_get(session, broker):
         assert round(row.storeTimestamp.timestamp() * 1000) == message.store_timestamp
 
 
-def test_filters_and_columns_of_a_batch(session, broker):
-    fill(broker, "Filters", 0, 60)
-    frame = reader(session, broker, "Filters", columns="body,queueId,queueOffset,tags,storeTimestamp").load()
+def test_filters_of_one_query_are_none_of_the_next(session, broker):
+    fill(broker, "Next", 0, 20)
+    frame = reader(session, broker, "Next").load()
+    assert numbers(frame.where("queueId = 1")) == list(range(1, 20, 4))
+    assert numbers(frame) == list(range(20))
+
+
+def test_filters_that_are_pushed_down_read_less(session, broker):
+    fill(broker, "Pushed", 0, 60)
+
+    def parts(condition):
+        frame = reader(session, broker, "Pushed", filterPushdown="true", maxRecordsPerPartition="5").load()
+        return frame.where(condition).rdd.getNumPartitions(), numbers(frame.where(condition))
+
+    assert parts("body is not null") == (12, list(range(60)))
+    assert parts("queueId = 1") == (3, list(range(1, 60, 4)))
+    assert parts("queueOffset < 5") == (4, list(range(20)))
+    assert parts("queueId = 1 and queueOffset >= 10 and tags = 't0'") == (1, [45, 57])
+
+
+@pytest.mark.parametrize("pushed", ["false", "true"])
+def test_filters_and_columns_of_a_batch(session, broker, pushed):
+    topic = f"Filters{pushed}"
+    fill(broker, topic, 0, 60)
+    given = {"columns": "body,queueId,queueOffset,tags,storeTimestamp", "filterPushdown": pushed}
+
+    class Anew:
+        """A frame of its own for each query."""
+
+        def __getattr__(self, name):
+            return getattr(reader(session, broker, topic, **given).load(), name)
+
+    frame = Anew()
     assert frame.columns == ["body", "queueId", "queueOffset", "tags", "storeTimestamp"]
     assert numbers(frame.where("queueId = 1")) == list(range(1, 60, 4))
     assert numbers(frame.where("queueOffset >= 3 and queueOffset < 5")) == list(range(12, 20))
@@ -71,11 +103,11 @@ def test_filters_and_columns_of_a_batch(session, broker):
     for moment in times[::20]:
         for holds in (operator.lt, operator.le, operator.eq, operator.ge, operator.gt):
             expected = sum(holds(time, moment) for time in times)
-            assert frame.where(holds(frame.storeTimestamp, moment)).count() == expected
-    given = reader(session, broker, "Filters").schema("queueOffset BIGINT, body BINARY").load()
-    assert given.columns == ["queueOffset", "body"]
-    assert numbers(given) == list(range(60))
-    assert numbers(reader(session, broker, "Filters", sql92="a > 7 AND a < 12").load()) == [8, 9, 10, 11]
+            assert frame.where(holds(sql.col("storeTimestamp"), moment)).count() == expected
+    chosen = reader(session, broker, topic).schema("queueOffset BIGINT, body BINARY").load()
+    assert chosen.columns == ["queueOffset", "body"]
+    assert numbers(chosen) == list(range(60))
+    assert numbers(reader(session, broker, topic, sql92="a > 7 AND a < 12").load()) == [8, 9, 10, 11]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ NAMESRV_VARIABLE = "NAMESRV_ADDR"
 DEFAULT_DELAY_MS = 15 * 60_000
 DEFAULT_WAIT_MS = 2 * 60_000
 
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "filterPushdown")
 STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 OPTIONS = (
     "namesrv",
@@ -87,6 +87,7 @@ class LiveOptions:
     commits: bool = False  # progress goes to the broker, for the group the user named
     expression: str = ALL
     expression_type: str = TAG
+    filter_pushdown: bool = False
     wait_ms: int = DEFAULT_WAIT_MS  # for a broker that is away while a range is read
 
 
@@ -129,6 +130,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
         max_delay_ms=DEFAULT_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay),
         columns=read_columns(texts),
         stored_bodies=_flag(texts, "storedBodies") is True,
+        filter_pushdown=_flag(texts, "filterPushdown") is True,
         group=_group(texts),
         commits="groupId" in texts,
         expression=expression,

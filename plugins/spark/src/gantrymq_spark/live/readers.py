@@ -1,7 +1,7 @@
 """What Spark calls of the source ``gantrymq``: the classes of a batch and of a stream.
 
-Every filter goes back to Spark, which applies it again. A reader lives in a process of the driver, where it keeps its
-clients between calls; tasks get it without them and open a consumer of their own.
+Every filter that is looked at goes back to Spark, which applies it again. A reader lives in a process of the driver,
+where it keeps its clients between calls; tasks get it without them and open a consumer of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gantrymq_spark.live.pushdown import Pushed, narrowed
 from gantrymq_spark.live.range_reader import RangeRead, read_range
 from gantrymq_spark.live.session import Session, consumer_of, how_to_read
 
-__all__ = ["BatchReader", "StreamReader"]
+__all__ = ["BatchReader", "FilteringReader", "StreamReader"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -76,13 +76,6 @@ class BatchReader(DataSourceReader):
         self._columns = tuple(columns)
         self._pushed = Pushed()
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow what is read; Spark applies all of them all the same."""
-        self._pushed = narrowed(filters)
-        if self._options.expression == ALL and self._pushed.expression != ALL:
-            self._options = attrs.evolve(self._options, expression=self._pushed.expression)
-        return filters
-
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges for tasks."""
 
@@ -97,6 +90,21 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
             return iter(())
         return _batches(self._options, partition.range(), how_to_read(self._options, self._columns))
+
+
+class FilteringReader(BatchReader):
+    """Of one batch query, with option filterPushdown.
+
+    Spark 4.3 keeps the reader that got the filters of one query for later queries of the same DataFrame that have none,
+    so that these miss rows; that is why it is no default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Narrow what is read; Spark applies all of them all the same."""
+        self._pushed = narrowed(filters)
+        if self._options.expression == ALL and self._pushed.expression != ALL:
+            self._options = attrs.evolve(self._options, expression=self._pushed.expression)
+        return filters
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource
 from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import selected, spark_schema
 from gantrymq_spark.live.options import read_columns, read_options
-from gantrymq_spark.live.readers import BatchReader, StreamReader
+from gantrymq_spark.live.readers import BatchReader, FilteringReader, StreamReader
 from gantrymq_spark.sink import options as sink_options
 from gantrymq_spark.sink.writers import BatchWriter, StreamWriter, batch_writer, stream_writer
 
@@ -35,7 +35,8 @@ class LiveSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """For a batch query."""
         options = read_options(self.options, streaming=False, environ=os.environ)
-        return BatchReader(options, _checked(schema))
+        kind = FilteringReader if options.filter_pushdown else BatchReader
+        return kind(options, _checked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """For a stream."""
