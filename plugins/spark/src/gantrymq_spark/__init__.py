@@ -1,17 +1,20 @@
 """Messages as Spark DataFrames, from live topics and from store folders; and the jobs that are made of that.
 
     register(spark)                      makes the sources and the sink known to a session
-    session                              a session of our own, for the commands; what Spark needs to be here
+    session, virtual_machine             a session of our own, for the commands; what Spark needs to be here
 
     columns                              the columns of a message
     batches, records, record_fields,     stored records as Arrow batches, made of columns and without objects for rows
-    property_texts, slices, positions
+    property_texts, slices, positions,
+    inner_batches
     store_ranges, stretch, log_scan,     a store's folder: cut into ranges, checked many records at a time, its damage
     damage, store_stream
     store_options, store_reading,        the sources gantrymq.store and gantrymq.damage
     store_source
     live                                 the source gantrymq
+    sink                                 the sink gantrymq
     jobs                                 archive, query, audit, rebuild, replay, stats
+    report                               pages with tables and charts, of audit and stats
     commands                             ``gantrymq pipeline``
 
 Nothing here imports pyspark before it is used.

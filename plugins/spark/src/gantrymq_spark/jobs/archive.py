@@ -10,6 +10,7 @@ commits them all at once. Killed before that, nothing of it is there, and the ne
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -181,4 +182,6 @@ def _archived_file(text: str) -> ArchivedFile:
 
 
 def _named(given: Input, topic: str) -> bool:
+    if given.pattern is not None:
+        return re.fullmatch(given.pattern, topic) is not None
     return not given.topics or topic in given.topics
