@@ -15,11 +15,14 @@ from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 
 from gantrymq.broker import BrokerServer
 from gantrymq.client import Admin, Producer
+from gantrymq.config import Settings
 from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed, ConnectionLost
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_admin.groups import BrokerAdmin
+from gantrymq_nameserver.server import NameServer
+from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_spark.live.losses import DataLost
 from gantrymq_spark.live.offsets import QueueRange
 from gantrymq_spark.live.options import Wanted, read_options
@@ -330,6 +333,30 @@ def test_a_stream_waits_for_a_broker_that_is_away_and_a_query_does_not_begin_wit
             await again()
             await cluster.world.clock.sleep(60)
             assert numbers(await stream.step(session)) == [6]
+
+    simulate(case)
+
+
+@pytest.mark.parametrize("wait", ["2m", "20s"])
+def test_a_stream_waits_for_a_name_server_as_long_as_it_may(wait):
+    async def case(cluster):
+        await fill(cluster, 6)
+        stream = Stream(cluster, startingOffsets="earliest", brokerWait=wait)
+        async with stream.session() as session:
+            assert len(await stream.step(session)) == 6
+            await cluster.send("T", b"6")
+            folder, port = cluster.root / "namesrv", int(cluster.namesrv.rpartition(":")[2])
+            await cluster._name_server.stop()
+            step = asyncio.ensure_future(stream.step(session))
+            await cluster.world.clock.sleep(60)
+            values = {"bindAddress": cluster.namesrv.rpartition(":")[0], "listenPort": port}
+            cluster._name_server = NameServer(cluster.world, Settings(name_server_settings(folder), values))
+            await cluster._name_server.start()
+            if wait == "20s":
+                with pytest.raises(ConnectFailed, match="no name server answers at"):
+                    await step
+            else:
+                assert numbers(await step) == [6]
 
     simulate(case)
 

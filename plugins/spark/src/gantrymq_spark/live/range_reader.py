@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from gantrymq.client import PullConsumer, PulledRecords, PullStatus
 from gantrymq.client.decoding import wanted_tags
-from gantrymq.errors import BrokerRefused, ClientError, NoRoute
+from gantrymq.errors import ClientError
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, settle
 from gantrymq_spark.live.offsets import QueueRange
+from gantrymq_spark.live.waiting import AGAIN_S, passes
 from gantrymq_spark.positions import record_positions
 from gantrymq_spark.record_fields import gathered
 
@@ -31,8 +32,6 @@ __all__ = ["RangeRead", "read_range"]
 BATCH_BYTES = 4 * 1024 * 1024  # of records, about
 BATCH_ROWS = 8192
 _PULL_COUNT = 1024  # asked for; brokers have lower limits of their own
-_AGAIN_S = 1.0
-_PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
 _QUEUE_OFFSET_AT = 20  # in a record
 
 
@@ -74,9 +73,9 @@ async def read_range(
         try:
             found = await _pull(consumer, wanted, at, how)
         except ClientError as problem:
-            if not _passes(problem) or (clock.monotonic() - silent_since) * 1000 >= how.wait_ms:
+            if not passes(problem) or (clock.monotonic() - silent_since) * 1000 >= how.wait_ms:
                 raise
-            await clock.sleep(_AGAIN_S)
+            await clock.sleep(AGAIN_S)
             continue
         begun, at = at, _next(found, at)
         if at > begun:
@@ -86,7 +85,7 @@ async def read_range(
             if held.full and (batch := held.batch()).num_rows:
                 yield batch
         elif (clock.monotonic() - silent_since) * 1000 < how.wait_ms:
-            await clock.sleep(_AGAIN_S)
+            await clock.sleep(AGAIN_S)
         else:
             settle([Loss(LossKind.CUT_OFF, wanted.queue, at, wanted.end)], fail=how.fail_on_data_loss)
             break
@@ -116,12 +115,6 @@ def _tell_passed(found: PulledRecords, wanted: QueueRange, begun: int, at: int, 
     gone = found.status is PullStatus.OFFSET_ILLEGAL or (found.status is PullStatus.NO_MATCHED_MSG and how.everything)
     if gone:
         settle([Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=how.fail_on_data_loss)
-
-
-def _passes(problem: ClientError) -> bool:
-    if isinstance(problem, BrokerRefused):
-        return problem.response_code in _PASSING_CODES
-    return problem.retriable or isinstance(problem, NoRoute)
 
 
 class _Held:

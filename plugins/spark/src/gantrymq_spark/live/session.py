@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.client import Admin, PullConsumer
+from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World
 from gantrymq_spark.live.losses import Loss, settle
@@ -14,7 +15,9 @@ from gantrymq_spark.live.planner import Planner
 from gantrymq_spark.live.pushdown import Pushed
 from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.range_reader import RangeRead
+from gantrymq_spark.live.snapshot import Snapshot
 from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
+from gantrymq_spark.live.waiting import AGAIN_S, passes
 
 __all__ = ["Session", "consumer_of", "how_to_read"]
 
@@ -103,7 +106,7 @@ class Session:
 
     async def aim(self, read: Offsets | None = None) -> None:
         """Read up to what is there now, and no further."""
-        self._planner.aim(await self._view.look(read or Offsets(), thorough=False))
+        self._planner.aim(await self._look(read or Offsets(), thorough=False))
 
     async def latest(self, read: Offsets, *, limited: bool, max_offsets: int | None) -> Offsets:
         """Where the next micro-batch ends; *read* itself where there is nothing to do.
@@ -115,9 +118,9 @@ class Session:
 
         Raises:
             DataLost: messages are gone, and that is to fail.
-            ClientError: no name server answers, or a broker refuses.
+            ClientError: no name server has answered for as long as is waited, or a broker refuses.
         """
-        now = await self._view.look(read, thorough=self._thorough)
+        now = await self._look(read, thorough=self._thorough)
         self._thorough = False
         planned = self._planner.step(
             read,
@@ -138,6 +141,17 @@ class Session:
         if self._options.commits:
             for queue, reached in end.queues.items():
                 await self._consumer.commit(queue, reached.next)
+
+    async def _look(self, read: Offsets, *, thorough: bool) -> Snapshot:
+        """As `QueueView.look`; a stream that runs waits for name servers as its tasks do for brokers."""
+        begun = self._clock.monotonic()
+        while True:
+            try:
+                return await self._view.look(read, thorough=thorough)
+            except ClientError as problem:
+                if not passes(problem) or (self._clock.monotonic() - begun) * 1000 >= self._options.wait_ms:
+                    raise
+            await self._clock.sleep(AGAIN_S)
 
     # --- both -------------------------------------------------------------------------------------------------------
 
