@@ -87,6 +87,16 @@ def test_runs_take_what_is_new_and_a_query_has_each_message_once(session, broker
     assert numbers(query(session, attrs.evolve(both, topics=("A",), since_ms=since), live=True)) == sorted(later)
 
 
+def test_a_pattern_s_report_names_the_topics_it_matches(session, broker, tmp_path):
+    folder = str(tmp_path / "archive")
+    fill(broker, "Near", 0, 4, queues=1)
+    fill(broker, "Nearer", 0, 6, queues=1)
+    archive(session, Input(topics=("Nearer",), namesrv=broker.namesrv), folder)
+    done = archive(session, Input(pattern="Nea.", namesrv=broker.namesrv), folder)
+    assert (done.messages, {queue.topic for _, queue in done.archived}) == (4, {"Near"})
+    assert numbers(archived(session, folder)) == sorted([*range(4), *range(6)])
+
+
 def test_what_expired_is_told_and_what_is_archived_may_expire(session, broker, tmp_path, monkeypatch):
     from gantrymq_spark.jobs import archive as job
 

@@ -10,6 +10,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from click.testing import CliRunner
 
+from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.replay import planned, replay, replayed
 from gantrymq_spark.jobs.replay_send import Sent
@@ -86,6 +87,14 @@ def test_a_part_of_a_store_at_half_its_speed(session, broker):
         assert now.store_timestamp - after[first.body].store_timestamp >= 2 * distance_ms - 20
         assert now.queue_offset > places.get(then.queue_id, -1)
         places[then.queue_id] = now.queue_offset
+
+
+def test_an_archive(session, broker, tmp_path):
+    folder = str(tmp_path / "archive")
+    archive(session, Input(topics=("Source",), namesrv=broker.namesrv), folder)
+    broker.create_topic("Again", 4)
+    replay(replayed(session, Input(archive=folder, topics=("Source",))), "Again", broker.namesrv, None)
+    assert [told(message) for message in broker.pull("Again")] == [told(message) for message in broker.pull("Source")]
 
 
 def test_the_command(session, broker, monkeypatch):
