@@ -1,11 +1,13 @@
 """Ext files, batch queues and light queues of the golden stores against their logs, byte for byte."""
 
 import shutil
+from hashlib import sha256
 from inspect import isawaitable
 
 import pytest
 from mmap_stores import contents, read_queue, with_open_store
 
+from gantrymq.client.decoding import received_from
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import tags_code
@@ -17,6 +19,8 @@ from gantrymq.model.sys_flag import INNER_BATCH, NEED_UNWRAP
 from gantrymq_store_files.batch_entry import BATCH_ENTRY, BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
 from gantrymq_store_files.ext_unit import END_OF_UNITS, TAIL_BYTES, ext_address, iter_ext_units, pack_ext_unit
 from gantrymq_store_files.queue_entry import ENTRY
+
+ADDED_BY_JAVA_S_CLIENT = ("MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME")
 
 
 def test_every_batch_queue_entry_says_what_the_log_says(golden):
@@ -228,6 +232,21 @@ def test_each_offset_of_an_inner_batch_is_served_with_its_record(golden_copy):
 
     with_open_store(scenario, look)
     with_open_store(scenario, look, hotReadWindow="0")
+
+
+def test_our_client_makes_of_inner_batches_what_java_s_made(golden):
+    scenario = golden("innerbatch")
+    log = b"".join(bytes(record.raw) for record in scenario.log_records())
+    found = {(message.queue_id, message.queue_offset): message for message in received_from(log, "broker-a")}
+    received = scenario.received("pull")
+    assert len(found) == len(received)
+    for line in received:
+        message = found[line["queueId"], line["queueOffset"]]
+        assert (len(message.body), sha256(message.body).hexdigest()) == (line["bodyLength"], line["bodySha256"])
+        assert message.properties == {k: v for k, v in line["properties"].items() if k not in ADDED_BY_JAVA_S_CLIENT}
+        same = (message.topic, message.flag, message.log_offset, message.born_timestamp, message.store_timestamp)
+        assert same == tuple(line[n] for n in ("topic", "flag", "commitLogOffset", "bornTimestamp", "storeTimestamp"))
+        assert message.body_problem == ""
 
 
 def test_offsets_by_time_find_the_batch_that_was_stored_then(golden_copy):

@@ -3,7 +3,8 @@ import sys
 import pytest
 
 from gantrymq.client.decoding import received_from, wanted_tags
-from gantrymq.errors import ClientError, FormatError
+from gantrymq.errors import ClientError
+from gantrymq.formats.record import iter_records
 
 
 def test_recorded_reply_is_read(golden):
@@ -27,9 +28,24 @@ def test_compressed_bodies_are_inflated_and_the_bit_is_gone(golden):
     assert len(longest.body) > 4096 > longest.store_size
 
 
-def test_inner_batch_names_the_client_that_reads_it(golden):
-    with pytest.raises(ClientError, match="Java client"):
-        list(received_from(golden("pull inner batch").payload, "broker-a"))
+def test_inner_batches_are_taken_apart(golden):
+    payload = golden("pull inner batch").payload
+    messages = list(received_from(payload, "broker-a"))
+    batches = list(iter_records(payload))
+    assert [message.queue_offset for message in messages] == [*range(batches[0].queue_offset, 34)]
+    assert len(messages) > len(batches)
+    assert len({message.message_id for message in messages}) == len(messages)
+    assert [m.queue_offset for m in received_from(payload, "b", first_offset=31)] == [31, 32, 33]
+    some = next(message.tags for message in messages if message.tags)
+    of_tag = list(received_from(payload, "b", {some}))
+    assert [m.queue_offset for m in of_tag] == [m.queue_offset for m in messages if m.tags == some]
+
+
+@pytest.mark.parametrize(("body", "flags"), [(b"no batch", 0xC0), (b"no stream", 0xC1)])
+def test_an_inner_batch_that_cannot_be_taken_apart_is_given_as_it_is_stored(record, body, flags):
+    spoilt, behind = received_from(record(body=body, sys_flag=flags) + record(queue_offset=3), "b")
+    assert (spoilt.body, behind.body_problem, behind.queue_offset) == (body, "", 3)
+    assert spoilt.body_problem
 
 
 def test_tags_are_compared_as_text(record):
@@ -54,9 +70,21 @@ def test_ipv6_hosts_are_read(record):
     assert len(message.offset_id) == 56
 
 
-def test_cut_record_is_refused(record):
-    with pytest.raises(FormatError):
-        list(received_from(record()[:-1], "b"))
+def test_a_record_that_cannot_be_read_is_given_as_bytes_and_those_behind_it_too(record):
+    spoilt = bytearray(record(queue_id=3, queue_offset=7, log_offset=700))
+    spoilt[84:88] = b"\x7f\xff\xff\xff"  # body length
+    first, second, third = received_from(record() + bytes(spoilt) + record(queue_offset=8), "b", offset_delta=10)
+    assert (second.body, second.topic, second.queue_id) == (bytes(spoilt), "", 3)
+    assert (second.queue_offset, second.log_offset, second.broker_name) == (17, 700, "b")
+    assert "body length" in second.body_problem
+    assert (first.body_problem, third.body_problem, third.queue_offset) == ("", "", 18)
+
+
+@pytest.mark.parametrize("cut", [1, 60])
+def test_what_is_left_of_a_cut_record_is_given_as_bytes(record, cut):
+    whole, rest = received_from(record() + record()[:-cut], "b")
+    assert (whole.body_problem, rest.body, rest.queue_offset) == ("", record()[:-cut], -1)
+    assert "the record cannot be read" in rest.body_problem
 
 
 @pytest.mark.parametrize(

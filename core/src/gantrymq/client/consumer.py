@@ -130,12 +130,10 @@ class PullConsumer(BaseClient):
             BrokerRefused: the broker does not let the group read, or cannot read the expression; of one that is no
                 tags the broker is asked first, as a Java broker gives every message where it cannot read it.
             ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, gives no answer.
-            FormatError: a record that cannot be read.
-            ClientError: a record that this client cannot read; the sentence says what can.
         """
         tags = wanted_tags(expression) if expression_type == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
-        result = read_pull_reply(reply, address, queue.broker_name, tags)
+        result = read_pull_reply(reply, address, queue.broker_name, tags, offset)
         self._suggested[queue] = result.suggested_broker_id
         return result
 

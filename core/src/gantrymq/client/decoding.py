@@ -1,22 +1,36 @@
-"""From the records of a pull reply to messages.
+"""From the records of a pull reply to messages. Whatever a record holds, readers get past it:
 
-Sources: apache/rocketmq common/.../message/MessageDecoder.java (decode), client/.../impl/consumer/PullAPIWrapper.java
-(processPullResult).
+    record                                             what is received
+    --------------------------------------------------------------------------------------------------------------
+    whole                                              the message, decompressed
+    an inner batch (topics with queue.type=BatchCQ)    its messages; queue offsets count on from the batch's
+    a body that cannot be decompressed or taken apart  the message with the stored body, `body_problem` says why
+    no whole record                                    its bytes as a body without topic, `body_problem` says why;
+                                                       places are -1 where the bytes do not tell them
+
+Sources: apache/rocketmq common/.../message/MessageDecoder.java (decode, decodeMessage), client/.../impl/consumer/
+PullAPIWrapper.java (processPullResult).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from gantrymq.errors import ClientError
+import attrs
+
+from gantrymq.errors import ClientError, FormatError
+from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import readable
-from gantrymq.formats.record import RecordView, iter_records
+from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView, read_record
 from gantrymq.model import ids
+from gantrymq.model import properties as property_text
 from gantrymq.model.hosts import host_text
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 
-__all__ = ["received", "received_from", "wanted_tags"]
+__all__ = ["received_from", "wanted_tags"]
+
+_INNER = INNER_BATCH | NEED_UNWRAP
 
 
 def wanted_tags(expression: str) -> frozenset[str]:
@@ -34,9 +48,9 @@ def wanted_tags(expression: str) -> frozenset[str]:
 
 
 def received_from(
-    body: bytes, broker_name: str, tags: Collection[str] = (), offset_delta: int = 0
+    body: bytes, broker_name: str, tags: Collection[str] = (), offset_delta: int = 0, first_offset: int = 0
 ) -> Iterator[ReceivedMessage]:
-    """Messages of a pull reply's body, in order.
+    """Messages of a pull reply's body, in order, inner batches taken apart; the table above says of what kinds.
 
     The broker compares hashes of tags, so with *tags* a message is kept only if its tag's text is among them.
 
@@ -45,29 +59,30 @@ def received_from(
         broker_name: of the broker that sent them.
         tags: texts wanted; empty for all.
         offset_delta: added to every queue offset (static topics).
-
-    Raises:
-        FormatError: a record that cannot be read.
-        ClientError: a record only another client can read.
+        first_offset: what was asked for; messages of an inner batch before it are left out.
     """
-    for record in iter_records(body):
-        if not tags or record.properties.get("TAGS") in tags:
-            yield received(record, broker_name, offset_delta)
+    source = memoryview(body)
+    position = 0
+    while position < len(source):
+        try:
+            record = read_record(source, position)
+        except FormatError as problem:
+            unreadable = _unreadable(source[position:], str(problem), broker_name, offset_delta)
+            position += unreadable.store_size
+            yield unreadable
+            continue
+        position += record.total_size
+        if record.sys_flag & _INNER == _INNER:
+            for message in _taken_apart(_received(record, broker_name, offset_delta)):
+                wanted = message.queue_offset >= first_offset and (not tags or message.tags in tags)
+                if wanted or message.body_problem:
+                    yield message
+        elif not tags or record.properties.get("TAGS") in tags:
+            yield _received(record, broker_name, offset_delta)
 
 
-def received(record: RecordView, broker_name: str = "", offset_delta: int = 0) -> ReceivedMessage:
-    """One message; its body is copied out of the record and decompressed.
-
-    A body that cannot be decompressed stays as it is stored, with the reason beside it: readers have to get past it.
-
-    Raises:
-        ClientError: an inner batch.
-    """
-    if record.sys_flag & (INNER_BATCH | NEED_UNWRAP):
-        raise ClientError(
-            f"the record at queue offset {record.queue_offset} of {record.topic} is an inner batch "
-            "(topic attribute queue.type=BatchCQ), which this client does not unwrap; read it with the Java client"
-        )
+def _received(record: RecordView, broker_name: str, offset_delta: int) -> ReceivedMessage:
+    """The record as one message; its body is copied out and decompressed."""
     body, problem = readable(record.body, record.sys_flag)
     return ReceivedMessage(
         topic=record.topic,
@@ -89,4 +104,52 @@ def received(record: RecordView, broker_name: str = "", offset_delta: int = 0) -
         offset_id=ids.offset_id(bytes(record.store_host), record.log_offset),
         broker_name=broker_name,
         body_problem=problem,
+    )
+
+
+def _taken_apart(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
+    """The messages of an inner batch, with consecutive queue offsets; the batch itself where it cannot be read."""
+    if batch.body_problem:
+        yield batch
+        return
+    try:
+        entries = decode_batch(batch.body)
+    except FormatError as problem:
+        yield attrs.evolve(batch, body_problem=f"an inner batch that cannot be taken apart: {problem}")
+        return
+    for number, entry in enumerate(entries):
+        yield attrs.evolve(
+            batch,
+            body=bytes(entry.body),
+            flag=entry.flag,
+            properties=property_text.decode(entry.properties),
+            queue_offset=batch.queue_offset + number,
+        )
+
+
+def _unreadable(rest: memoryview, problem: str, broker_name: str, offset_delta: int) -> ReceivedMessage:
+    """What stands where a record should: as many bytes as it says that it has, or all of *rest*."""
+    head = HEAD_V4.unpack_from(rest) if len(rest) >= MIN_RECORD_BYTES else None
+    known = head is not None and head[1] in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= head[0] <= len(rest)
+    raw = bytes(rest[: head[0]]) if head is not None and known else bytes(rest)
+    return ReceivedMessage(
+        topic="",
+        body=raw,
+        properties={},
+        flag=0,
+        queue_id=head[3] if head is not None and known else -1,
+        queue_offset=head[5] + offset_delta if head is not None and known else -1,
+        log_offset=head[6] if head is not None and known else -1,
+        store_size=len(raw),
+        sys_flag=0,
+        born_timestamp=0,
+        born_host="",
+        store_timestamp=0,
+        store_host="",
+        reconsume_times=0,
+        body_crc=0,
+        prepared_offset=0,
+        offset_id="",
+        broker_name=broker_name,
+        body_problem=f"the record cannot be read, its bytes are the body: {problem}",
     )

@@ -57,7 +57,9 @@ class PulledRecords:
     suggested_broker_id: int = 0
 
 
-def read_pull_reply(reply: Command, address: str, broker_name: str, tags: Collection[str]) -> PullResult:
+def read_pull_reply(
+    reply: Command, address: str, broker_name: str, tags: Collection[str], first_offset: int = 0
+) -> PullResult:
     """Turn a broker's reply into a result.
 
     Args:
@@ -65,18 +67,17 @@ def read_pull_reply(reply: Command, address: str, broker_name: str, tags: Collec
         address: of the broker, for errors.
         broker_name: of the broker.
         tags: texts wanted; empty for all. A reply of which no message is left is NO_MATCHED_MSG.
+        first_offset: what was asked for.
 
     Raises:
         BrokerRefused: the code is none of a pull that was served.
         RemoteProtocolError: a header field is missing.
-        FormatError: a record cannot be read.
-        ClientError: a record only another client can read.
     """
     found = read_pulled_records(reply, address)
     status = found.status
     messages: tuple[ReceivedMessage, ...] = ()
     if status is PullStatus.FOUND:
-        messages = tuple(received_from(found.records, broker_name, tags, found.offset_delta))
+        messages = tuple(received_from(found.records, broker_name, tags, found.offset_delta, first_offset))
         if not messages:
             status = PullStatus.NO_MATCHED_MSG
     return PullResult(
