@@ -54,8 +54,12 @@ class FormatError(GantryError):
 # --- answers to a request that cannot be served; the class is the response code --------------------------------------
 
 
-class RequestError(GantryError):
-    """A request is refused; ``response_code`` and the text go to the peer."""
+class ClientError(GantryError):
+    """A call fails in the program that made it: refused here or there, not answered, or nothing is found."""
+
+
+class RequestError(ClientError):
+    """A request is refused: by a server, whose peer gets ``response_code`` and the text, or before it is sent."""
 
 
 class RequestNotSupported(RequestError):
@@ -184,10 +188,6 @@ class StoreDamaged(StoreError):
 # --- client ---------------------------------------------------------------------------------------------------------
 
 
-class ClientError(GantryError):
-    """A client call failed."""
-
-
 class NoRoute(ClientError):
     """No name server knows a broker for the topic."""
 
@@ -208,19 +208,19 @@ class NoMessageFound(ClientError):
     response_code = 208
 
 
-class ConnectFailed(ClientError):
+class ConnectFailed(ClientError, ConnectionError):
     """No connection to the peer could be made."""
 
     retriable = True
 
 
-class ConnectionLost(ClientError):
+class ConnectionLost(ClientError, ConnectionError):
     """The connection closed while a call was waiting on it."""
 
     retriable = True
 
 
-class CallTimeout(ClientError):
+class CallTimeout(ClientError, TimeoutError):
     """No answer arrived within the time given."""
 
     retriable = True

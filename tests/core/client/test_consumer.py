@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.client import PullConsumer, PullStatus
-from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, NoRoute
+from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, InvalidParameter, NoRoute
 from gantrymq.loose_json import loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
@@ -191,12 +191,33 @@ def test_offset_is_committed_and_read_back(simulate, cluster):
         async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
             c.brokers["a"].answers[RequestCode.UPDATE_CONSUMER_OFFSET] = commit
             c.brokers["a"].answers[RequestCode.QUERY_CONSUMER_OFFSET] = query
+            c.brokers["a"].answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "12"})
             assert await consumer.committed(QUEUE) is None
             await consumer.commit(QUEUE, 12)
             assert await consumer.committed(QUEUE) == 12
             c.brokers["a"].answers[RequestCode.QUERY_CONSUMER_OFFSET] = Command(1)
             with pytest.raises(BrokerRefused):
                 await consumer.committed(QUEUE)
+
+    simulate(work)
+
+
+def test_places_outside_the_queue_are_not_committed(simulate, cluster, record):
+    async def work(world):
+        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = Command(0)
+            broker.answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "30"})
+            broker.answers[PULL] = found(record())
+            with pytest.raises(InvalidParameter, match="offset -5 cannot be committed; the first one"):
+                await consumer.commit(QUEUE, -5)
+            assert (await consumer.pull(QUEUE, 0)).max_offset == 20
+            await consumer.commit(QUEUE, 20)
+            assert broker.of(RequestCode.GET_MAX_OFFSET) == []  # the pull has told it
+            with pytest.raises(ClientError, match="offset 31 cannot be committed: T, a, queue 2 ends at 30"):
+                await consumer.commit(QUEUE, 31)
+            await consumer.commit(QUEUE, 30)
+            assert [r.ext["commitOffset"] for r in broker.of(RequestCode.UPDATE_CONSUMER_OFFSET)] == ["20", "30"]
 
     simulate(work)
 

@@ -19,7 +19,7 @@ from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
-from gantrymq.errors import BrokerRefused
+from gantrymq.errors import BrokerRefused, InvalidParameter
 from gantrymq.loose_json import dumps
 from gantrymq.model import names
 from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
@@ -82,6 +82,7 @@ class PullConsumer(BaseClient):
         super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
         self._topics: list[str] = []
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
+        self._ends: dict[MessageQueue, int] = {}  # as pulls told it
         self._accepted: set[tuple[str, str, str, str]] = set()  # expressions, as `_check_expression` notes them
 
     def _register(self, instance: ClientInstance) -> None:
@@ -134,7 +135,7 @@ class PullConsumer(BaseClient):
         tags = wanted_tags(expression) if expression_type == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
         result = read_pull_reply(reply, address, queue.broker_name, tags, offset)
-        self._suggested[queue] = result.suggested_broker_id
+        self._note(queue, result)
         return result
 
     async def pull_records(
@@ -153,7 +154,7 @@ class PullConsumer(BaseClient):
         """
         reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
         found = read_pulled_records(reply, address)
-        self._suggested[queue] = found.suggested_broker_id
+        self._note(queue, found)
         return found
 
     async def _pull(
@@ -183,6 +184,10 @@ class PullConsumer(BaseClient):
         )
         timeout_s = PULL_TIMEOUT_S + suspend_ms / 1000
         return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s), address
+
+    def _note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
+        self._suggested[queue] = found.suggested_broker_id
+        self._ends[queue] = found.max_offset
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one. Raises as `pull`."""
@@ -225,7 +230,25 @@ class PullConsumer(BaseClient):
             raise
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store *offset* as the group's place in *queue*; done when the broker has it. Raises as `pull`."""
+        """Store *offset* as the group's place in *queue*; done when the broker has it.
+
+        Args:
+            queue: of `queues`.
+            offset: of the next message to read, 0 to the queue's end.
+
+        Raises:
+            InvalidParameter: it is below 0 or beyond the end, so that messages to come would be passed over.
+            as `pull`: everything else.
+        """
+        if offset < 0:
+            raise InvalidParameter(f"offset {offset} cannot be committed; the first one of a queue is 0")
+        if offset > self._ends.get(queue, -1):
+            self._ends[queue] = await self.max_offset(queue)
+            if offset > self._ends[queue]:
+                raise InvalidParameter(
+                    f"offset {offset} cannot be committed: {queue.topic}, {queue.broker_name}, queue {queue.queue_id} "
+                    f"ends at {self._ends[queue]}"
+                )
         instance = self._started()
         header = UpdateConsumerOffsetRequest(
             consumer_group=self.group,
