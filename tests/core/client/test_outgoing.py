@@ -2,14 +2,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gantrymq.client.outgoing import SendIdentity, prepare, prepare_batch, send_request
+from gantrymq.client.outgoing import SendIdentity, packed, prepare, prepare_batch, send_request
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import decode_batch
+from gantrymq.formats.compression import Compressor, decompress
 from gantrymq.model import properties
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
-NEVER = 1 << 30
+
+LONG = 1 << 20
 
 
 def given(*ids: str) -> Callable[[], str]:
@@ -25,7 +27,7 @@ def with_read_properties(ext: dict[str, str]) -> dict[str, object]:
 def test_request_is_the_one_that_java_sends(golden):
     recorded = golden("send")
     message = Message("GoldenOps", recorded.payload, tags="t0", keys="key0")
-    outgoing = prepare(message, given("7F0000012AB54E0E2F2A688EB5510000"), NEVER)
+    outgoing = prepare(message, given("7F0000012AB54E0E2F2A688EB5510000"))
     identity = SendIdentity("PG_ops", default_topic_queues=2)
     ours = send_request(outgoing, MessageQueue("GoldenOps", "broker-a", 0), identity, 1795245382993)
     assert (ours.code, ours.payload, ours.flag) == (recorded.code, recorded.payload, recorded.flag)
@@ -40,7 +42,7 @@ def test_batch_request_is_the_one_that_java_sends(golden):
         Message("GoldenBatch", bytes(entry.body), flag=entry.flag, properties=one)
         for entry, one in zip(entries, found, strict=True)
     ]
-    outgoing = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), NEVER)
+    outgoing = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG)
     identity = SendIdentity("PG_batch", default_topic_queues=2)
     ours = send_request(outgoing, MessageQueue("GoldenBatch", "broker-a", 1), identity, 1795245525029)
     assert ours.code == recorded.code
@@ -53,7 +55,7 @@ def test_batch_request_is_the_one_that_java_sends(golden):
 
 
 def test_every_message_of_a_batch_gets_an_id_and_so_does_the_batch():
-    outgoing = prepare_batch([Message("T", b"a"), Message("T", b"b" * 5000)], given("A", "B", "E"), NEVER)
+    outgoing = prepare_batch([Message("T", b"a"), Message("T", b"b" * 5000)], given("A", "B", "E"), LONG)
     assert outgoing.unique_id == "A,B"
     assert outgoing.properties == {"UNIQ_KEY": "E", "WAIT": "true"}
     assert [bytes(entry.body) for entry in decode_batch(outgoing.body)] == [b"a", b"b" * 5000]  # not compressed
@@ -67,34 +69,27 @@ def test_batch_that_is_too_long_is_refused():
 
 def test_long_body_is_compressed_as_java_does(golden):
     recorded = golden("compressed send")
-    from gantrymq.formats.compression import decompress
-
     body = decompress(recorded.payload, int(recorded.ext["f"]))
-    outgoing = prepare(Message("GoldenA", body), given("A"), compress_over=4096)
+    outgoing = packed(prepare(Message("GoldenA", body), given("A")), Compressor())
     assert outgoing.sys_flag == int(recorded.ext["f"]) == 0x301
     assert decompress(outgoing.body, outgoing.sys_flag) == body
 
 
-@pytest.mark.parametrize(("length", "flags"), [(4095, 0), (4096, 0x301)])
-def test_compression_begins_at_4096_bytes(length, flags):
-    assert prepare(Message("T", b"x" * length), given("A"), 4096).sys_flag == flags
-
-
 def test_message_is_not_changed_and_its_own_id_is_kept():
     message = Message("T", b"x", properties={"UNIQ_KEY": "MINE", "a": "b"}, wait_stored=False)
-    outgoing = prepare(message, given(), NEVER)
+    outgoing = prepare(message, given())
     assert outgoing.unique_id == "MINE"
     assert outgoing.properties == {"UNIQ_KEY": "MINE", "a": "b", "WAIT": "false"}
     assert message.properties == {"UNIQ_KEY": "MINE", "a": "b"}
 
 
 def test_half_message_is_flagged():
-    assert prepare(Message("T", b"x", properties={"TRAN_MSG": "true"}), given("A"), NEVER).sys_flag == 4
+    assert prepare(Message("T", b"x", properties={"TRAN_MSG": "true"}), given("A")).sys_flag == 4
 
 
 def test_counts_of_a_retry_topic_move_into_the_header():
     own = {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "16", "a": "b"}
-    outgoing = prepare(Message("%RETRY%g", b"x", properties=own), given("A"), NEVER)
+    outgoing = prepare(Message("%RETRY%g", b"x", properties=own), given("A"))
     for _ in range(2):  # a second attempt says the same
         ext = send_request(outgoing, MessageQueue("%RETRY%g", "a", 0), SendIdentity("P"), 1).ext
         assert (ext["j"], ext["l"]) == ("3", "16")
@@ -103,6 +98,6 @@ def test_counts_of_a_retry_topic_move_into_the_header():
 
 def test_oneway_request_is_marked():
     request = send_request(
-        prepare(Message("T", b"x"), given("A"), NEVER), MessageQueue("T", "a", 0), SendIdentity("P"), 1, oneway=True
+        prepare(Message("T", b"x"), given("A")), MessageQueue("T", "a", 0), SendIdentity("P"), 1, oneway=True
     )
     assert request.is_oneway

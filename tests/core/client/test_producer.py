@@ -1,8 +1,11 @@
 import asyncio
+import random
 
+import attrs
 import pytest
 
 from gantrymq.client import Producer, SendFailed, SendStatus
+from gantrymq.client.checks import MAX_MESSAGE_BYTES
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,
@@ -12,6 +15,7 @@ from gantrymq.errors import (
     MessageIllegal,
     NoRoute,
 )
+from gantrymq.formats.compression import decompress
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
@@ -327,5 +331,63 @@ def test_time_that_is_over_before_the_first_attempt_is_a_failure(simulate, clust
             await producer.queues("T")
             with pytest.raises((SendFailed, CallTimeout)):
                 await producer.send(MESSAGE, timeout_s=0.0)
+
+    simulate(work)
+
+
+@pytest.mark.parametrize("kind", ["send", "send_async", "send_oneway"])
+def test_compression_begins_at_4096_bytes_and_leaves_what_would_grow(simulate, cluster, kind):
+    noise = random.Random(4).randbytes(MAX_MESSAGE_BYTES)  # the longest body, which zlib makes longer
+    bodies = {b"x" * 4095: "0", b"x" * 4096: "769", b"x" * 100_000: "769", noise: "0"}
+
+    async def work(world):
+        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+            for body, flags in bodies.items():
+                await getattr(producer, kind)(Message("T", body))
+                await world.clock.sleep(1)
+                sent = c.brokers["a"].of(SEND)[-1]
+                assert (sent.ext["f"], decompress(sent.payload, int(flags))) == (flags, body)
+
+    simulate(work)
+
+
+def test_long_bodies_are_compressed_beside_the_loop(simulate, cluster):
+    async def work(world):
+        shares = []
+        watched = attrs.evolve(world, workers=Counted(world.workers, shares))
+        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=watched) as producer:
+            for size in (10_000, 65_535, 65_536, 1_000_000):
+                await producer.send(Message("T", b"x" * size))
+        assert shares == [65_536, 1_000_000]
+
+    simulate(work)
+
+
+class Counted:
+    """Workers that note how long the bodies are that they are given."""
+
+    def __init__(self, inner, sizes):
+        self._inner, self._sizes = inner, sizes
+
+    async def run(self, work, outgoing, *more):
+        self._sizes.append(len(outgoing.body))
+        return await self._inner.run(work, outgoing, *more)
+
+
+def test_what_cannot_be_sent_is_a_client_error_as_a_refusal_is(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+            c.brokers["a"].answers[SEND] = refuse(16)
+            for message in (Message("T", b""), Message("no good", b"x"), Message("Missing", b"x"), MESSAGE):
+                with pytest.raises(ClientError):
+                    await producer.send(message)
+            c.brokers["a"].answers[SEND] = None
+            with pytest.raises(TimeoutError) as timed_out:
+                await producer.send(MESSAGE, MessageQueue("T", "a", 0))
+            assert isinstance(timed_out.value, ClientError)
+            await c.brokers["a"].stop()
+            with pytest.raises(ConnectionError) as lost:
+                await producer.send(MESSAGE, MessageQueue("T", "a", 0))
+            assert isinstance(lost.value, ClientError)
 
     simulate(work)

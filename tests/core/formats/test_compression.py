@@ -1,29 +1,57 @@
+import random
 import sys
 import zlib
 
 import pytest
 
-from gantrymq.errors import ClientError, FormatError
+from gantrymq.errors import ClientError, ConfigError, FormatError
 from gantrymq.formats import compression
-from gantrymq.formats.compression import ZLIB_FLAGS, compress, decompress, readable
+from gantrymq.formats.compression import Compressor, decompress, readable
 
 TEXT = b"gantry " * 2000
 
 
-def test_flags_are_those_of_java():
-    assert ZLIB_FLAGS == 0x301
+@pytest.mark.parametrize(
+    ("kind", "package", "flags"), [("zlib", "zlib", 0x301), ("lz4", "lz4.frame", 0x101), ("zstd", "zstandard", 0x201)]
+)
+def test_each_kind_is_read_again_and_has_the_flags_of_java(kind, package, flags):
+    pytest.importorskip(package)
+    for level in (1, 5, 9):
+        body, bits = Compressor(kind, level).pack(TEXT)
+        assert (bits, len(body) < len(TEXT) // 10, decompress(body, bits)) == (flags, True, TEXT)
+
+
+def test_a_body_that_gets_no_shorter_stays_as_it_is():
+    body = random.Random(18).randbytes(100_000)
+    assert Compressor().pack(body) == (body, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("gzip",), "compression 'gzip' is unknown; known are zlib, lz4, zstd"),
+        (("zlib", 10), "compression level 10 is none; levels are 0 to 9"),
+        (("lz4",), "compression lz4: .* pip install lz4"),
+        (("zstd",), "compression zstd: .* pip install zstandard"),
+    ],
+)
+def test_what_cannot_compress_says_so(monkeypatch, given, words):
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ConfigError, match=words):
+        Compressor(*given)
 
 
 @pytest.mark.parametrize("flags", [0x301, 0x001])  # 0x001: what Go and C++ write
 def test_zlib_round_trip(flags):
-    assert decompress(memoryview(compress(TEXT)), flags) == TEXT
+    assert decompress(memoryview(zlib.compress(TEXT)), flags) == TEXT
 
 
 def test_body_without_the_bit_is_left_alone():
     assert decompress(memoryview(TEXT), 0x300) == TEXT
 
 
-@pytest.mark.parametrize("body", [b"no stream at all", compress(TEXT)[:-9], b""])
+@pytest.mark.parametrize("body", [b"no stream at all", zlib.compress(TEXT)[:-9], b""])
 def test_broken_stream_is_refused(body):
     with pytest.raises(FormatError, match="zlib"):
         decompress(body, 0x301)
@@ -75,4 +103,4 @@ def test_a_body_that_cannot_be_read_is_kept_with_the_reason(body, flags, word):
 
 
 def test_a_body_that_can_be_read_has_no_problem():
-    assert readable(compress(TEXT), 0x301) == (TEXT, "")
+    assert readable(zlib.compress(TEXT), 0x301) == (TEXT, "")

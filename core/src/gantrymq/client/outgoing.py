@@ -15,7 +15,7 @@ import attrs
 
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
-from gantrymq.formats.compression import ZLIB_FLAGS, compress
+from gantrymq.formats.compression import Compressor
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
 from gantrymq.model.message import Message
@@ -25,7 +25,7 @@ from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import SendMessageRequest
 
-__all__ = ["Outgoing", "SendIdentity", "prepare", "prepare_batch", "send_request"]
+__all__ = ["Outgoing", "SendIdentity", "packed", "prepare", "prepare_batch", "send_request"]
 
 _RECONSUME_TIME = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
@@ -54,24 +54,24 @@ class Outgoing:
     batch: bool = False
 
 
-def prepare(message: Message, next_id: Callable[[], str], compress_over: int, level: int = 5) -> Outgoing:
-    """Make one checked message ready; the message itself is not changed.
+def prepare(message: Message, next_id: Callable[[], str]) -> Outgoing:
+    """Make one checked message ready, not compressed; the message itself is not changed.
 
     Args:
         message: to send; a UNIQ_KEY among its properties is kept.
         next_id: makes a unique id.
-        compress_over: bodies of so many bytes and more are compressed, as Java does.
-        level: of zlib, 0 to 9.
     """
     properties = message.all_properties()
     unique_id = properties.setdefault(property_text.UNIQ_KEY, "") or next_id()
     properties[property_text.UNIQ_KEY] = unique_id
-    body, sys_flag = bytes(message.body), 0
-    if len(body) >= compress_over:
-        body, sys_flag = compress(body, level), ZLIB_FLAGS
-    if properties.get(property_text.TRAN_MSG) == "true":
-        sys_flag |= TRANSACTION_PREPARED
-    return Outgoing(message.topic, body, properties, message.flag, sys_flag, unique_id)
+    sys_flag = TRANSACTION_PREPARED if properties.get(property_text.TRAN_MSG) == "true" else 0
+    return Outgoing(message.topic, bytes(message.body), properties, message.flag, sys_flag, unique_id)
+
+
+def packed(outgoing: Outgoing, compressor: Compressor) -> Outgoing:
+    """The same with its body compressed, where that makes it shorter."""
+    body, flags = compressor.pack(outgoing.body)
+    return attrs.evolve(outgoing, body=body, sys_flag=outgoing.sys_flag | flags)
 
 
 def prepare_batch(messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int) -> Outgoing:
@@ -82,7 +82,7 @@ def prepare_batch(messages: Sequence[Message], next_id: Callable[[], str], max_b
     """
     entries, unique_ids = [], []
     for message in messages:
-        single = prepare(message, next_id, compress_over=len(message.body) + 1)
+        single = prepare(message, next_id)
         unique_ids.append(single.unique_id)
         entries.append(BatchEntry(single.flag, single.body, property_text.encode(single.properties)))
     body = encode_batch(entries)

@@ -25,6 +25,7 @@ from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
 from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
 from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
+from gantrymq.formats.compression import Compressor
 from gantrymq.model import names
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
@@ -64,6 +65,7 @@ class Producer(BaseClient):
         default_topic: str = names.DEFAULT_TOPIC,
         default_topic_queues: int = 4,
         compress_over: int = 4096,
+        compression: str = "zlib",
         compress_level: int = 5,
         max_message_bytes: int = checks.MAX_MESSAGE_BYTES,
         max_under_way: int = MOST_SENDS,
@@ -86,14 +88,17 @@ class Producer(BaseClient):
             attempt_timeout_s: the longest one attempt may take while another is left; None for all the time there is.
             default_topic: a topic that does not exist is created after its likeness, if brokers allow it.
             default_topic_queues: queues per broker of such a topic, at most.
-            compress_over: bodies of so many bytes and more are compressed (zlib).
-            compress_level: 0 to 9.
+            compress_over: bodies of so many bytes and more are compressed, where that makes them shorter.
+            compression: zlib, which every client reads, or lz4 or zstd, which those from 5.0 on do and which need
+                their packages.
+            compress_level: 0 to 9; LZ4 has none.
             max_message_bytes: the longest body, before compression, and the longest batch.
             max_under_way: sends to one broker whose answers are not there yet; further ones wait in a line.
             max_under_way_bytes: the same of their bodies before compression, in bytes; a larger one goes by itself.
 
         Raises:
             InvalidParameter: the group's name is not legal.
+            ConfigError: compression or its level is unknown, or its package is not installed.
         """
         checks.check_producer_group(group)
         self.group = group
@@ -107,7 +112,8 @@ class Producer(BaseClient):
             most_sends=max_under_way,
             most_bytes=max_under_way_bytes,
         )
-        self._compression = (compress_over, compress_level)
+        self._compress_over = compress_over
+        self._compressor = Compressor(compression, compress_level)
         self._max_bytes = max_message_bytes
         self._sending: Sending | None = None
         self.oneways_dropped = 0
@@ -141,8 +147,9 @@ class Producer(BaseClient):
     ) -> SendResult:
         """Send one message and wait until it is stored; the table of `retries` says what is tried again.
 
-        However many tasks do so at once, each message has its turn; they are written in the order of the calls. A send
-        waits for its turn as long as the broker finishes others, and *timeout_s* without one finished at most.
+        However many tasks do so at once, each message has its turn; they are written in the order of the calls, but one
+        of 64 KiB and more only when a thread has compressed it. A send waits for its turn as long as the broker
+        finishes others, and *timeout_s* without one finished at most.
 
         Args:
             message: is not changed; nor may it be changed by others before the call is over.
@@ -160,7 +167,7 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self._max_bytes)
-        submission = Submission(message.topic, len(message.body), lambda: self._prepare(message))
+        submission = self._submission(message, lambda: self._prepare(message))
         return await sending.send(submission, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
 
     def send_async(
@@ -191,7 +198,7 @@ class Producer(BaseClient):
         sending = self._open()
         checks.check_message(message, self._max_bytes)
         outgoing = self._prepare(message)
-        submission = Submission(message.topic, len(message.body), lambda: outgoing)
+        submission = self._submission(message, lambda: outgoing)
         work = sending.send(submission, queue, timeout_s, self._async_policy if queue is None else _ONE_QUEUE)
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = None
@@ -223,9 +230,7 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self._max_bytes)
-        await sending.oneway(
-            Submission(message.topic, len(message.body), lambda: self._prepare(message)), queue, timeout_s
-        )
+        await sending.oneway(self._submission(message, lambda: self._prepare(message)), queue, timeout_s)
 
     async def send_batch(
         self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
@@ -248,7 +253,11 @@ class Producer(BaseClient):
         return await sending.send(submission, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
 
     def _prepare(self, message: Message) -> Outgoing:
-        return prepare(message, self._started().ids.next, *self._compression)
+        return prepare(message, self._started().ids.next)
+
+    def _submission(self, message: Message, make: Callable[[], Outgoing]) -> Submission:
+        size = len(message.body)
+        return Submission(message.topic, size, make, self._compressor if size >= self._compress_over else None)
 
     def _count_dropped(self) -> None:
         self.oneways_dropped += 1

@@ -14,20 +14,22 @@ from typing import Final
 import attrs
 
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.outgoing import Outgoing, SendIdentity, send_request
+from gantrymq.client.outgoing import Outgoing, SendIdentity, packed, send_request
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, Policy, Retries
 from gantrymq.client.selection import QueueTurns
 from gantrymq.client.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
+from gantrymq.formats.compression import Compressor
 from gantrymq.model.queue import MessageQueue
-from gantrymq.world import Clock
+from gantrymq.world import Clock, Workers
 from gantrymq.world.time_slices import TimeSlices
 
 __all__ = ["SEND_TIMEOUT_S", "Sending", "SendingOptions", "Submission"]
 
 SEND_TIMEOUT_S: Final = 3.0
 RENEW_TIMEOUT_S: Final = 1.0  # what a name server may take of the time of a send that failed
+IN_THREAD_BYTES: Final = 64 * 1024  # of a body whose compression would hold the loop up: 24 ms a MB
 ONEWAYS_TOGETHER: Final = 64  # between two turns that others get
 
 
@@ -38,6 +40,7 @@ class Submission:
     topic: str
     size: int  # bytes of the body before compression
     make: Callable[[], Outgoing]
+    compressor: Compressor | None = None  # for its body
 
 
 @attrs.frozen
@@ -99,7 +102,7 @@ class Sending:
                     limit_s = None if retries.last_attempt else self._options.attempt_timeout_s
                     left_s = await state.enter(self._window(broker_name), limit_s, finished=retries.answered)
                     self._check_open()
-                    result = await self._attempt(state.outgoing(), chosen, left_s)
+                    result = await self._attempt(await state.outgoing(self._instance.world.workers), chosen, left_s)
                     if result.ok or not self._options.retry_not_stored:
                         return result
                     again = retries.less_safe(broker_name)
@@ -122,9 +125,10 @@ class Sending:
         elif queue.topic != topic:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
+        outgoing = await _made(submission, instance.world.workers)
         connection = await instance.rpc.writable(address, timeout_s)
         identity, now_ms = self._options.identity, self._clock.now_ms()
-        connection.oneway(send_request(submission.make(), queue, identity, now_ms, oneway=True), self._dropped)
+        connection.oneway(send_request(outgoing, queue, identity, now_ms, oneway=True), self._dropped)
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
@@ -181,10 +185,10 @@ class _SendState:
         """Seconds until the deadline."""
         return self._timeout_s if self._deadline is None else self._deadline - self._clock.monotonic()
 
-    def outgoing(self) -> Outgoing:
+    async def outgoing(self, workers: Workers) -> Outgoing:
         """The message as every attempt sends it."""
         if self._outgoing is None:
-            self._outgoing = self._submission.make()
+            self._outgoing = await _made(self._submission, workers)
         return self._outgoing
 
     async def enter(self, window: SendWindow, limit_s: float | None, *, finished: bool) -> float:
@@ -218,6 +222,16 @@ class _SendState:
         window, self._window = self._window, None
         if window is not None:
             window.leave(self._submission.size, finished=finished)
+
+
+async def _made(submission: Submission, workers: Workers) -> Outgoing:
+    """What is sent; a long body is compressed by a thread, beside the loop."""
+    made = submission.make()
+    if submission.compressor is None:
+        return made
+    if submission.size < IN_THREAD_BYTES:
+        return packed(made, submission.compressor)
+    return await workers.run(packed, made, submission.compressor)
 
 
 def _wrong_queue(queue: MessageQueue, topic: str) -> InvalidParameter:

@@ -2,7 +2,7 @@
 
     | bits 0x700 | 0x000 or 0x300 zlib stream | 0x100 LZ4 frame | 0x200 Zstandard frame |   0x001 says "compressed"
 
-Sending uses zlib, which every RocketMQ client reads. LZ4 and Zstandard are read when their packages are installed.
+Every RocketMQ client reads zlib, those from 5.0 on the others too. LZ4 and Zstandard need their packages.
 
 Sources: apache/rocketmq common/.../compression/CompressionType.java, common/.../message/MessageDecoder.java,
 client/.../impl/producer/DefaultMQProducerImpl.java (tryToCompressMessage).
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import importlib
 import zlib
+from collections.abc import Callable
 from typing import Any
 
-from gantrymq.errors import ClientError, FormatError, GantryError
+from gantrymq.errors import ClientError, ConfigError, FormatError, GantryError
 from gantrymq.model.sys_flag import (
     COMPRESSED,
     COMPRESSION_LZ4,
@@ -23,15 +24,49 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
-__all__ = ["MAX_BODY_BYTES", "ZLIB_FLAGS", "compress", "decompress", "readable"]
+__all__ = ["MAX_BODY_BYTES", "Compressor", "decompress", "readable"]
 
-ZLIB_FLAGS = COMPRESSED | COMPRESSION_ZLIB  # 0x301
+_FLAGS = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body: a few KB must not grow into all of the memory
 
 
-def compress(body: bytes, level: int = 5) -> bytes:
-    """One zlib stream (RFC 1950). *level*: 0 (none) to 9 (smallest); Java's default is 5."""
-    return zlib.compress(body, level)
+class Compressor:
+    """One of the formats, at one level."""
+
+    def __init__(self, kind: str = "zlib", level: int = 5) -> None:
+        """Load what the format needs.
+
+        Args:
+            kind: zlib, which every client reads, lz4 or zstd.
+            level: 0 (fastest) to 9 (smallest), as Java has it; LZ4 has none.
+
+        Raises:
+            ConfigError: the kind or level is none of these, or its package is not installed.
+        """
+        if kind not in _FLAGS:
+            raise ConfigError(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
+        if not 0 <= level <= 9:
+            raise ConfigError(f"compression level {level} is none; levels are 0 to 9")
+        self.flags = COMPRESSED | _FLAGS[kind]  # for sysFlag
+        self._pack = _packer(kind, level)
+
+    def pack(self, body: bytes) -> tuple[bytes, int]:
+        """The body to send and its bits of sysFlag: compressed, or as it is with none where that is no longer."""
+        packed = self._pack(body)
+        return (packed, self.flags) if len(packed) < len(body) else (body, 0)
+
+
+def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
+    if kind == "zlib":
+        return lambda body: zlib.compress(body, level)
+    try:
+        if kind == "lz4":
+            lz4 = _package("lz4.frame", "lz4", "LZ4")
+            return lambda body: bytes(lz4.compress(body))
+        zstandard = _package("zstandard", "zstandard", "Zstandard")
+    except ClientError as problem:
+        raise ConfigError(f"compression {kind}: {problem}") from None
+    return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # one for each thread
 
 
 def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
