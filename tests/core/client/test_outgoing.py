@@ -10,7 +10,6 @@ from gantrymq.model import properties
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
-
 LONG = 1 << 20
 
 

@@ -5,14 +5,23 @@ Used as ``async with``; between `start` and `close` the instance is there, other
 
 from __future__ import annotations
 
+import asyncio
+import math
+import warnings
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance, join
-from gantrymq.errors import ClientError
+from gantrymq.client.rpc import CALL_TIMEOUT_S
+from gantrymq.errors import CallTimeout, ClientError
+from gantrymq.model.names import DEFAULT_TOPIC
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
+from gantrymq.world import Clock, World
+
+READY_TIMEOUT_S: Final = 10.0
+READY_AGAIN_S: Final = 0.5
 
 
 class BaseClient:
@@ -33,15 +42,18 @@ class BaseClient:
         self._known_as = (instance_name, unit_name, client_ip)
         self._tls = tls
         self._instance: ClientInstance | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
 
     async def start(self) -> None:
         """Join (or make) the client's instance and begin heartbeats; harmless when repeated.
 
         Raises:
             ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
-            ClientError: the group is already in use by the same instance.
+            ClientError: the group is already in use by the same instance, or the client was started in another event
+                loop and not closed there.
         """
         if self._instance is not None:
+            self._started()
             return
         name, unit, address = self._known_as
         instance = await join(
@@ -52,17 +64,60 @@ class BaseClient:
         except ClientError:
             await instance.leave()
             raise
-        self._instance = instance
+        self._instance, self._loop = instance, asyncio.get_running_loop()
 
-    async def close(self) -> None:
-        """Finish what is under way, tell the brokers, close what nobody else uses; harmless when repeated."""
+    async def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
+
+        `start` needs neither of them to be there.
+
+        Raises:
+            CallTimeout: that is not so after *timeout_s* seconds; says what was missing last.
+        """
+        instance = self._started()
+        clock = instance.world.clock
+        begun = clock.monotonic()
+        while True:
+            try:
+                await instance.routes.look_up(topic or DEFAULT_TOPIC, required=topic is not None)
+                return
+            except ClientError as problem:
+                left_s = begun + timeout_s - clock.monotonic()
+                if left_s <= 0:
+                    raise CallTimeout(f"not ready after {timeout_s:g} s: {problem}") from problem
+            await clock.sleep(min(left_s, READY_AGAIN_S))
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Finish what is under way, tell the brokers, close what nobody else uses; harmless when repeated.
+
+        Args:
+            timeout_s: seconds that this may take; what is under way then is given up, and brokers that have not
+                answered are left. None to wait for what is under way, and then 3 s at most for the brokers.
+
+        Raises:
+            ClientError: the client was started in another event loop.
+        """
         if self._instance is None:
             return
-        await self._finish()
+        clock = self._started().world.clock
+        deadline = math.inf if timeout_s is None else clock.monotonic() + timeout_s
+        await within(clock, deadline - clock.monotonic(), self._finish())
+        instance = self._given_up()
+        if instance is None:  # by another call
+            return
+        deadline = min(deadline, clock.monotonic() + CALL_TIMEOUT_S)
+        await within(clock, deadline - clock.monotonic(), self._unregister(instance))
+        await instance.leave(max(0.0, deadline - clock.monotonic()))
+
+    def _given_up(self) -> ClientInstance | None:
         instance, self._instance = self._instance, None
-        if instance is not None:
-            await self._unregister(instance)
-            await instance.leave()
+        return instance
+
+    def __del__(self) -> None:
+        if getattr(self, "_instance", None) is not None:
+            name = type(self).__name__
+            text = f"a {name} was not closed; use 'async with {name}(...)'"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -83,8 +138,32 @@ class BaseClient:
         """Tell the brokers that the client leaves its group."""
 
     def _started(self) -> ClientInstance:
-        """The instance. Raises ClientError: `start` was not called, or `close` was."""
+        """The instance. Raises ClientError: `start` was not called here, or `close` was."""
         if self._instance is None:
             name = type(self).__name__
             raise ClientError(f"this {name} is not started; use 'async with {name}(...)' or start()")
+        if asyncio.get_running_loop() is not self._loop:
+            name = type(self).__name__
+            raise ClientError(
+                f"this {name} was started in another event loop; each asyncio.run() has its own: start, use and close "
+                f"a {name} within one of them"
+            )
         return self._instance
+
+
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, None]) -> bool:
+    """Do *work*, which is cancelled when *seconds* are over; whether it was done."""
+    task = asyncio.ensure_future(work)
+    timer = clock.call_later(max(0.0, seconds), task.cancel) if math.isfinite(seconds) else None
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+    if task.cancelled():
+        return False
+    task.result()
+    return True

@@ -25,7 +25,7 @@ from gantrymq.client.nameservers import NameServerList, resolve_namesrv
 from gantrymq.client.route_book import RouteBook
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
 from gantrymq.errors import ClientError, GantryError
-from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
 from gantrymq.remoting.tls_contexts import TlsClient
@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_S = 30.0
 REFRESH_S = 30.0
 
-_shared: dict[tuple[int, int, str, TlsClient | None], ClientInstance] = {}  # by loop, world, client id, TLS; in use
+_Key = tuple[asyncio.AbstractEventLoop, int, str, TlsClient | None]
+_shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id and TLS; in use
 
 
 async def join(
@@ -70,10 +71,12 @@ async def join(
     secure = tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls)
     ip = address or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, instance), unit)
-    key = (id(asyncio.get_running_loop()), id(world), known_as, secure)
+    for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
+        del _shared[gone]
+    key = (asyncio.get_running_loop(), id(world), known_as, secure)
     found = _shared.get(key)
     if found is None:
-        found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key), tls=secure)
+        found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), tls=secure)
         _shared[key] = found
         found.start()
     found.users += 1
@@ -118,8 +121,8 @@ class ClientInstance:
         """Begin heartbeats and route refreshes."""
         self._jobs = [self._job(self._beat()), self._job(self._refresh())]
 
-    async def leave(self) -> None:
-        """Give up one use of the instance; the last one closes it."""
+    async def leave(self, grace_s: float = CLOSE_GRACE_S) -> None:
+        """Give up one use of the instance; the last one closes it, writing for up to *grace_s* seconds."""
         self.users -= 1
         if self.users > 0:
             return
@@ -127,7 +130,7 @@ class ClientInstance:
         for job in self._jobs:
             job.cancel()
         await asyncio.gather(*self._jobs, return_exceptions=True)
-        await self._remoting.close()
+        await self._remoting.close(min(grace_s, CLOSE_GRACE_S))
 
     def register_producer(self, group: str) -> None:
         """Let heartbeats name a producer group.

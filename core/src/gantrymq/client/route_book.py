@@ -124,6 +124,18 @@ class RouteBook:
             raise NoRoute(f"topic {topic} has no queue to read from: no broker of its route grants reading")
         return queues
 
+    async def look_up(self, topic: str, *, required: bool = True) -> TopicRoute | None:
+        """The route of *topic*, asked afresh; None where there is none and none is *required*.
+
+        Raises:
+            NoRoute: no name server knows the topic.
+            ConnectFailed: no name server answers.
+        """
+        route = await self._round(lambda: self._ask(topic, CALL_TIMEOUT_S))
+        if route is None and required:
+            raise _no_route(topic)
+        return route
+
     async def find_broker(self, topic: str, broker_name: str, broker_id: int | None = None) -> str:
         """Address of the master, or with *broker_id* of any replica; the route is asked once if it is not known.
 

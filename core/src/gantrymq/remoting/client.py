@@ -21,7 +21,7 @@ from gantrymq.world import World
 
 __all__ = ["RemotingClient"]
 
-CLOSE_GRACE_S: Final = 1.0  # what is gathered gets this long to be written when the client closes
+CLOSE_GRACE_S: Final = 1.0
 GO_AWAY_GRACE_S: Final = 3.0  # calls that wait on a connection which is to go away get this long
 
 
@@ -129,8 +129,11 @@ class RemotingClient:
         """Call ``callback(address, connection)`` whenever a connection has closed."""
         self._on_close.append(callback)
 
-    async def close(self) -> None:
-        """Close all connections; calls that wait fail with ConnectionLost, later ones with ConnectFailed."""
+    async def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
+        """Close all connections; calls that wait fail with ConnectionLost, later ones with ConnectFailed.
+
+        What is gathered has *grace_s* seconds to be written.
+        """
         self._closed = True
         attempts = list(self._attempts.values())
         for attempt in attempts:
@@ -141,7 +144,7 @@ class RemotingClient:
         self._emptied = asyncio.Event()
         for connection in list(self._opened):
             connection.close()
-        timer = self._world.clock.call_later(CLOSE_GRACE_S, self._cut_off)
+        timer = self._world.clock.call_later(grace_s, self._cut_off)
         await self._emptied.wait()
         timer.cancel()
 

@@ -87,6 +87,7 @@ class Connection(Channel, asyncio.Protocol):
         self._idle = IdleTimer(clock, limits.idle_timeout_s, lambda: self.last_heard, writes, self._idled)
         self._idle_timeout_s = limits.idle_timeout_s
         self._paused = 0
+        self._early = b""  # read while paused by us
         self._on_close: list[Callable[[Connection], None]] = []
 
     def __repr__(self) -> str:
@@ -114,6 +115,9 @@ class Connection(Channel, asyncio.Protocol):
     def resume_reading(self) -> None:
         """Read again, unless the peer is slow to read."""
         self._resume(_PAUSED_BY_US)
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
 
     # --- what asyncio calls -----------------------------------------------------------------------------------------
 
@@ -134,6 +138,9 @@ class Connection(Channel, asyncio.Protocol):
         """Hand all requests of this read to the handler, and answers to the calls that wait for them."""
         self.last_heard = self._clock.monotonic()
         if self._writes.closed:
+            return
+        if self._paused & _PAUSED_BY_US:
+            self._read_early(data)
             return
         error: RemoteProtocolError | None = None
         commands: list[Command] = []
@@ -220,6 +227,13 @@ class Connection(Channel, asyncio.Protocol):
         if self._paused == why and transport is not None and not transport.is_closing():
             transport.resume_reading()
         self._paused &= ~why
+
+    def _read_early(self, data: bytes) -> None:
+        """Keep what is read all the same: uvloop begins to read after `connection_made`, though that paused it."""
+        self._early += data
+        transport = self._writes.transport
+        if transport is not None and not transport.is_closing():
+            transport.pause_reading()
 
     def _idled(self) -> None:
         log.info("%s: closed: nothing read or written for %g s", self.address, self._idle_timeout_s)
