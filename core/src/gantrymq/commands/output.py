@@ -80,9 +80,9 @@ def _into_environment(ctx: click.Context, parameter: click.Parameter, value: str
 
 def print_json(document: Any) -> None:
     """Write *document* as one line of JSON on stdout, at once."""
-    import orjson
+    from gantrymq import strict_json
 
-    click.echo(orjson.dumps(document).decode())
+    click.echo(strict_json.dumps(document).decode())
     sys.stdout.flush()
 
 

@@ -9,8 +9,7 @@ import json
 import re
 from typing import Any, Final
 
-import orjson
-
+from gantrymq import strict_json
 from gantrymq.errors import FormatError
 from gantrymq.loose_json.keys import MAX_DEPTH, MAX_LOOSE_CHARS, ObjectKey
 from gantrymq.loose_json.references import Resolver
@@ -30,7 +29,7 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
             itself; the message gives the position in characters.
     """
     try:
-        value = _STRICT_RAW.decode(_text(data)) if raw_numbers else orjson.loads(data)
+        value = _STRICT_RAW.decode(_text(data)) if raw_numbers else strict_json.loads(data)
     except (ValueError, RecursionError):
         text = _text(data)
         value = None if raw_numbers else _read_integer_keys(text)
@@ -53,7 +52,7 @@ def loads_strict(data: bytes | str) -> Any:
         FormatError: not UTF-8, or another text.
     """
     try:
-        return orjson.loads(data)
+        return strict_json.loads(data)
     except (ValueError, RecursionError) as error:
         value = _read_integer_keys(_text(data))
         if value is None:
@@ -124,7 +123,7 @@ def _read_integer_keys(text: str) -> Any:
     parts = text.split('"')  # without escapes every second part lies between quotes
     parts[::2] = [_quote_keys(part) for part in parts[::2]]
     try:
-        return _restore(orjson.loads('"'.join(parts)))
+        return _restore(strict_json.loads('"'.join(parts)))
     except (ValueError, RecursionError):
         return None
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-import orjson
-
+from gantrymq import strict_json
 from gantrymq.errors import FormatError
 from gantrymq.loose_json.keys import ObjectKey
 
@@ -48,7 +47,7 @@ def dumps_plain(value: Any) -> bytes:
         TypeError: a type or key that has no JSON form.
     """
     try:
-        return orjson.dumps(value)
+        return strict_json.dumps(value)
     except TypeError:  # an integer of more than 64 bits
         return dumps(value)
 

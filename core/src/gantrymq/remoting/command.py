@@ -15,8 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
+from gantrymq import strict_json
 from gantrymq.errors import FormatError, LocalProtocolError, RemoteProtocolError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.remoting.codes import (
@@ -138,7 +137,7 @@ def decode(frame: Frame) -> Command:
     codec, header, body = frame
     if codec == SERIALIZE_JSON:
         try:
-            fields = orjson.loads(header)
+            fields = strict_json.loads(header)
         except ValueError:
             fields = _loads(header, raw_numbers=False)
         try:
@@ -212,7 +211,7 @@ def _encode_json(command: Command) -> bytes:
     try:
         if ext:
             "".join(ext.values())
-        header = orjson.dumps(fields)
+        header = strict_json.dumps(fields)
     except TypeError as error:
         raise _not_text(ext) from error
     return _DIFFERENT.sub(_as_fastjson, header) if _differs(header) else header

@@ -20,9 +20,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import orjson
-
-from gantrymq import speedups
+from gantrymq import speedups, strict_json
 from gantrymq.remoting.codes import SERIALIZE_JSON, LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import Frame
@@ -102,7 +100,9 @@ def _read(frame: Frame) -> Command:
         return command
     others = {**ext, queue_name: "", born_name: before, properties_name: after}  # in the places of what is taken out
     try:
-        alike = orjson.dumps([command.code, command.language, command.version, command.flag, command.remark, others])
+        alike = strict_json.dumps(
+            [command.code, command.language, command.version, command.flag, command.remark, others]
+        )
     except TypeError:  # half of a surrogate pair, or a number of more than 64 bits
         return command
     return Send(command, frame.header, alike, queue_id, int(born), unique_id.encode())
