@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import attrs
 
+from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
+from gantrymq.model.reserved import RESERVED
+
+_MOVED = (RETRY_PREFIX, DLQ_PREFIX)
 
 
 @attrs.define
@@ -21,6 +26,32 @@ class Message:
     flag: int = 0
     properties: dict[str, str] = attrs.field(factory=dict)
     wait_stored: bool = True  # False: the broker answers before a synchronous flush
+
+    @classmethod
+    def from_received(cls, received: ReceivedMessage, topic: str | None = None) -> Message:
+        """A new message with what the application gave an old one: body, tags, keys, flag and its own properties.
+
+        What RocketMQ wrote on it is left out: the new one is another message with an id of its own, stored as safely
+        and delivered as soon as any.
+
+        Args:
+            received: is not changed.
+            topic: where it goes; None for the topic that *received* was sent to, of a retry or dead letter the first.
+
+        Raises:
+            ClientError: its body could not be read, and would be another one for its consumers.
+        """
+        if received.body_problem:
+            raise ClientError(f"a message cannot be sent on as it was not read whole: {received.body_problem}")
+        origin = received.properties.get(names.RETRY_TOPIC) if received.topic.startswith(_MOVED) else None
+        return cls(
+            topic=topic or origin or received.topic,
+            body=received.body,
+            tags=received.tags,
+            keys=received.keys,
+            flag=received.flag,
+            properties=received.user_properties,
+        )
 
     def all_properties(self) -> dict[str, str]:
         """User properties together with tags, keys and WAIT, in the order they go on the wire."""
@@ -66,6 +97,16 @@ class ReceivedMessage:
     def keys(self) -> str | None:
         """Index keys separated by blanks, if any."""
         return self.properties.get(names.KEYS)
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """Those properties that the application gave it, without tags and keys."""
+        return {name: value for name, value in self.properties.items() if name not in RESERVED}
+
+    @property
+    def system_properties(self) -> dict[str, str]:
+        """Those that clients and brokers wrote, tags and keys among them."""
+        return {name: value for name, value in self.properties.items() if name in RESERVED}
 
     @property
     def message_id(self) -> str:

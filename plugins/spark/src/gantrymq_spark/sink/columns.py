@@ -8,7 +8,7 @@
 - the other columns of `gantrymq_spark.columns`, which brokers set, are passed over, but for ``brokerName`` and
   ``queueId`` with the option keepQueues.
 
-Sources: apache/rocketmq common/.../message/MessageConst.java (STRING_HASH_SET), Message.java (putUserProperty).
+Source: apache/rocketmq common/.../message/Message.java.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from gantrymq.errors import ConfigError
+from gantrymq.model.reserved import RESERVED as OF_ROCKETMQ
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.sink.options import SinkOptions
 
@@ -29,72 +30,7 @@ SHARDING_KEY = "__SHARDINGKEY"
 DELAYS = ("delayLevel", "delayMs", "deliverTime")
 TAKEN = ("topic", "body", "keys", "tags", "properties", "flag", "shardingKey", *DELAYS)
 
-RESERVED = frozenset(
-    [
-        "TRACE_ON",
-        "MSG_REGION",
-        "KEYS",
-        "TAGS",
-        "WAIT",
-        "DELAY",
-        "RETRY_TOPIC",
-        "REAL_TOPIC",
-        "REAL_QID",
-        "TRAN_MSG",
-        "PGROUP",
-        "MIN_OFFSET",
-        "MAX_OFFSET",
-        "BUYER_ID",
-        "ORIGIN_MESSAGE_ID",
-        "TRANSFER_FLAG",
-        "CORRECTION_FLAG",
-        "MQ2_FLAG",
-        "RECONSUME_TIME",
-        "UNIQ_KEY",
-        "MAX_RECONSUME_TIMES",
-        "CONSUME_START_TIME",
-        "POP_CK",
-        "POP_CK_OFFSET",
-        "1ST_POP_TIME",
-        "TRAN_PREPARED_QUEUE_OFFSET",
-        "DUP_INFO",
-        "EXTEND_UNIQ_INFO",
-        "INSTANCE_ID",
-        "CORRELATION_ID",
-        "REPLY_TO_CLIENT",
-        "TTL",
-        "ARRIVE_TIME",
-        "PUSH_REPLY_TIME",
-        "CLUSTER",
-        "MSG_TYPE",
-        "INNER_NUM",
-        "INNER_BASE",
-        "INNER_MULTI_DISPATCH",
-        "INNER_MULTI_QUEUE_OFFSET",
-        "TIMER_DELAY_MS",
-        "TIMER_DELAY_SEC",
-        "TIMER_DELIVER_MS",
-        "TIMER_ENQUEUE_MS",
-        "TIMER_DEQUEUE_MS",
-        "TIMER_ROLL_TIMES",
-        "TIMER_OUT_MS",
-        "TIMER_DEL_UNIQKEY",
-        "TIMER_DELAY_LEVEL",
-        "__BORNHOST",
-        "BORN_TIMESTAMP",
-        "DLQ_ORIGIN_TOPIC",
-        "DLQ_ORIGIN_MESSAGE_ID",
-        "__CRC32#",
-        "__transactionId__",
-        "CHECK_IMMUNITY_TIME_IN_SECONDS",
-        "TRANSACTION_CHECK_TIMES",
-        "PROPERTY_FORWARD_QUEUE_ID",
-        "REDIRECT",
-        "TRACE_CONTEXT",
-        "__SHARDINGKEY",
-        "GANTRYMQ_SINK_ID",
-    ]
-)
+RESERVED = OF_ROCKETMQ | {SHARDING_KEY, SINK_ID}
 
 
 def check_columns(schema: pa.Schema, options: SinkOptions) -> None:
