@@ -14,10 +14,6 @@ from typing import Any
 __all__ = ["dumps", "loads"]
 
 
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
-
-
 def _loads(data: bytes | bytearray | memoryview | str, /) -> Any:
     text = data if isinstance(data, str) else str(data, "utf-8")
     try:
@@ -25,19 +21,23 @@ def _loads(data: bytes | bytearray | memoryview | str, /) -> Any:
     except RecursionError:
         raise ValueError("JSON nested too deep") from None
     if "\\ud" in text or "\\uD" in text:
-        _dumped(value).encode()  # half of a surrogate pair is a UnicodeEncodeError, which is a ValueError
+        _dumped(value)  # half of a surrogate pair is a UnicodeEncodeError, which is a ValueError
     return value
 
 
 def _dumps(value: Any, /) -> bytes:
     try:
-        return _dumped(value).encode()
+        return _dumped(value)
     except ValueError as problem:  # half of a surrogate pair, or an object in itself
         raise TypeError(str(problem)) from None
 
 
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
 
 
 loads: Callable[[bytes | bytearray | memoryview | str], Any] = _loads

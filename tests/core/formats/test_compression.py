@@ -4,9 +4,10 @@ import zlib
 
 import pytest
 
+from gantrymq.client.compressor import Compressor
 from gantrymq.errors import ClientError, ConfigError, FormatError
 from gantrymq.formats import compression
-from gantrymq.formats.compression import Compressor, decompress, readable
+from gantrymq.formats.compression import decompress, readable
 
 TEXT = b"gantry " * 2000
 

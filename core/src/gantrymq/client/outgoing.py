@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from gantrymq.client.compressor import Compressor
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
-from gantrymq.formats.compression import Compressor
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
 from gantrymq.model.message import Message

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from gantrymq.client import checks
 from gantrymq.client.base import BaseClient
+from gantrymq.client.compressor import Compressor
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import Outgoing, SendIdentity, prepare, prepare_batch
@@ -25,7 +26,6 @@ from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
 from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
 from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
-from gantrymq.formats.compression import Compressor
 from gantrymq.model import names
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue

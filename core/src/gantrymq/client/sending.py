@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client.compressor import Compressor
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import Outgoing, SendIdentity, packed, send_request
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
@@ -20,7 +21,6 @@ from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, Policy, Retries
 from gantrymq.client.selection import QueueTurns
 from gantrymq.client.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
-from gantrymq.formats.compression import Compressor
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock, Workers
 from gantrymq.world.time_slices import TimeSlices

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import importlib
 import zlib
-from collections.abc import Callable
 from typing import Any
 
-from gantrymq.errors import ClientError, ConfigError, FormatError, GantryError
+from gantrymq.errors import ClientError, FormatError, GantryError
 from gantrymq.model.sys_flag import (
     COMPRESSED,
     COMPRESSION_LZ4,
@@ -24,49 +23,9 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
-__all__ = ["MAX_BODY_BYTES", "Compressor", "decompress", "readable"]
+__all__ = ["MAX_BODY_BYTES", "decompress", "package", "readable"]
 
-_FLAGS = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body: a few KB must not grow into all of the memory
-
-
-class Compressor:
-    """One of the formats, at one level."""
-
-    def __init__(self, kind: str = "zlib", level: int = 5) -> None:
-        """Load what the format needs.
-
-        Args:
-            kind: zlib, which every client reads, lz4 or zstd.
-            level: 0 (fastest) to 9 (smallest), as Java has it; LZ4 has none.
-
-        Raises:
-            ConfigError: the kind or level is none of these, or its package is not installed.
-        """
-        if kind not in _FLAGS:
-            raise ConfigError(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
-        if not 0 <= level <= 9:
-            raise ConfigError(f"compression level {level} is none; levels are 0 to 9")
-        self.flags = COMPRESSED | _FLAGS[kind]  # for sysFlag
-        self._pack = _packer(kind, level)
-
-    def pack(self, body: bytes) -> tuple[bytes, int]:
-        """The body to send and its bits of sysFlag: compressed, or as it is with none where that is no longer."""
-        packed = self._pack(body)
-        return (packed, self.flags) if len(packed) < len(body) else (body, 0)
-
-
-def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
-    if kind == "zlib":
-        return lambda body: zlib.compress(body, level)
-    try:
-        if kind == "lz4":
-            lz4 = _package("lz4.frame", "lz4", "LZ4")
-            return lambda body: bytes(lz4.compress(body))
-        zstandard = _package("zstandard", "zstandard", "Zstandard")
-    except ClientError as problem:
-        raise ConfigError(f"compression {kind}: {problem}") from None
-    return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # one for each thread
 
 
 def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
@@ -107,7 +66,7 @@ def _inflate(body: bytes | memoryview) -> bytes:
 
 
 def _unpack_lz4(body: bytes) -> bytes:
-    lz4 = _package("lz4.frame", "lz4", "LZ4")
+    lz4 = package("lz4.frame", "lz4", "LZ4")
     stream = lz4.LZ4FrameDecompressor()
     try:
         plain = bytes(stream.decompress(body, max_length=MAX_BODY_BYTES))
@@ -117,7 +76,7 @@ def _unpack_lz4(body: bytes) -> bytes:
 
 
 def _unpack_zstd(body: bytes) -> bytes:
-    zstandard = _package("zstandard", "zstandard", "Zstandard")
+    zstandard = package("zstandard", "zstandard", "Zstandard")
     try:
         promised = int(zstandard.get_frame_parameters(body).content_size)  # huge where the frame does not say
         plain = bytes(zstandard.ZstdDecompressor().stream_reader(body).read(MAX_BODY_BYTES))
@@ -135,7 +94,8 @@ def _whole(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
     raise FormatError(f"{kind} body of {length} bytes is cut short")
 
 
-def _package(module: str, distribution: str, kind: str) -> Any:
+def package(module: str, distribution: str, kind: str) -> Any:
+    """The module that reads and writes *kind*. Raises ClientError: *distribution* is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -1,0 +1,56 @@
+"""Bodies made shorter before they are sent, in the formats that `gantrymq.formats.compression` reads.
+
+Source: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (tryToCompressMessage).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from gantrymq.errors import ClientError, ConfigError
+from gantrymq.formats.compression import package
+from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD
+
+__all__ = ["Compressor"]
+
+_FLAGS = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
+
+
+class Compressor:
+    """One of the formats, at one level."""
+
+    def __init__(self, kind: str = "zlib", level: int = 5) -> None:
+        """Load what the format needs.
+
+        Args:
+            kind: zlib, which every client reads, lz4 or zstd.
+            level: 0 (fastest) to 9 (smallest), as Java has it; LZ4 has none.
+
+        Raises:
+            ConfigError: the kind or level is none of these, or its package is not installed.
+        """
+        if kind not in _FLAGS:
+            raise ConfigError(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
+        if not 0 <= level <= 9:
+            raise ConfigError(f"compression level {level} is none; levels are 0 to 9")
+        self.flags = COMPRESSED | _FLAGS[kind]  # for sysFlag
+        self._pack = _packer(kind, level)
+
+    def pack(self, body: bytes) -> tuple[bytes, int]:
+        """The body to send and its bits of sysFlag: compressed, or as it is with none where that is no longer."""
+        packed = self._pack(body)
+        return (packed, self.flags) if len(packed) < len(body) else (body, 0)
+
+
+def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
+    if kind == "zlib":
+        return lambda body: zlib.compress(body, level)
+    try:
+        if kind == "lz4":
+            lz4 = package("lz4.frame", "lz4", "LZ4")
+            return lambda body: bytes(lz4.compress(body))
+        zstandard = package("zstandard", "zstandard", "Zstandard")
+    except ClientError as problem:
+        raise ConfigError(f"compression {kind}: {problem}") from None
+    return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # one for each thread
