@@ -12,7 +12,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG
 from gantrymq.world import Clock
 
-__all__ = ["follow", "read"]
+__all__ = ["AGAIN_S", "follow", "passes", "read"]
 
 HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
 AGAIN_S = 1.0  # pause after a pull that failed
@@ -60,7 +60,7 @@ async def follow(
                 queue, at, expression=expression, expression_type=expression_type, suspend_ms=HOLD_MS
             )
         except ClientError as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             if not failing:
                 problem(f"{queue.broker_name} queue {queue.queue_id}: {error}; trying again every {AGAIN_S:g} s")
@@ -86,7 +86,8 @@ def _at_end(result: PullResult, asked: int) -> bool:
     )
 
 
-def _passes(error: ClientError) -> bool:
+def passes(error: ClientError) -> bool:
+    """Whether the same question may be answered later: the server is away, busy or restarting."""
     if isinstance(error, BrokerRefused):
         return error.response_code in _PASSING_CODES
     return error.retriable or isinstance(error, NoRoute)

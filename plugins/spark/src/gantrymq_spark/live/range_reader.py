@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from gantrymq.client import PullConsumer, PulledRecords, PullStatus
 from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.reading import AGAIN_S, passes
 from gantrymq.errors import ClientError
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
@@ -23,7 +24,6 @@ from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, settle
 from gantrymq_spark.live.offsets import QueueRange
-from gantrymq_spark.live.waiting import AGAIN_S, passes
 from gantrymq_spark.positions import record_positions
 from gantrymq_spark.record_fields import gathered
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.client import Admin, PullConsumer
+from gantrymq.client.reading import AGAIN_S, passes
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World
@@ -17,7 +18,6 @@ from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.range_reader import RangeRead
 from gantrymq_spark.live.snapshot import Snapshot
 from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
-from gantrymq_spark.live.waiting import AGAIN_S, passes
 
 __all__ = ["Session", "consumer_of", "how_to_read"]
 
