@@ -151,8 +151,8 @@ class BaseClient:
         return self._instance
 
 
-async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, None]) -> bool:
-    """Do *work*, which is cancelled when *seconds* are over; whether it was done."""
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """Do *work*, which is cancelled when *seconds* are over."""
     task = asyncio.ensure_future(work)
     timer = clock.call_later(max(0.0, seconds), task.cancel) if math.isfinite(seconds) else None
     try:
@@ -163,7 +163,5 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, None]) 
     finally:
         if timer is not None:
             timer.cancel()
-    if task.cancelled():
-        return False
-    task.result()
-    return True
+    if not task.cancelled():
+        task.result()

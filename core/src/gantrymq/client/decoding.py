@@ -129,18 +129,20 @@ def _taken_apart(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
 
 def _unreadable(rest: memoryview, problem: str, broker_name: str, offset_delta: int) -> ReceivedMessage:
     """What stands where a record should: as many bytes as it says that it has, or all of *rest*."""
-    head = HEAD_V4.unpack_from(rest) if len(rest) >= MIN_RECORD_BYTES else None
-    known = head is not None and head[1] in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= head[0] <= len(rest)
-    raw = bytes(rest[: head[0]]) if head is not None and known else bytes(rest)
+    size, queue_id, queue_offset, log_offset = len(rest), -1, -1, -1
+    if len(rest) >= MIN_RECORD_BYTES:
+        head = HEAD_V4.unpack_from(rest)
+        if head[1] in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= head[0] <= len(rest):
+            size, queue_id, queue_offset, log_offset = head[0], head[3], head[5] + offset_delta, head[6]
     return ReceivedMessage(
         topic="",
-        body=raw,
+        body=bytes(rest[:size]),
         properties={},
         flag=0,
-        queue_id=head[3] if head is not None and known else -1,
-        queue_offset=head[5] + offset_delta if head is not None and known else -1,
-        log_offset=head[6] if head is not None and known else -1,
-        store_size=len(raw),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        log_offset=log_offset,
+        store_size=size,
         sys_flag=0,
         born_timestamp=0,
         born_host="",
