@@ -14,37 +14,21 @@ from __future__ import annotations
 
 from gantrymq.client.base import BaseClient
 from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.group_offsets import GroupOffsets
+from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
-from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
-from gantrymq.errors import BrokerRefused, InvalidParameter
-from gantrymq.loose_json import dumps
+from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
-from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import TAG, Subscription
-from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers.base import Header
-from gantrymq.remoting.headers.offsets import (
-    GetMaxOffsetRequest,
-    GetMinOffsetRequest,
-    OffsetResponse,
-    QueryConsumerOffsetRequest,
-    SearchOffsetByTimestampRequest,
-    UpdateConsumerOffsetRequest,
-)
-from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
-__all__ = ["PULL_TIMEOUT_S", "PullConsumer"]
-
-PULL_TIMEOUT_S = 10.0  # beyond the time that the broker may hold a pull
-_MAX_BYTES = 0x7FFFFFFF
-_MOST_ACCEPTED = 1024
+__all__ = ["PullConsumer"]
 
 
 class PullConsumer(BaseClient):
@@ -81,9 +65,8 @@ class PullConsumer(BaseClient):
         self.group = group
         super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
         self._topics: list[str] = []
-        self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
+        self._pulling: tuple[ClientInstance, GroupPulls] | None = None
         self._ends: dict[MessageQueue, int] = {}  # as pulls told it
-        self._accepted: set[tuple[str, str, str, str]] = set()  # expressions, as `_check_expression` notes them
 
     def _register(self, instance: ClientInstance) -> None:
         instance.register_consumer(
@@ -161,57 +144,29 @@ class PullConsumer(BaseClient):
         self, queue: MessageQueue, offset: int, max_count: int, expression: str, expression_type: str, suspend_ms: int
     ) -> tuple[Command, str]:
         """The reply and who gave it."""
-        instance = self._started()
+        pulls = self._pulls()
         self._subscribe(queue.topic)
-        broker_id = self._suggested.get(queue, 0)
-        address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
-        if expression_type != TAG:
-            await self._check_expression(instance, address, Subscription(queue.topic, expression, expression_type))
-        header = PullMessageRequest(
-            consumer_group=self.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=max_count,
-            sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0),
-            commit_offset=0,
-            suspend_timeout_millis=suspend_ms,
-            subscription=expression or "*",
-            sub_version=0,
-            expression_type=expression_type,
-            max_msg_bytes=_MAX_BYTES,
-            bname=queue.broker_name,
-        )
-        timeout_s = PULL_TIMEOUT_S + suspend_ms / 1000
-        return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s), address
+        wanted = Subscription(queue.topic, expression or ALL, expression_type)
+        return await pulls.pull(queue, offset, wanted, max_count=max_count, suspend_ms=suspend_ms)
 
     def _note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
-        self._suggested[queue] = found.suggested_broker_id
+        self._pulls().note(queue, found)
         self._ends[queue] = found.max_offset
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one. Raises as `pull`."""
-        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, header)
+        return await self._offsets().least(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get. Raises as `pull`."""
-        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
+        return await self._offsets().end(queue)
 
     async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none.
 
         Raises as `pull`.
         """
-        header = SearchOffsetByTimestampRequest(
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            timestamp=time_ms,
-            boundary_type="LOWER",
-            bname=queue.broker_name,
-        )
-        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return await self._offsets().at(queue, time_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's offset in *queue*, None when it has none.
@@ -219,15 +174,7 @@ class PullConsumer(BaseClient):
         For a group without one, a broker answers 0 while the queue's first message is still in memory.
         Raises as `pull`.
         """
-        header = QueryConsumerOffsetRequest(
-            consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
-        )
-        try:
-            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
-        except BrokerRefused as refusal:
-            if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+        return await self._offsets().committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store *offset* as the group's place in *queue*; done when the broker has it.
@@ -249,33 +196,16 @@ class PullConsumer(BaseClient):
                     f"offset {offset} cannot be committed: {queue.topic}, {queue.broker_name}, queue {queue.queue_id} "
                     f"ends at {self._ends[queue]}"
                 )
-        instance = self._started()
-        header = UpdateConsumerOffsetRequest(
-            consumer_group=self.group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            commit_offset=offset,
-            bname=queue.broker_name,
-        )
-        address = await instance.routes.find_broker(queue.topic, queue.broker_name, 0)
-        await instance.rpc.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        await self._offsets().commit(queue, offset)
 
-    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        instance = self._started()
-        address = await instance.routes.find_broker(queue.topic, queue.broker_name, 0)
-        reply = await instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
-        return reply_header(OffsetResponse, reply, address).offset
+    def _offsets(self) -> GroupOffsets:
+        return GroupOffsets(self._started(), self.group)
 
-    async def _check_expression(self, instance: ClientInstance, address: str, wanted: Subscription) -> None:
-        """Ask a broker once whether it can read an expression. Raises BrokerRefused with its reason."""
-        key = (address, wanted.topic, wanted.expression, wanted.type)
-        if key in self._accepted:
-            return
-        body = {"clientId": instance.client_id, "group": self.group, "subscriptionData": wanted.to_json()}
-        await instance.rpc.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=dumps(body))
-        if len(self._accepted) >= _MOST_ACCEPTED:
-            self._accepted.clear()
-        self._accepted.add(key)
+    def _pulls(self) -> GroupPulls:
+        instance = self._started()
+        if self._pulling is None or self._pulling[0] is not instance:
+            self._pulling = (instance, GroupPulls(instance, self.group))
+        return self._pulling[1]
 
     def _subscribe(self, topic: str) -> None:
         if topic not in self._topics:
