@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 
-from gantrymq.client import PullConsumer
+from gantrymq.client import Reader
 from gantrymq.model.queue import MessageQueue
 
 
-async def follow(consumer: PullConsumer, queue: MessageQueue) -> None:
+async def follow(consumer: Reader, queue: MessageQueue) -> None:
     offset = await consumer.committed(queue)
     if offset is None:
         offset = await consumer.min_offset(queue)
@@ -21,7 +21,7 @@ async def follow(consumer: PullConsumer, queue: MessageQueue) -> None:
 
 
 async def main() -> None:
-    async with PullConsumer("my_readers") as consumer:  # at $NAMESRV_ADDR, or 127.0.0.1:9876
+    async with Reader("my_readers") as consumer:  # at $NAMESRV_ADDR, or 127.0.0.1:9876
         queues = await consumer.queues("TopicTest")
         await asyncio.gather(*(follow(consumer, queue) for queue in queues))
 

@@ -12,7 +12,7 @@ import pytest
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.client import Producer, PullConsumer, PullStatus
+from gantrymq.client import Producer, PullStatus, Reader
 from gantrymq.config import Settings
 from gantrymq.model.message import Message
 from gantrymq.plugins import Plugins
@@ -72,7 +72,7 @@ async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
     await broker.start()
     received: list[tuple[int, int, bytes]] = []
 
-    async def read(consumer: PullConsumer, queue) -> None:
+    async def read(consumer: Reader, queue) -> None:
         offset = 0
         while len(received) < MESSAGES:
             found = await consumer.pull(queue, offset, suspend_ms=1000)
@@ -82,7 +82,7 @@ async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
 
     async with (
         Producer("PG", namesrv=NAME_SERVER, world=world) as producer,
-        PullConsumer("CG", namesrv=NAME_SERVER, world=world) as consumer,
+        Reader("CG", namesrv=NAME_SERVER, world=world) as consumer,
     ):
         await producer.send(Message("T", b"0"))
         readers = [asyncio.ensure_future(read(consumer, queue)) for queue in await consumer.queues("T")]

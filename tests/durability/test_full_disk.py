@@ -17,7 +17,7 @@ from durability_rig.load import make_load_topics, read_everything
 from durability_rig.pages import FREE_PORT, Pages
 from durability_rig.small_disks import SmallDisk, small_disk
 
-from gantrymq.client import Admin, Producer, PullConsumer, SendFailed
+from gantrymq.client import Admin, Producer, Reader, SendFailed
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
@@ -104,7 +104,7 @@ def test_a_full_disk_refuses_sends_and_nothing_else_and_says_why(small: SmallDis
         await make_load_topics(namesrv, run.ledger)
         async with (
             Producer("full", namesrv, retries=0) as producer,
-            PullConsumer(GROUP, namesrv) as consumer,
+            Reader(GROUP, namesrv) as consumer,
             Admin(namesrv) as admin,
         ):
             for _ in range(SENDS):
@@ -150,7 +150,7 @@ def test_a_broker_starts_on_a_disk_without_a_free_byte_and_serves_readers(
 
     async def before(namesrv: str) -> None:
         await make_load_topics(namesrv, run.ledger)
-        async with Producer("full", namesrv, retries=0) as producer, PullConsumer(GROUP, namesrv) as consumer:
+        async with Producer("full", namesrv, retries=0) as producer, Reader(GROUP, namesrv) as consumer:
             for _ in range(SENDS):
                 assert await run.send(producer)
             await until_saved(small, await commit(consumer, 3), 3)
@@ -185,7 +185,7 @@ def test_commits_made_on_a_full_disk_survive_a_stop_on_it(small: SmallDisk, tmp_
 
     async def work(namesrv: str) -> None:
         await make_load_topics(namesrv, run.ledger)
-        async with Producer("full", namesrv, retries=0) as producer, PullConsumer(GROUP, namesrv) as consumer:
+        async with Producer("full", namesrv, retries=0) as producer, Reader(GROUP, namesrv) as consumer:
             for _ in range(SENDS):
                 assert await run.send(producer)
             await until_saved(small, await commit(consumer, 3), 3)
@@ -220,7 +220,7 @@ def test_tables_that_not_even_the_reserve_has_room_for_are_told_and_saved_later(
         await make_load_topics(namesrv, run.ledger)
         async with (
             Producer("full", namesrv, retries=0) as producer,
-            PullConsumer(GROUP, namesrv) as consumer,
+            Reader(GROUP, namesrv) as consumer,
             Admin(namesrv) as admin,
         ):
             for _ in range(SENDS):
@@ -260,7 +260,7 @@ async def topics(namesrv: str) -> list[str]:
         return await admin.topics()
 
 
-async def commit(consumer: PullConsumer, offset: int) -> MessageQueue:
+async def commit(consumer: Reader, offset: int) -> MessageQueue:
     """Read the first queue, as which the group comes to be, and commit *offset* in it."""
     queue = (await consumer.queues(TOPIC))[0]
     assert (await consumer.pull(queue, 0)).messages
@@ -271,7 +271,7 @@ async def commit(consumer: PullConsumer, offset: int) -> MessageQueue:
 
 async def committed(namesrv: str) -> int | None:
     """What the group has committed in the first queue."""
-    async with PullConsumer(GROUP, namesrv) as consumer:
+    async with Reader(GROUP, namesrv) as consumer:
         return await consumer.committed((await consumer.queues(TOPIC))[0])
 
 

@@ -17,7 +17,7 @@ import pytest
 from durability_rig.sync_faults import Held, Unsynced
 from durability_rig.watched_broker import LOG_FILE_BYTES, Case, Watched, load_case, run_watched
 
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq_testing.recording import RecordingFiles
@@ -68,7 +68,7 @@ def test_a_sync_that_does_not_end_holds_back_replies_and_messages(tmp_path: Path
         queue = MessageQueue(topic, "b", 0)
         async with (
             Producer("producers", watched.namesrv, world=world, retries=0) as producer,
-            PullConsumer("readers", watched.namesrv, world=world) as consumer,
+            Reader("readers", watched.namesrv, world=world) as consumer,
         ):
             await producer.send(Message(topic, b"first"))
             assert queue in await consumer.queues(topic)

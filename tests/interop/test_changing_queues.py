@@ -9,7 +9,7 @@ from checks import assert_same_messages, queues_of, wait_for_bodies
 from harness import Driver, GantryServer, Process, gantrymq
 from harness.peers import used
 
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.model.message import Message
 
 pytestmark = pytest.mark.interop
@@ -55,7 +55,7 @@ def test_our_clients_follow_a_topic_that_shrinks(ours: GantryServer, tmp_path: P
         async with (
             asyncio.timeout(WAIT_S),
             Producer("ours", namesrv=ours.namesrv) as producer,
-            PullConsumer("our-puller", namesrv=ours.namesrv) as consumer,
+            Reader("our-puller", namesrv=ours.namesrv) as consumer,
         ):
             await asyncio.to_thread(_set_queues, ours, tmp_path, topic, write=BEFORE, read=BEFORE)
             bodies = [f"message {n}".encode() for n in range(48)]

@@ -13,7 +13,7 @@ from harness.java_servers import SMALL_STORE
 from harness.peers import used
 from harness.polling import wait_until
 
-from gantrymq.client import PullConsumer
+from gantrymq.client import Reader
 
 pytestmark = pytest.mark.interop
 
@@ -34,7 +34,7 @@ def stored(namesrv: str, topic: str) -> int:
     """How many messages *topic* has, asked by our client, which starts sooner."""
 
     async def ask() -> int:
-        async with PullConsumer("TOOLS_CONSUMER", namesrv) as consumer:
+        async with Reader("TOOLS_CONSUMER", namesrv) as consumer:
             return sum([await consumer.max_offset(queue) for queue in await consumer.queues(topic)])
 
     used("gantrymq.client")

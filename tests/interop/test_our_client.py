@@ -10,7 +10,7 @@ from checks import assert_same_messages
 from harness import Driver, create_topic
 from harness.peers import used
 
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.model.message import Message, ReceivedMessage
 
 pytestmark = pytest.mark.interop
@@ -89,7 +89,7 @@ async def _read(namesrv: str, topic: str, wanted: int) -> list[ReceivedMessage]:
     """Read every queue from 0 until *wanted* messages are there; what was sent oneway may take a moment."""
     used("gantrymq.client")
     received: list[ReceivedMessage] = []
-    async with PullConsumer("our-puller", namesrv=namesrv) as consumer:
+    async with Reader("our-puller", namesrv=namesrv) as consumer:
         positions = dict.fromkeys(await consumer.queues(topic), 0)
         while len(received) < wanted:
             for queue, queue_offset in positions.items():

@@ -11,7 +11,7 @@ from harness.cluster import BROKERS
 from harness.peers import used
 from harness.process import Event
 
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.model.message import Message
 
 pytestmark = pytest.mark.interop
@@ -183,7 +183,7 @@ async def _read_all(namesrv: str, topic: str) -> list[bytes]:
     """The bodies of all that lies in *topic*, read with our own client."""
     used("gantrymq.client")
     found: list[bytes] = []
-    async with asyncio.timeout(DEADLINE_S), PullConsumer("our-puller", namesrv=namesrv) as consumer:
+    async with asyncio.timeout(DEADLINE_S), Reader("our-puller", namesrv=namesrv) as consumer:
         for queue in await consumer.queues(topic):
             position, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while position < end:

@@ -11,7 +11,7 @@ from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process
 from harness.peers import used
 from harness.tools import require
 
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.model.message import Message
 
 pytestmark = pytest.mark.interop
@@ -87,7 +87,7 @@ def test_our_client_speaks_tls_with_java_servers(tmp_path: Path, topic: str) -> 
             async with Producer("p", namesrv, tls=True) as producer:
                 for body in bodies:
                     await producer.send(Message(topic, body))
-            async with PullConsumer("c", namesrv, tls=True) as consumer:
+            async with Reader("c", namesrv, tls=True) as consumer:
                 found: list[bytes] = []
                 for queue in await consumer.queues(topic):
                     first = await consumer.min_offset(queue)

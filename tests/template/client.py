@@ -8,7 +8,7 @@ import asyncio
 import json
 import sys
 
-from gantrymq.client import Producer, PullConsumer, PullStatus
+from gantrymq.client import Producer, PullStatus, Reader
 from gantrymq.model.message import Message
 
 
@@ -21,7 +21,7 @@ async def send(namesrv, topic, *colours):
 
 async def pull(namesrv, topic, expression, kind):
     found = []
-    async with PullConsumer("kit_consumer", namesrv) as consumer:
+    async with Reader("kit_consumer", namesrv) as consumer:
         for queue in await consumer.queues(topic):
             offset, end = 0, await consumer.max_offset(queue)
             while offset < end:

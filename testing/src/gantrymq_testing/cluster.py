@@ -15,7 +15,7 @@ import attrs
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.client import Admin, Producer, PullConsumer, PullStatus, SendResult
+from gantrymq.client import Admin, Producer, PullStatus, Reader, SendResult
 from gantrymq.config import Settings, Value, free_port_keys
 from gantrymq.errors import ConfigError, NoRoute
 from gantrymq.formats.tags_code import tags_code
@@ -155,9 +155,9 @@ class Cluster:
         """A client for this cluster, not started: use it with ``async with``. *more* goes to `Producer`."""
         return Producer(group, self.namesrv, world=self.world, **more)
 
-    def consumer(self, group: str = "testing_consumer", **more: Any) -> PullConsumer:
-        """A client for this cluster, not started: use it with ``async with``. *more* goes to `PullConsumer`."""
-        return PullConsumer(group, self.namesrv, world=self.world, **more)
+    def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
+        """A client for this cluster, not started: use it with ``async with``. *more* goes to `Reader`."""
+        return Reader(group, self.namesrv, world=self.world, **more)
 
     async def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route.

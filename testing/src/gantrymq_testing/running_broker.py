@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from gantrymq.client import Producer, PullConsumer, SendResult
+from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.config import Settings, Value
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport
 from gantrymq.model.message import ReceivedMessage
@@ -132,9 +132,9 @@ class RunningBroker:
         """A client for the caller's own loop, not started: use it with ``async with``."""
         return Producer(group, self.namesrv, **more)
 
-    def consumer(self, group: str = "testing_consumer", **more: Any) -> PullConsumer:
+    def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
         """A client for the caller's own loop, not started: use it with ``async with``."""
-        return PullConsumer(group, self.namesrv, **more)
+        return Reader(group, self.namesrv, **more)
 
     def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route."""

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from gantrymq.client import Admin, Producer, PullConsumer
+from gantrymq.client import Admin, Producer, Reader
 from gantrymq.client.instance import join
 from gantrymq.errors import ClientError, ConfigError
 from gantrymq.remoting.codes import RequestCode
@@ -60,7 +60,7 @@ def test_closing_tells_every_broker(simulate, cluster):
         async with cluster(world) as c:
             async with (
                 Producer("P", c.namesrv, world=world) as producer,
-                PullConsumer("G", c.namesrv, world=world) as consumer,
+                Reader("G", c.namesrv, world=world) as consumer,
             ):
                 await producer.queues("T")
                 await consumer.queues("T")
@@ -84,7 +84,7 @@ def test_broker_that_does_not_answer_does_not_hold_the_others_up(simulate, clust
 
 def test_consumer_is_seen_with_what_it_reads(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, PullConsumer("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
             await consumer.queues("T")
             await world.clock.sleep(1)
             (seen,) = beats(c.brokers["a"])[-1]["consumerDataSet"]
@@ -117,7 +117,7 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
             options = {"world": world, "instance_name": "one"}
             async with (
                 Producer("P", c.namesrv, **options) as producer,
-                PullConsumer("G", c.namesrv, **options) as consumer,
+                Reader("G", c.namesrv, **options) as consumer,
             ):
                 await producer.queues("T")
                 await consumer.queues("T")
@@ -127,7 +127,7 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
                 with pytest.raises(ClientError, match="P is already in use"):
                     await Producer("P", c.namesrv, **options).start()
                 with pytest.raises(ClientError, match="G is already in use"):
-                    await PullConsumer("G", c.namesrv, **options).start()
+                    await Reader("G", c.namesrv, **options).start()
                 async with Producer("Q", c.namesrv, **options):
                     pass
                 await producer.queues("T")  # still open

@@ -1,4 +1,4 @@
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.model.message import Message
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing import simulated
@@ -12,7 +12,7 @@ def test_one_seed_gives_one_run_byte_for_byte(cluster):
             async with (
                 cluster(world) as c,
                 Producer("P", f"gone:1;{c.namesrv}", world=world) as producer,
-                PullConsumer("G", c.namesrv, world=world) as consumer,
+                Reader("G", c.namesrv, world=world) as consumer,
             ):
                 tasks = [producer.send_async(Message("T", b"%d" % i)) for i in range(20)]
                 await consumer.queues("T")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from durability_rig.ledger import Ledger, Place, QueueContent, number_of
-from gantrymq.client import Admin, Producer, PullConsumer, PullStatus, SendStatus
+from gantrymq.client import Admin, Producer, PullStatus, Reader, SendStatus
 from gantrymq.errors import GantryError
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -98,7 +98,7 @@ class Load:
     async def follow(self, topic: str) -> None:
         """Read *topic* as it grows, and note what was seen."""
         try:
-            async with PullConsumer(READER, self._namesrv, world=self._world) as consumer:
+            async with Reader(READER, self._namesrv, world=self._world) as consumer:
                 offsets = dict.fromkeys(await consumer.queues(topic), 0)
                 while not self.ending:
                     for queue in offsets:
@@ -149,7 +149,7 @@ async def read_everything(
     topics: dict[str, int] = {}
     async with (
         Admin(namesrv, world=world) as admin,
-        PullConsumer(READER, namesrv, world=world) as consumer,
+        Reader(READER, namesrv, world=world) as consumer,
     ):
         for topic in await admin.topics():
             if topic.startswith(("Load", "Made", "Auto")):
@@ -160,7 +160,7 @@ async def read_everything(
     return content, topics
 
 
-async def _read_queue(consumer: PullConsumer, queue: MessageQueue, holes: bool) -> QueueContent:
+async def _read_queue(consumer: Reader, queue: MessageQueue, holes: bool) -> QueueContent:
     low, high = await consumer.min_offset(queue), await consumer.max_offset(queue)
     messages: list[ReceivedMessage] = []
     offset = low

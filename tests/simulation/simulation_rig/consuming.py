@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gantrymq.client import PullConsumer, PullResult, PullStatus
+from gantrymq.client import PullResult, PullStatus, Reader
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -48,7 +48,7 @@ class Following:
 
     async def run(self, world: World, namesrv: str) -> None:
         """Follow until cancelled."""
-        async with PullConsumer(self.group, namesrv, world=world) as consumer:
+        async with Reader(self.group, namesrv, world=world) as consumer:
             readers = [asyncio.ensure_future(self._topic(world, consumer, topic)) for topic in self._topics]
             try:
                 await asyncio.gather(*readers)
@@ -57,7 +57,7 @@ class Following:
                     reader.cancel()
                 await asyncio.wait(readers)
 
-    async def _topic(self, world: World, consumer: PullConsumer, topic: str) -> None:
+    async def _topic(self, world: World, consumer: Reader, topic: str) -> None:
         readers: dict[MessageQueue, asyncio.Future[None]] = {}
         try:
             while True:
@@ -77,7 +77,7 @@ class Following:
             if readers:
                 await asyncio.wait(readers.values())
 
-    async def _queue(self, world: World, consumer: PullConsumer, queue: MessageQueue) -> None:
+    async def _queue(self, world: World, consumer: Reader, queue: MessageQueue) -> None:
         plan, key = self._plan, (queue.topic, queue.queue_id)
         while True:
             offset = self.at.setdefault(key, 0)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import PullConsumer, PullStatus
+from gantrymq.client import PullStatus, Reader
 from gantrymq.errors import ClientError, NoRoute
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -177,16 +177,16 @@ class Run:
                     raise
                 await asyncio.sleep(STEP_S)
 
-    async def _as_auditor(self, work: Callable[[PullConsumer], Awaitable[Log]]) -> Log:
+    async def _as_auditor(self, work: Callable[[Reader], Awaitable[Log]]) -> Log:
         client = self._clients[-1]
 
         async def main() -> Log:
-            async with PullConsumer("AUDIT", self._namesrv, world=client.world) as consumer:
+            async with Reader("AUDIT", self._namesrv, world=client.world) as consumer:
                 return await work(consumer)
 
         return await client.run(main())
 
-    async def _read_with(self, consumer: PullConsumer) -> Log:
+    async def _read_with(self, consumer: Reader) -> Log:
         log: Log = {}
         for topic in self._topics:
             for queue in await self._queues(consumer, topic):
@@ -200,7 +200,7 @@ class Run:
                     offset = found.next_offset
         return log
 
-    async def _queues(self, consumer: PullConsumer, topic: str) -> tuple:
+    async def _queues(self, consumer: Reader, topic: str) -> tuple:
         """Its queues; none when no message ever got through to make it."""
         deadline = self._loop.time() + 60
         while True:

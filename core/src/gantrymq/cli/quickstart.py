@@ -155,11 +155,11 @@ class Demonstration:
 
     async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
         """Bodies of the messages with the tag, and how many others the broker kept back."""
-        from gantrymq.client import PullConsumer, PullStatus
+        from gantrymq.client import PullStatus, Reader
 
         bodies: list[str] = []
         seen = 0
-        async with PullConsumer("quickstart_consumer", address, world=world) as consumer:
+        async with Reader("quickstart_consumer", address, world=world) as consumer:
             for queue in await consumer.queues(TOPIC):
                 offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
                 seen += end - offset

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin, QueueStats
-    from gantrymq.client.consumer import PullConsumer
     from gantrymq.client.producer import Producer
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
+    from gantrymq.client.reader import Reader
     from gantrymq.client.results import SendFailed, SendResult, SendStatus
     from gantrymq.client.subscription import Subscription
     from gantrymq.remoting.tls_contexts import TlsClient
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "Producer",
-    "PullConsumer",
     "PullResult",
     "PullStatus",
     "PulledRecords",
     "QueueStats",
+    "Reader",
     "SendFailed",
     "SendResult",
     "SendStatus",
@@ -35,7 +35,7 @@ __all__ = [
 _HOMES: Final = {
     "Admin": "gantrymq.client.admin",
     "Producer": "gantrymq.client.producer",
-    "PullConsumer": "gantrymq.client.consumer",
+    "Reader": "gantrymq.client.reader",
     "PullResult": "gantrymq.client.pull_result",
     "PullStatus": "gantrymq.client.pull_result",
     "PulledRecords": "gantrymq.client.pull_result",

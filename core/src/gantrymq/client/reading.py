@@ -1,11 +1,11 @@
-"""Whole queues as streams of messages, over `PullConsumer`."""
+"""Whole queues as streams of messages, over `Reader`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 
-from gantrymq.client.consumer import PullConsumer
 from gantrymq.client.pull_result import PullResult, PullStatus
+from gantrymq.client.reader import Reader
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -20,11 +20,11 @@ _PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available
 
 
 async def read(
-    consumer: PullConsumer, queue: MessageQueue, start: int, *, expression: str = "*", expression_type: str = TAG
+    consumer: Reader, queue: MessageQueue, start: int, *, expression: str = "*", expression_type: str = TAG
 ) -> AsyncGenerator[ReceivedMessage, None]:
     """Yield the messages of *queue* from queue offset *start* to its end; fewer where the start was cut off already.
 
-    Errors as `PullConsumer.pull`.
+    Errors as `Reader.pull`.
     """
     at = start
     while True:
@@ -37,7 +37,7 @@ async def read(
 
 
 async def follow(
-    consumer: PullConsumer,
+    consumer: Reader,
     queue: MessageQueue,
     start: int,
     *,
@@ -51,7 +51,7 @@ async def follow(
     A broker that is away or busy is asked again every second; *problem* hears of the first failure of a row, and of
     offsets that are gone.
 
-    Errors as `PullConsumer.pull`, without those that pass.
+    Errors as `Reader.pull`, without those that pass.
     """
     at, failing = start, False
     while True:

@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client import PullConsumer
+from gantrymq.client import Reader
 from gantrymq.client.pull_result import PullStatus
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
 from gantrymq.model import names
@@ -71,7 +71,7 @@ class DeadQueue:
         return self.max_offset - self.min_offset
 
 
-async def dead_queues(consumer: PullConsumer, group: str) -> list[DeadQueue]:
+async def dead_queues(consumer: Reader, group: str) -> list[DeadQueue]:
     """Where the group's dead letters lie, broker by broker; empty where it has none.
 
     Raises:
@@ -93,11 +93,11 @@ async def dead_queues(consumer: PullConsumer, group: str) -> list[DeadQueue]:
 
 
 async def pages(
-    consumer: PullConsumer, queue: MessageQueue, start: int, end: int
+    consumer: Reader, queue: MessageQueue, start: int, end: int
 ) -> AsyncGenerator[tuple[ReceivedMessage, ...], None]:
     """Yield the letters of *queue* from queue offset *start* to before *end*, a page at a time, never an empty one.
 
-    Errors as `PullConsumer.pull`.
+    Errors as `Reader.pull`.
     """
     at = start
     while at < end:
@@ -147,7 +147,7 @@ def again(letter: ReceivedMessage, topic: str) -> Message:
     return Message(topic, letter.body, flag=letter.flag, properties=own)
 
 
-async def _look_for(consumer: PullConsumer, group: str) -> None:
+async def _look_for(consumer: Reader, group: str) -> None:
     try:
         await consumer.queues(names.retry_topic(group))
     except NoRoute:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gantrymq.client import Producer, PullConsumer, SendResult
+from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props
@@ -40,7 +40,7 @@ class Resend:
     def __init__(
         self,
         group: str,
-        consumer: PullConsumer,
+        consumer: Reader,
         producer: Producer | None,
         *,
         target: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from gantrymq.client import PullConsumer
+from gantrymq.client import Reader
 from gantrymq.client.reading import read
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -19,14 +19,14 @@ async def newest(namesrv: str, topic: str, most: int) -> list[ReceivedMessage]:
     Raises:
         ClientError: no such topic, or a broker that does not answer.
     """
-    async with PullConsumer(_GROUP, namesrv) as consumer:
+    async with Reader(_GROUP, namesrv) as consumer:
         queues = await consumer.queues(topic)
         of_each = -(-most // len(queues))
         found = await asyncio.gather(*(_newest_of(consumer, queue, of_each) for queue in queues))
     return [message for messages in found for message in messages][:most]
 
 
-async def _newest_of(consumer: PullConsumer, queue: MessageQueue, most: int) -> list[ReceivedMessage]:
+async def _newest_of(consumer: Reader, queue: MessageQueue, most: int) -> list[ReceivedMessage]:
     first, end = await asyncio.gather(consumer.min_offset(queue), consumer.max_offset(queue))
     start = max(first, end - most)
     if start >= end:

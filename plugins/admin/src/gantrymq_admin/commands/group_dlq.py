@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import click
 
-from gantrymq.client import Producer, PullConsumer
+from gantrymq.client import Producer, Reader
 from gantrymq.commands.message_shown import as_json
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
@@ -56,7 +56,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
 
     async def work() -> tuple[list[DeadQueue], list[ReceivedMessage]]:
         found: list[ReceivedMessage] = []
-        async with PullConsumer(READER, namesrv) as consumer:
+        async with Reader(READER, namesrv) as consumer:
             queues = await _queues(consumer, group, broker)
             for each in _from(queues, from_offset):
                 async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
@@ -112,7 +112,7 @@ def show(group: str, which: str, namesrv: str, output: str) -> None:
     broker, offset = _place(which)
 
     async def work() -> ReceivedMessage:
-        async with PullConsumer(READER, namesrv) as consumer:
+        async with Reader(READER, namesrv) as consumer:
             return await _letter(consumer, group, broker, offset)
 
     found = run(work())
@@ -164,7 +164,7 @@ def resend(
         raise click.UsageError("say which letters: OFFSETs, or --from-offset and --max, or --all")
 
     async def work() -> Resend:
-        async with PullConsumer(READER, namesrv) as consumer, Producer(SENDER, namesrv) as producer:
+        async with Reader(READER, namesrv) as consumer, Producer(SENDER, namesrv) as producer:
             resend = Resend(group, consumer, None if dry_run else producer, target=target, warn=warn)
             if which:
                 for broker_name, offset in map(_place, which):
@@ -213,7 +213,7 @@ def _place(which: str) -> tuple[str, int]:
     return broker, int(text)
 
 
-async def _queues(consumer: PullConsumer, group: str, broker: str | None) -> list[DeadQueue]:
+async def _queues(consumer: Reader, group: str, broker: str | None) -> list[DeadQueue]:
     queues = await dead_queues(consumer, group)
     found = [each for each in queues if broker in (None, each.queue.broker_name)]
     if broker is not None and queues and not found:
@@ -226,7 +226,7 @@ def _from(queues: Sequence[DeadQueue], offset: int | None) -> list[DeadQueue]:
     return [attrs.evolve(each, min_offset=max(each.min_offset, offset or 0)) for each in queues]
 
 
-async def _letter(consumer: PullConsumer, group: str, broker: str, offset: int) -> ReceivedMessage:
+async def _letter(consumer: Reader, group: str, broker: str, offset: int) -> ReceivedMessage:
     queues = [each for each in await dead_queues(consumer, group) if broker in ("", each.queue.broker_name)]
     if len(queues) > 1:
         choices = ", ".join(f"{each.queue.broker_name}:{offset}" for each in queues)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Producer, PullConsumer, SendResult
+from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.reading import follow, read
 from gantrymq.commands.message_shown import show
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
@@ -111,14 +111,14 @@ def pull(
         raise click.UsageError("give --from-offset or --from-time, not both")
     from_ms = read_time_ms(from_time, param_hint="--from-time") if from_time is not None else None
 
-    async def start_of(consumer: PullConsumer, at: MessageQueue) -> int:
+    async def start_of(consumer: Reader, at: MessageQueue) -> int:
         if from_offset is not None:
             return from_offset
         return await consumer.min_offset(at) if from_ms is None else await consumer.offset_at(at, from_ms)
 
     async def work() -> None:
         left = most
-        async with PullConsumer(group, namesrv) as consumer:
+        async with Reader(group, namesrv) as consumer:
             for at in _pick(await consumer.queues(name), queue):
                 start = await start_of(consumer, at)
                 stream = read(consumer, at, start, expression=expression, expression_type=expression_type)
@@ -162,7 +162,7 @@ def tail(
         from gantrymq.world.real import real_world
 
         world, asked_to_stop = real_world(), stop_requested()
-        async with PullConsumer(group, namesrv, world=world) as consumer:
+        async with Reader(group, namesrv, world=world) as consumer:
             queues = _pick(await consumer.queues(name), queue)
             edge = consumer.min_offset if from_beginning else consumer.max_offset
             starts = await asyncio.gather(*(edge(at) for at in queues))

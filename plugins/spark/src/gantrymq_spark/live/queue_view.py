@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping
 
-from gantrymq.client import Admin, PullConsumer
+from gantrymq.client import Admin, Reader
 from gantrymq.client.routes import QueueGrant, TopicRoute
 from gantrymq.errors import BrokerRefused, CallTimeout, ConfigError, ConnectFailed, ConnectionLost, NoRoute
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
@@ -33,7 +33,7 @@ _AT_ONCE = 16  # questions under way
 class QueueView:
     """Of the queues that one query wants."""
 
-    def __init__(self, admin: Admin, consumer: PullConsumer, wanted: Wanted) -> None:
+    def __init__(self, admin: Admin, consumer: Reader, wanted: Wanted) -> None:
         """Both clients are started."""
         self._admin = admin
         self._consumer = consumer

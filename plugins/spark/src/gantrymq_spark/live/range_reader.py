@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gantrymq.client import PullConsumer, PulledRecords, PullStatus
+from gantrymq.client import PulledRecords, PullStatus, Reader
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.reading import AGAIN_S, passes
 from gantrymq.errors import ClientError
@@ -58,7 +58,7 @@ class RangeRead:
 
 
 async def read_range(
-    consumer: PullConsumer, clock: Clock, wanted: QueueRange, how: RangeRead
+    consumer: Reader, clock: Clock, wanted: QueueRange, how: RangeRead
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     """Yield the messages of *wanted*, in order; no batch is empty.
 
@@ -93,7 +93,7 @@ async def read_range(
         yield batch
 
 
-async def _pull(consumer: PullConsumer, wanted: QueueRange, at: int, how: RangeRead) -> PulledRecords:
+async def _pull(consumer: Reader, wanted: QueueRange, at: int, how: RangeRead) -> PulledRecords:
     return await consumer.pull_records(
         wanted.queue,
         at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gantrymq.client import Admin, PullConsumer
+from gantrymq.client import Admin, Reader
 from gantrymq.client.reading import AGAIN_S, passes
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
@@ -22,9 +22,9 @@ from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
 __all__ = ["Session", "consumer_of", "how_to_read"]
 
 
-def consumer_of(options: LiveOptions, world: World | None = None) -> PullConsumer:
+def consumer_of(options: LiveOptions, world: World | None = None) -> Reader:
     """A consumer of the query's group, not started."""
-    return PullConsumer(options.group, options.namesrv, world=world, tls=options.tls)
+    return Reader(options.group, options.namesrv, world=world, tls=options.tls)
 
 
 def how_to_read(options: LiveOptions, columns: Sequence[str]) -> RangeRead:
@@ -137,7 +137,7 @@ class Session:
         return await self._split(ranges_between(start, end))
 
     async def commit(self, end: Offsets) -> None:
-        """Store progress at the brokers, if the user named a group. Raises as `PullConsumer.commit`."""
+        """Store progress at the brokers, if the user named a group. Raises as `Reader.commit`."""
         if self._options.commits:
             for queue, reached in end.queues.items():
                 await self._consumer.commit(queue, reached.next)

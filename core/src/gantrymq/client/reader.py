@@ -1,6 +1,6 @@
 """Pulling messages: the application says from which queue and from where.
 
-    async with PullConsumer("readers", "127.0.0.1:9876") as consumer:
+    async with Reader("readers", "127.0.0.1:9876") as consumer:
         for queue in await consumer.queues("TopicTest"):
             result = await consumer.pull(queue, await consumer.min_offset(queue))
 
@@ -28,10 +28,10 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
-__all__ = ["PullConsumer"]
+__all__ = ["Reader"]
 
 
-class PullConsumer(BaseClient):
+class Reader(BaseClient):
     """Reads queues for one consumer group; used as ``async with``, or between `start` and `close`."""
 
     def __init__(
