@@ -151,7 +151,7 @@ class BaseClient:
         return self._instance
 
 
-async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, None]) -> None:
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> None:
     """Do *work*, which is cancelled when *seconds* are over."""
     task = asyncio.ensure_future(work)
     timer = clock.call_later(max(0.0, seconds), task.cancel) if math.isfinite(seconds) else None

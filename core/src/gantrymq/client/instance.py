@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any
 
+from gantrymq.client.broker_requests import BrokerRequests
 from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.identity import DEFAULT_INSTANCE, client_id, instance_name, local_address, unique_ids
 from gantrymq.client.nameservers import NameServerList, resolve_namesrv
@@ -106,10 +107,12 @@ class ClientInstance:
         self._last = last
         self.world = world
         self.client_id = known_as
+        self.address = address
         self.users = 0
         self.ids = unique_ids(world, address)
         self.servers = NameServerList(servers, world.random)
-        self._remoting = RemotingClient(world, tls=tls)
+        self.asked = BrokerRequests()  # what brokers ask
+        self._remoting = RemotingClient(world, handler=self.asked, tls=tls)
         self.rpc = RpcClient(self._remoting, world.clock)
         self._due = asyncio.Event()  # a heartbeat is due now
         self.routes = RouteBook(self.rpc, self.servers, world.clock, changed=self._due.set)
@@ -119,7 +122,7 @@ class ClientInstance:
 
     def start(self) -> None:
         """Begin heartbeats and route refreshes."""
-        self._jobs = [self._job(self._beat()), self._job(self._refresh())]
+        self._jobs = [self.job(self._beat()), self.job(self._refresh())]
 
     async def leave(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """Give up one use of the instance; the last one closes it, writing for up to *grace_s* seconds."""
@@ -130,6 +133,7 @@ class ClientInstance:
         for job in self._jobs:
             job.cancel()
         await asyncio.gather(*self._jobs, return_exceptions=True)
+        await self.asked.close()
         await self._remoting.close(min(grace_s, CLOSE_GRACE_S))
 
     def register_producer(self, group: str) -> None:
@@ -212,7 +216,8 @@ class ClientInstance:
             await self.world.clock.sleep(REFRESH_S)
             await self.routes.refresh_all()
 
-    def _job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task for *work*, which ends by being cancelled; what it raises is logged as a bug."""
         job = asyncio.get_running_loop().create_task(work)
         job.add_done_callback(_report)
         return job

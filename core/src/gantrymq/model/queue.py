@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
+
+from gantrymq.errors import RefusedWith
 
 
 class Queue(NamedTuple):
@@ -26,3 +28,21 @@ class MessageQueue(NamedTuple):
     def __str__(self) -> str:
         """The text that consistent hashing hashes."""
         return f"MessageQueue [topic={self.topic}, brokerName={self.broker_name}, queueId={self.queue_id}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """The members RocketMQ writes."""
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+    @classmethod
+    def from_json(cls, members: Any) -> Self:
+        """Read the members RocketMQ writes.
+
+        Raises:
+            RefusedWith: code 1, members are missing or of another type.
+        """
+        try:
+            return cls(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise RefusedWith(
+                1, f"a queue was expected as an object with topic, brokerName and queueId, got {str(members)[:200]}"
+            ) from error

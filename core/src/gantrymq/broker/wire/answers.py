@@ -88,22 +88,3 @@ def reading(what: str) -> Iterator[None]:
 def queue_key(queue: MessageQueue) -> ObjectKey:
     """A queue as the key of a table."""
     return ObjectKey({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})
-
-
-def queue_json(queue: MessageQueue) -> dict[str, Any]:
-    """A queue as a value."""
-    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
-
-
-def queue_from(members: Any) -> MessageQueue:
-    """A queue from a value.
-
-    Raises:
-        RefusedWith: code 1, members are missing or of another type.
-    """
-    try:
-        return MessageQueue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise RefusedWith(
-            1, f"a queue was expected as an object with topic, brokerName and queueId, got {str(members)[:200]}"
-        ) from error

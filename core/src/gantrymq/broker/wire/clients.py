@@ -14,13 +14,12 @@ from gantrymq.broker.wire.answers import (
     object_body_of,
     objects_in,
     ok,
-    queue_from,
-    queue_json,
     reading,
     with_json,
 )
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
+from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
@@ -139,9 +138,9 @@ class ClientRequests:
         granted = self._locks.lock(
             str(body.get("consumerGroup") or ""),
             str(body.get("clientId") or ""),
-            [queue_from(each) for each in objects_in(body, "mqSet")],
+            [MessageQueue.from_json(each) for each in objects_in(body, "mqSet")],
         )
-        return with_json(asked, {"lockOKMQSet": [queue_json(queue) for queue in granted]})
+        return with_json(asked, {"lockOKMQSet": [queue.to_json() for queue in granted]})
 
     @serves(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, asked: Command, connection: Connection) -> Command:
@@ -150,7 +149,7 @@ class ClientRequests:
         self._locks.unlock(
             str(body.get("consumerGroup") or ""),
             str(body.get("clientId") or ""),
-            [queue_from(each) for each in objects_in(body, "mqSet")],
+            [MessageQueue.from_json(each) for each in objects_in(body, "mqSet")],
         )
         return ok(asked)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok, queue_json, queue_key, with_json
+from gantrymq.broker.wire.answers import ok, queue_key, with_json
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.errors import TopicNotExist
 from gantrymq.interfaces import Connection
@@ -114,7 +114,7 @@ class ProgressRequests:
                     "consumeTimeStamp": consumed,
                     "delayTime": delay,
                     "maxTimeStamp": await store_time_at(self._store, queue, bounds.max_offset - 1),
-                    "messageQueue": queue_json(self._of_cluster(queue)),
+                    "messageQueue": self._of_cluster(queue).to_json(),
                     "minTimeStamp": earliest,
                 }
             )

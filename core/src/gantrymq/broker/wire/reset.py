@@ -10,7 +10,7 @@ broker/.../client/net/Broker2Client.java (resetOffset).
 from __future__ import annotations
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import queue_json, queue_key, with_json
+from gantrymq.broker.wire.answers import queue_key, with_json
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.interfaces import Connection, Edge
 from gantrymq.loose_json import dumps
@@ -103,7 +103,7 @@ class ResetRequests:
             )
         body: dict[str, object]
         if in_list_form:
-            body = {"offsetTable": [{**queue_json(self._of(topic, i)), "offset": found[i]} for i in found]}
+            body = {"offsetTable": [{**self._of(topic, i).to_json(), "offset": found[i]} for i in found]}
         else:
             body = {"offsetTable": {queue_key(self._of(topic, i)): found[i] for i in found}}
         ext = ResetOffsetRequest(

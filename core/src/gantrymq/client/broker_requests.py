@@ -1,0 +1,99 @@
+"""What brokers ask a client, given to whom it concerns.
+
+    code   what                                   whom
+    40     the members of a group changed         every consumer (oneway)
+    39     is this transaction committed?         the producers of its group (oneway)
+    326    a reply to a request                   the producer that waits for it
+    220, 221, 307, 309                            the consumer of the group named
+
+Source: apache/rocketmq client/.../impl/ClientRemotingProcessor.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from gantrymq.errors import GantryError
+from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
+from gantrymq.remoting.command import Command, response_to
+from gantrymq.remoting.connection import Connection
+
+__all__ = ["Answer", "AsksConsumer", "BrokerRequests"]
+
+logger = logging.getLogger("gantrymq.client")
+
+Answer = Callable[[Command, str], Awaitable[Command | None]]  # of a request and the address it came from
+
+
+class AsksConsumer(Protocol):
+    """What a consumer of a group does for brokers."""
+
+    def members_changed(self) -> None:
+        """Queues are to be shared out again."""
+
+    async def answer(self, asked: Command) -> Command:
+        """Answer one of the requests that name the group. Raises GantryError: the sentence is the answer."""
+
+
+class BrokerRequests:
+    """The handler of a client's connections, see `gantrymq.remoting.request_queue.Requests`."""
+
+    def __init__(self) -> None:
+        self.consumers: dict[str, AsksConsumer] = {}  # by group
+        self.others: dict[int, Answer] = {}  # by code
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Answer requests, each in a task of its own."""
+        for asked in commands:
+            if asked.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+                for consumer in self.consumers.values():
+                    consumer.members_changed()
+                continue
+            task = asyncio.get_running_loop().create_task(self._serve(connection, asked))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Give up what is being answered."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, connection: Connection, asked: Command) -> None:
+        try:
+            answer = await self._answer(connection, asked)
+        except GantryError as problem:
+            answer = response_to(asked, ResponseCode.SYSTEM_ERROR, str(problem))
+        except Exception as error:
+            logger.exception("answering %s", request_name(asked.code))
+            answer = response_to(asked, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        if answer is not None and not asked.is_oneway and not connection.closed:
+            connection.reply(asked, answer)
+
+    async def _answer(self, connection: Connection, asked: Command) -> Command | None:
+        other = self.others.get(asked.code)
+        if other is not None:
+            return await other(asked, "{}:{}".format(*connection.peer))
+        if asked.code not in _OF_A_CONSUMER:
+            text = f"this client does not answer {request_name(asked.code)}"
+            return response_to(asked, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text)
+        ext = asked.ext or {}
+        group = ext.get("consumerGroup") or ext.get("group") or ""
+        consumer = self.consumers.get(group)
+        if consumer is None:
+            return response_to(asked, ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group}")
+        return await consumer.answer(asked)
+
+
+_OF_A_CONSUMER = frozenset(
+    {
+        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    }
+)

@@ -1,0 +1,406 @@
+"""The consumer of a group.
+
+    async with Consumer("billing", "Orders", "127.0.0.1:9876") as consumer:
+        async for message in consumer:
+            print(message.body)
+
+The queues of its topics are shared out among the members of its group; a message is consumed when the loop asks for the
+next one, and what is not consumed is delivered again, here or to another member. So a message comes at least once.
+
+Sources: apache/rocketmq client/.../consumer/DefaultMQPushConsumer.java,
+client/.../impl/consumer/DefaultMQPushConsumerImpl.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client.allocation import allocation_strategy
+from gantrymq.client.base import BaseClient, within
+from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.group.answers import ConsumerAnswers, Direct
+from gantrymq.client.group.failing import Failing
+from gantrymq.client.group.figures import Figures
+from gantrymq.client.group.handing import Handed, HandOut
+from gantrymq.client.group.handlers import Handler, run_handler
+from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.membership import Membership
+from gantrymq.client.group.progress import BrokerProgress, FileProgress, Progress, offsets_file
+from gantrymq.client.group.pulling import Pulling
+from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
+from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.group.sharing import Sharing
+from gantrymq.client.group.streams import Batches, Messages
+from gantrymq.client.group.working import Working
+from gantrymq.client.group_offsets import GroupOffsets
+from gantrymq.client.group_pulls import GroupPulls
+from gantrymq.client.heartbeat import ConsumerInfo
+from gantrymq.client.identity import DEFAULT_INSTANCE
+from gantrymq.client.instance import ClientInstance
+from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.model import names
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.world import World
+
+__all__ = ["Consumer"]
+
+logger = logging.getLogger("gantrymq.client")
+
+_Key = tuple[str, int, int]  # broker, offset in its log, offset in the queue
+CONCURRENCY: Final = 20
+
+Rebalanced = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
+
+
+class Consumer(BaseClient):
+    """A member of a consumer group; used as ``async with``, or between `start` and `close`."""
+
+    def __init__(
+        self,
+        group: str,
+        topics: str | Mapping[str, str],
+        namesrv: str | None = None,
+        *,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        auto_ack: bool = True,
+        on_rebalance: Rebalanced | None = None,
+        offsets_folder: str | None = None,
+        world: World | None = None,
+        instance_name: str = DEFAULT_INSTANCE,
+        unit_name: str = "",
+        client_ip: str | None = None,
+        tls: bool | TlsClient | None = None,
+        **settings: Any,
+    ) -> None:
+        """Nothing is opened before `start`.
+
+        Args:
+            group: consumer group; its members share out the queues, and all have the same subscriptions.
+            topics: one topic, or several with an expression each.
+            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+            expression: of the one topic: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
+            expression_type: TAG or SQL92; of all topics.
+            auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
+            on_rebalance: called with the queues taken and those given up.
+            offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
+            world: None for the real one.
+            instance_name: clients that share a name share connections; by default none do.
+            unit_name: unit of a cluster divided into units.
+            client_ip: to be known by; None for the address that leads to the name servers.
+            tls: as `gantrymq.client.Producer` has it.
+            **settings: of `ConsumerSettings`, such as ``orderly=True`` or ``consume_from="first"``.
+
+        Raises:
+            InvalidParameter: a name or setting is not legal.
+            PluginError: no installed plugin offers the allocation strategy.
+        """
+        names.check_group(group)
+        self.group = group
+        self.settings = _settings(settings)
+        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
+        self._subscriptions: dict[str, Subscription] = {}
+        for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
+            self._subscriptions[topic] = _subscription(topic, text, expression_type)
+        if not self.settings.broadcasting:
+            self._subscriptions[names.RETRY_PREFIX + group] = Subscription(names.RETRY_PREFIX + group)
+        self._strategy = allocation_strategy(
+            self.settings.allocation, dict(self.settings.allocation_settings), logger.warning
+        )
+        self._auto_ack = auto_ack
+        self._on_rebalance = on_rebalance
+        self._offsets_folder = offsets_folder
+        self._run: _Run | None = None
+
+    async def start(self) -> None:
+        """Join the group and begin to pull; returns before queues are shared out. Errors as `BaseClient.start`."""
+        await super().start()
+        if self._run is None:
+            self._run = _Run(self, self._started())
+
+    def _register(self, instance: ClientInstance) -> None:
+        subscriptions, now = self._subscriptions, instance.world.clock.now_ms()
+        subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
+        instance.register_consumer(
+            ConsumerInfo(
+                self.group,
+                "CONSUME_PASSIVELY",
+                self.settings.message_model,
+                self.settings.consume_from_where,
+                lambda: list(subscriptions.values()),
+            )
+        )
+
+    async def _finish(self) -> None:
+        if self._run is not None:
+            await self._run.finish()
+
+    async def _unregister(self, instance: ClientInstance) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            await run.end()
+        await instance.unregister_consumer(self.group)
+
+    def __aiter__(self) -> Messages:
+        """Messages one by one; each loop has its own, so that several tasks may have one."""
+        run = self._running()
+        return Messages(run.member, run.working, 1, None if self._auto_ack else run)
+
+    def batches(self, most: int = 32) -> Batches:
+        """Up to *most* messages of one queue at a time, as many as wait there.
+
+        Raises:
+            InvalidParameter: *most* is not 1 to 1024.
+        """
+        if not 1 <= most <= 1024:
+            raise InvalidParameter(f"batches of {most} messages; expected 1 to 1024")
+        run = self._running()
+        return Batches(run.member, run.working, most, None if self._auto_ack else run)
+
+    async def run(self, handler: Handler, *, concurrency: int = CONCURRENCY, batch_size: int | None = None) -> None:
+        """Give messages to *handler* until the consumer is closed; the arguments are those of `run_handler`."""
+        run = self._running()
+        await run_handler(run.member, run.working, handler, concurrency=concurrency, batch_size=batch_size)
+
+    def ack(self, message: ReceivedMessage) -> bool:
+        """*message* is consumed. False where it is another member's by now, or was acknowledged before.
+
+        The progress reaches the broker within ``commit_every_s`` seconds, and at `close`.
+
+        Raises:
+            ClientError: the consumer acknowledges by itself.
+        """
+        run = self._manual()
+        held = run.kept.pop(_key(message), None)
+        return held is not None and run.working.done(held, [message]) > 0
+
+    async def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
+        """*message* was not consumed and is delivered again later; as `ReconsumeLater` says of *delay_level*.
+
+        Returns and raises as `ack`.
+        """
+        run = self._manual()
+        held = run.kept.pop(_key(message), None)
+        if held is None or held.dropped or not held.holds(message):
+            return False
+        await run.working.failed(held, [message], delay_level)
+        return True
+
+    async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
+        """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not legal."""
+        wanted = self._subscriptions[topic] = _subscription(topic, expression, expression_type)
+        if self._run is not None:
+            instance = self._started()
+            self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
+            instance.heartbeat_now()
+            self._run.sharing.wake()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Consume *topic* no more; harmless where it was not consumed."""
+        if self._subscriptions.pop(topic, None) is not None and self._run is not None:
+            self._run.sharing.wake()
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Pull *queues* no more, all where none is named; what is pulled is still handed out."""
+        member = self._running().member
+        if queues:
+            member.paused_queues.update(queues)
+        else:
+            member.paused = True
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Pull *queues* again, all where none is named."""
+        run = self._running()
+        if queues:
+            run.member.paused_queues.difference_update(queues)
+        else:
+            run.member.paused_queues.clear()
+            run.member.paused = False
+        run.sharing.wake()
+
+    @property
+    def assigned(self) -> tuple[MessageQueue, ...]:
+        """The queues of this member, sorted."""
+        run = self._run
+        return () if run is None else tuple(sorted(q for q, held in run.member.held.items() if not held.dropped))
+
+    async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
+        """The queues of this member, once every topic was shared out.
+
+        Raises:
+            CallTimeout: that is not so after *timeout_s* seconds.
+        """
+        run = self._running()
+        await run.balanced(timeout_s)
+        return self.assigned
+
+    async def commit(self) -> None:
+        """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""
+        await self._running().store()
+
+    def _running(self) -> _Run:
+        self._started()
+        assert self._run is not None
+        return self._run
+
+    def _manual(self) -> _Run:
+        if self._auto_ack:
+            raise ClientError(f"the consumer of {self.group} acknowledges by itself; make it with auto_ack=False")
+        return self._running()
+
+    def _progress(self, instance: ClientInstance, offsets: GroupOffsets) -> Progress:
+        if not self.settings.broadcasting:
+            return BrokerProgress(offsets)
+        world = instance.world
+        known_as = f"{instance.address}@{self._known_as[0]}"
+        return FileProgress(world.files, offsets_file(world.environ, known_as, self.group, self._offsets_folder))
+
+
+class _Run:
+    """A consumer between `start` and `close`."""
+
+    def __init__(self, consumer: Consumer, instance: ClientInstance) -> None:
+        settings, group = consumer.settings, consumer.group
+        self._instance = instance
+        self._group = group
+        offsets = GroupOffsets(instance, group)
+        self.member = Membership(
+            instance,
+            group,
+            settings,
+            consumer._subscriptions,
+            offsets,
+            GroupPulls(instance, group),
+            consumer._progress(instance, offsets),
+            HandOut(
+                instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not settings.broadcasting
+            ),
+        )
+        self._on_rebalance = consumer._on_rebalance
+        self._figures = Figures()
+        self._directs: dict[int, Direct] = {}
+        self._failing = Failing(instance, group, settings, self.member.handing)
+        self.working = Working(self.member, self._failing, self._figures, self._directs)
+        self.kept: dict[_Key, HeldQueue] = {}
+        self._locks = QueueLocks(self.member)
+        self._pulling = Pulling(self.member, self._moved)
+        self.sharing = Sharing(self.member, consumer._strategy, self._locks, self._begin, self._changed)
+        self._pulls: set[asyncio.Task[None]] = set()
+        self._moves: set[asyncio.Task[None]] = set()
+        started_ms = instance.world.clock.now_ms()
+        instance.asked.consumers[group] = ConsumerAnswers(
+            self.member, self.sharing, self._figures, self._directs, started_ms
+        )
+        jobs: list[Coroutine[Any, Any, None]] = [self.sharing.run(), self._commit()]
+        if self.member.locking:
+            jobs.append(self._renew())
+        elif not settings.orderly:
+            jobs.append(self.working.watch())
+        self._jobs = [instance.job(job) for job in jobs]
+
+    def keep(self, handed: Handed) -> None:
+        """Messages that the application acknowledges."""
+        if len(self.kept) > 2 * sum(held.count for held in self.member.held.values()) + 1000:
+            self.kept = {key: held for key, held in self.kept.items() if not held.dropped}
+        for message in handed.messages:
+            self.kept[_key(message)] = handed.held
+
+    async def balanced(self, timeout_s: float) -> None:
+        """Wait until every topic was shared out once."""
+        balanced = self.sharing.balanced
+        await within(self._instance.world.clock, timeout_s, balanced.wait())
+        if not balanced.is_set():
+            raise CallTimeout(f"the queues of {self._group} were not shared out within {timeout_s:g} s")
+
+    async def store(self) -> None:
+        """The progress of all queues held."""
+        await self.member.progress.store(self.member.reached())
+
+    async def finish(self) -> None:
+        """Take and hand out nothing more, and wait for what other tasks have in hand."""
+        self.member.paused = True
+        self.member.handing.close()
+        await self.working.all_let_go()
+
+    async def end(self) -> None:
+        """Stop, store the progress, give the queues up."""
+        self.member.handing.close()
+        tasks = (*self._jobs, *self._pulls, *self._moves)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.store()
+        if self.member.locking:
+            await self._locks.unlock(list(self.member.held))
+        for held in self.member.held.values():
+            held.drop()
+        self._failing.end()
+        self._instance.asked.consumers.pop(self._group, None)
+
+    def _begin(self, held: HeldQueue) -> None:
+        self._keep(self._pulls, self._pulling.run(held))
+
+    def _moved(self, held: HeldQueue, offset: int) -> None:
+        self._keep(self._moves, self._move(held, offset))
+
+    async def _move(self, held: HeldQueue, offset: int) -> None:
+        """A queue no longer has the offset that was asked for: take it anew at *offset*."""
+        logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self._group, offset)
+        held.drop()
+        await self.member.progress.store({held.queue: offset})
+        self.member.held.pop(held.queue, None)
+        self.sharing.wake()
+
+    def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
+        logger.info("%s takes %d queues and gives up %d", self._group, len(taken), len(gone))
+        if self._on_rebalance is not None:
+            try:
+                self._on_rebalance(taken, gone)
+            except Exception:
+                logger.exception("on_rebalance of %s", self._group)
+
+    async def _commit(self) -> None:
+        while True:
+            await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
+            await self.store()
+
+    async def _renew(self) -> None:
+        while True:
+            await self._instance.world.clock.sleep(RENEW_S)
+            await self._locks.renew()
+
+    def _keep(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = self._instance.job(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+def _settings(given: Mapping[str, Any]) -> ConsumerSettings:
+    known = [field.name for field in ConsumerSettings.__attrs_attrs__]
+    for name in given:
+        if name not in known:
+            raise InvalidParameter(f"there is no setting {name} of a consumer; there are {', '.join(known)}")
+    return ConsumerSettings(**given)
+
+
+def _subscription(topic: str, expression: str, expression_type: str) -> Subscription:
+    names.check_topic(topic)
+    if expression_type != TAG:
+        return Subscription(topic, expression, expression_type)
+    tags = sorted(wanted_tags(expression))
+    return Subscription(
+        topic, " || ".join(tags) or ALL, TAG, tags=tuple(tags), codes=tuple(tags_code(tag) for tag in tags)
+    )
+
+
+def _key(message: ReceivedMessage) -> _Key:
+    return message.broker_name, message.log_offset, message.queue_offset

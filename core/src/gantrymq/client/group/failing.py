@@ -1,0 +1,165 @@
+"""What becomes of a message that was not consumed.
+
+    clustering      sent back to its broker, which delivers it again after a while, or keeps it as a dead letter; where
+                    that fails a copy is sent to the group's retry topic; where that fails too it is tried here again
+    broadcasting    logged
+    orderly         tried here again, before all others of its queue; after `tries` a dead letter
+
+Source: apache/rocketmq client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack),
+ConsumeMessageConcurrentlyService.java (processConsumeResult), ConsumeMessageOrderlyService.java (checkReconsumeTimes).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from gantrymq.client.group.handing import HandOut
+from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.outgoing import SendIdentity, prepare
+from gantrymq.client.retries import Policy
+from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S
+from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
+from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
+from gantrymq.errors import GantryError
+from gantrymq.model import properties as names
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
+
+__all__ = ["HERE_AGAIN_S", "Failing", "ReconsumeLater"]
+
+logger = logging.getLogger("gantrymq.client")
+
+HERE_AGAIN_S: Final = 5.0
+_INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+_FIRST_LEVEL: Final = 3  # of the delay of a copy that the client sends, more with each try
+_TIMED_OUT_LEVEL: Final = 3
+_RECONSUME_TIME: Final = "RECONSUME_TIME"
+_MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+
+
+class ReconsumeLater(Exception):
+    """Raised by a handler: deliver the message again after the delay of *delay_level*.
+
+    0 leaves the delay to the broker (10 s, 30 s, 1 min, ... with each try), below 0 makes it a dead letter at once.
+    In orderly mode the queue waits for ``suspend_s`` in either case. Any other exception is as level 0.
+    """
+
+    def __init__(self, delay_level: int = 0) -> None:
+        super().__init__(f"reconsume later, delay level {delay_level}")
+        self.delay_level = delay_level
+
+
+class Failing:
+    """Belongs to one consumer."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ConsumerSettings,
+        handing: HandOut,
+        unit_mode: bool = False,
+    ) -> None:
+        """Messages to be tried here again go back to *handing*."""
+        self._instance = instance
+        self._group = group
+        self._settings = settings
+        self._handing = handing
+        self._unit_mode = unit_mode
+        self._sending = Sending(
+            instance, SendingOptions(SendIdentity(_INNER_GROUP), False, None, MOST_SENDS, MOST_BYTES), _nothing
+        )
+
+    def end(self) -> None:
+        """Send nothing any more."""
+        self._sending.end()
+
+    async def failed(self, held: HeldQueue, message: ReceivedMessage, level: int) -> None:
+        """One message of *held* was not consumed. Nothing is raised; nothing is done once the queue was given up."""
+        if held.dropped or not held.holds(message):
+            return
+        if self._settings.orderly:
+            await self._again_in_order(held, message)
+        elif self._settings.broadcasting:
+            logger.warning(
+                "message %s of %s was not consumed; it is not delivered again", message.message_id, held.queue
+            )
+            held.finish(message)
+        elif await self._back(message, level):
+            held.finish(message)
+        else:
+            message.reconsume_times += 1
+            self._instance.world.clock.call_later(HERE_AGAIN_S, lambda: self._here_again(held, message))
+
+    async def timed_out(self, held: HeldQueue, message: ReceivedMessage) -> None:
+        """One message was in hand for too long: let the broker deliver it again, perhaps to another member."""
+        if await self._back(message, _TIMED_OUT_LEVEL):
+            held.finish(message)
+
+    def _here_again(self, held: HeldQueue, message: ReceivedMessage) -> None:
+        held.resting = False
+        held.give_back([message])
+        self._handing.offer(held)
+
+    async def _again_in_order(self, held: HeldQueue, message: ReceivedMessage) -> None:
+        if message.reconsume_times >= self._settings.tries and await self._copied(message):
+            held.finish(message)
+            self._handing.offer(held)
+            return
+        message.reconsume_times += 1
+        held.resting = True
+        held.give_back([message])
+        self._instance.world.clock.call_later(self._settings.suspend_s, lambda: self._here_again(held, message))
+
+    async def _back(self, message: ReceivedMessage, level: int) -> bool:
+        """Let the broker store it again; done by a copy of ours where it does not. False: neither worked."""
+        header = ConsumerSendMsgBackRequest(
+            offset=message.log_offset,
+            group=self._group,
+            delay_level=level,
+            origin_msg_id=message.offset_id,
+            origin_topic=message.topic,
+            unit_mode=self._unit_mode,
+            max_reconsume_times=self._settings.tries,
+        )
+        try:
+            address = await self._instance.routes.find_broker(message.topic, message.broker_name)
+            code = RequestCode.CONSUMER_SEND_MSG_BACK
+            await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        except GantryError as problem:
+            logger.warning("message %s could not be sent back: %s", message.message_id, problem)
+            return await self._copied(message)
+        return True
+
+    async def _copied(self, message: ReceivedMessage) -> bool:
+        """Send a copy to the group's retry topic, where the broker counts tries as with one sent back."""
+        if message.body_problem:
+            return False
+        copy = retry_copy(message, self._group, self._settings.tries)
+        submission = Submission(copy.topic, len(copy.body), lambda: prepare(copy, self._instance.ids.next))
+        try:
+            await self._sending.send(submission, None, SEND_TIMEOUT_S, Policy(attempts=3))
+        except GantryError as problem:
+            logger.warning("message %s could not be sent to %s: %s", message.message_id, copy.topic, problem)
+            return False
+        return True
+
+
+def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
+    """What goes to the retry topic in place of *message*."""
+    found = {name: text for name, text in message.properties.items() if name != names.TRAN_MSG}
+    found.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
+    found[names.RETRY_TOPIC] = message.topic
+    found[_RECONSUME_TIME] = str(message.reconsume_times + 1)
+    found[_MAX_RECONSUME_TIMES] = str(tries)
+    found[names.DELAY] = str(_FIRST_LEVEL + message.reconsume_times)
+    return Message(RETRY_PREFIX + group, message.body, flag=message.flag, properties=found)
+
+
+def _nothing() -> None:
+    """Nothing is sent without an answer."""

@@ -1,0 +1,53 @@
+"""What the parts of one consumer share."""
+
+from __future__ import annotations
+
+import attrs
+
+from gantrymq.client.group.handing import HandOut
+from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.progress import Progress
+from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.group_offsets import GroupOffsets
+from gantrymq.client.group_pulls import GroupPulls
+from gantrymq.client.instance import ClientInstance
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import Subscription
+
+__all__ = ["Membership"]
+
+
+@attrs.define
+class Membership:
+    """One member of a group, from its start to its end."""
+
+    instance: ClientInstance
+    group: str
+    settings: ConsumerSettings
+    subscriptions: dict[str, Subscription]  # by topic, the retry topic among them
+    offsets: GroupOffsets
+    pulls: GroupPulls
+    progress: Progress
+    handing: HandOut
+    held: dict[MessageQueue, HeldQueue] = attrs.field(factory=dict)
+    paused: bool = False  # nothing is pulled, no queue is taken
+    paused_queues: set[MessageQueue] = attrs.field(factory=set)
+
+    @property
+    def retry_topic(self) -> str:
+        """Where the messages come from that failed."""
+        return RETRY_PREFIX + self.group
+
+    @property
+    def locking(self) -> bool:
+        """Whether queues are locked at their brokers."""
+        return self.settings.orderly and not self.settings.broadcasting
+
+    def reached(self) -> dict[MessageQueue, int]:
+        """The progress in every queue held."""
+        return {queue: held.progress for queue, held in self.held.items() if not held.dropped}
+
+    def pausing(self, queue: MessageQueue) -> bool:
+        """Whether nothing is to be pulled of *queue*."""
+        return self.paused or queue in self.paused_queues

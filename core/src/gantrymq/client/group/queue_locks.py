@@ -1,0 +1,91 @@
+"""Locks that a member in orderly mode has on its queues, at their brokers.
+
+Source: apache/rocketmq client/.../impl/consumer/RebalanceImpl.java (lock, lockAll, unlock).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from gantrymq.client.group.membership import Membership
+from gantrymq.errors import GantryError
+from gantrymq.loose_json import dumps, loads
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode
+
+__all__ = ["RENEW_S", "QueueLocks"]
+
+logger = logging.getLogger("gantrymq.client")
+
+RENEW_S: Final = 20.0
+_TIMEOUT_S: Final = 1.0
+
+
+class QueueLocks:
+    """Asks brokers; nothing here raises, a broker that gives no answer grants nothing."""
+
+    def __init__(self, member: Membership) -> None:
+        self._member = member
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those of *queues* that are ours now; held ones are marked."""
+        wanted: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            wanted[queue.broker_name].append(queue)
+        granted: set[MessageQueue] = set()
+        for broker_queues in wanted.values():
+            granted |= await self._lock_at(broker_queues)
+        return granted
+
+    async def renew(self) -> None:
+        """Ask again for all that are held."""
+        await self.lock([queue for queue, held in self._member.held.items() if not held.dropped])
+
+    async def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Give queues up, so that others need not wait until the locks expire."""
+        for queue in queues:
+            try:
+                address = await self._address(queue)
+                await self._member.instance.rpc.ask(
+                    address, RequestCode.UNLOCK_BATCH_MQ, body=self._body([queue]), timeout_s=_TIMEOUT_S
+                )
+            except GantryError as problem:
+                logger.warning("%s was not unlocked: %s", queue, problem)
+
+    async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue]:
+        """Queues of one broker. Without an answer what is locked stays so until it expires."""
+        member = self._member
+        try:
+            address = await self._address(queues[0])
+            reply = await member.instance.rpc.ask(
+                address, RequestCode.LOCK_BATCH_MQ, body=self._body(queues), timeout_s=_TIMEOUT_S
+            )
+            found = loads(reply.payload)
+            granted = {MessageQueue.from_json(each) for each in found.get("lockOKMQSet") or ()}
+        except GantryError as problem:
+            logger.warning("%s of %s was not locked: %s", queues[0], member.group, problem)
+            return set()
+        now = member.instance.world.clock.monotonic()
+        for queue in queues:
+            held = member.held.get(queue)
+            if held is not None:
+                held.locked_s = now if queue in granted else None
+                member.handing.offer(held)
+        return granted
+
+    async def _address(self, queue: MessageQueue) -> str:
+        return await self._member.instance.routes.find_broker(queue.topic, queue.broker_name)
+
+    def _body(self, queues: list[MessageQueue]) -> bytes:
+        member = self._member
+        return dumps(
+            {
+                "clientId": member.instance.client_id,
+                "consumerGroup": member.group,
+                "mqSet": [queue.to_json() for queue in queues],
+                "onlyThisBroker": False,
+            }
+        )

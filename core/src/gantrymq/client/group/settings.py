@@ -1,0 +1,75 @@
+"""Settings of a group's consumer, with RocketMQ's defaults and bounds.
+
+Source: apache/rocketmq client/.../consumer/DefaultMQPushConsumer.java,
+client/.../impl/consumer/DefaultMQPushConsumerImpl.java (checkConfig).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+from gantrymq.errors import InvalidParameter
+
+__all__ = ["UNLIMITED", "ConsumeFrom", "ConsumerSettings"]
+
+ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
+UNLIMITED: Final = 0x7FFFFFFF
+
+
+def _within(least: float, most: float) -> Any:
+    def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
+        if not least <= value <= most:
+            raise InvalidParameter(f"{field.name} is {value}; expected {least:g} to {most:g}")
+
+    return check
+
+
+def _start(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value in ("last", "first") or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return
+    raise InvalidParameter(f"{field.name} is {value!r}; expected 'last', 'first' or milliseconds since 1970")
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerSettings:
+    """How a consumer works. Raises InvalidParameter for a value out of bounds."""
+
+    orderly: bool = False  # the messages of a queue one after the other, each again until it is done
+    broadcasting: bool = False  # every member gets every message; progress is kept in a file
+    consume_from: ConsumeFrom = attrs.field(default="last", validator=_start)  # where a new group begins
+    allocation: str = "AVG"  # strategy, as a plugin registers it
+    allocation_settings: Mapping[str, str] = attrs.field(factory=dict)
+    pull_batch: int = attrs.field(default=32, validator=_within(1, 1024))  # messages of one pull
+    pull_pause_s: float = attrs.field(default=0.0, validator=_within(0, 65.535))  # after one that found messages
+    max_span: int = attrs.field(default=2000, validator=_within(1, 65535))  # offsets between first and last held
+    max_queue_messages: int = attrs.field(default=1000, validator=_within(1, 65535))  # held of one queue
+    max_queue_mib: int = attrs.field(default=100, validator=_within(1, 1024))
+    max_topic_messages: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_within(1, 6553500))
+    )  # shared out among the queues held
+    max_topic_mib: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(1, 102400)))
+    max_tries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(0, UNLIMITED)))
+    consume_timeout_s: float = attrs.field(default=900.0, validator=_within(1, 86400))
+    suspend_s: float = attrs.field(default=1.0, validator=_within(0.01, 30))  # a queue whose message failed, orderly
+    commit_every_s: float = attrs.field(default=5.0, validator=_within(0.1, 3600))
+    rebalance_every_s: float = attrs.field(default=20.0, validator=_within(1, 3600))
+
+    @property
+    def tries(self) -> int:
+        """Deliveries after the first one until a message is a dead letter: 16, orderly without end."""
+        return (UNLIMITED if self.orderly else 16) if self.max_tries is None else self.max_tries
+
+    @property
+    def message_model(self) -> str:
+        """RocketMQ's name."""
+        return "BROADCASTING" if self.broadcasting else "CLUSTERING"
+
+    @property
+    def consume_from_where(self) -> str:
+        """RocketMQ's name."""
+        if isinstance(self.consume_from, int):
+            return "CONSUME_FROM_TIMESTAMP"
+        return f"CONSUME_FROM_{self.consume_from.upper()}_OFFSET"

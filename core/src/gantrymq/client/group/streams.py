@@ -1,0 +1,71 @@
+"""Messages of a group as an ``async for`` gets them."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from gantrymq.client.group.handing import Handed
+from gantrymq.client.group.membership import Membership
+from gantrymq.client.group.working import Holder, Working
+from gantrymq.model.message import ReceivedMessage
+
+__all__ = ["Batches", "Kept", "Messages"]
+
+T = TypeVar("T")
+
+
+class Kept(Protocol):
+    """Keeps messages that the application acknowledges itself."""
+
+    def keep(self, handed: Handed) -> None:
+        """They are in the application's hand."""
+
+
+class _Stream(Generic[T]):
+    """Asking for the next message acknowledges the one before; a loop that is left gives its message back.
+
+    Nobody tells an iterator that its loop was left: it notices when it is forgotten, at once in CPython.
+    """
+
+    def __init__(self, member: Membership, working: Working, most: int, kept: Kept | None) -> None:
+        """Up to *most* messages at a time; with *kept* the application acknowledges them."""
+        self._handing = member.handing
+        self._holder = Holder(working)
+        self._most = most
+        self._kept = kept
+
+    async def _next(self) -> list[ReceivedMessage]:
+        holder = self._holder
+        if holder.handed is not None:
+            holder.done()
+        handed = self._handing.take_now(self._most) or await self._handing.take(self._most)
+        if handed is None:
+            raise StopAsyncIteration
+        if self._kept is None:
+            holder.took(handed)
+        else:
+            self._kept.keep(handed)
+        return handed.messages
+
+    def __del__(self) -> None:
+        self._holder.give_back()
+
+
+class Messages(_Stream[ReceivedMessage]):
+    """One by one."""
+
+    def __aiter__(self) -> Messages:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        return (await self._next())[0]
+
+
+class Batches(_Stream[list[ReceivedMessage]]):
+    """Several of one queue at a time."""
+
+    def __aiter__(self) -> Batches:
+        return self
+
+    async def __anext__(self) -> list[ReceivedMessage]:
+        return await self._next()

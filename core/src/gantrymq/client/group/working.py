@@ -1,0 +1,148 @@
+"""From messages in hand to progress: what is done, what failed, what was in hand for too long.
+
+Source: apache/rocketmq client/.../impl/consumer/ConsumeMessageConcurrentlyService.java (processConsumeResult),
+ProcessQueue.java (cleanExpiredMsg).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from gantrymq.client.group.answers import Direct
+from gantrymq.client.group.failing import Failing
+from gantrymq.client.group.figures import Figures
+from gantrymq.client.group.handing import Handed
+from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.membership import Membership
+from gantrymq.model.message import ReceivedMessage
+
+__all__ = ["Holder", "Working"]
+
+_MOST_TIMED_OUT: Final = 16  # of one queue in one round, as Java has it
+
+
+class Holder:
+    """Who has messages in hand: a loop or a worker. `close` waits for those of other tasks."""
+
+    def __init__(self, working: Working) -> None:
+        self._working = working
+        self.task: asyncio.Task[object] | None = None
+        self.handed: Handed | None = None
+
+    def took(self, handed: Handed) -> None:
+        """It has messages."""
+        self.task = asyncio.current_task()
+        self.handed = handed
+        self._working.holders.add(self)
+
+    def done(self, count: int | None = None) -> None:
+        """The first *count* of them are consumed, None for all; the rest is still in hand."""
+        handed = self.handed
+        if handed is None:
+            return
+        if count is None or count >= len(handed.messages):
+            self._let_go()
+            self._working.done(handed.held, handed.messages)
+        else:
+            self._working.done(handed.held, handed.messages[:count])
+            self.handed = Handed(handed.held, handed.messages[count:])
+
+    async def failed(self, level: int, remark: str | None = None) -> None:
+        """They were not consumed."""
+        handed = self.handed
+        if handed is not None:
+            self._let_go()
+            await self._working.failed(handed.held, handed.messages, level, remark)
+
+    def give_back(self) -> None:
+        """They wait again, for anybody."""
+        handed = self.handed
+        if handed is not None:
+            self._let_go()
+            self._working.give_back(handed)
+
+    def _let_go(self) -> None:
+        self.handed = self.task = None
+        self._working.holders.discard(self)
+        self._working.let_go.set()
+
+
+class Working:
+    """Belongs to one member."""
+
+    def __init__(self, member: Membership, failing: Failing, figures: Figures, directs: dict[int, Direct]) -> None:
+        """*directs* are the messages that tools have consumed here."""
+        self._member = member
+        self._failing = failing
+        self._figures = figures
+        self._directs = directs
+        self._clock = member.instance.world.clock
+        self.holders: set[Holder] = set()
+        self.let_go = asyncio.Event()  # set whenever a holder has nothing in hand any more
+
+    def done(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> int:
+        """Messages of *held* are consumed. Returns how many of them were not finished before."""
+        now = self._clock.monotonic()
+        since = held.in_hand.get(messages[0].queue_offset, now)
+        count = 0
+        for message in messages:
+            count += held.finish(message)
+        held.consumed_s = now
+        self._figures.count(held.queue.topic, now, now - since, done=count)
+        if self._directs:
+            self._tell(held, "CR_SUCCESS", None)
+        if held.waiting and not held.ready:
+            self._member.handing.offer(held)
+        return count
+
+    async def failed(
+        self, held: HeldQueue, messages: Sequence[ReceivedMessage], level: int, remark: str | None = None
+    ) -> None:
+        """Messages of *held* were not consumed."""
+        if id(held) in self._directs:
+            self._tell(held, "CR_THROW_EXCEPTION" if remark else "CR_LATER", remark)
+            return
+        now = self._clock.monotonic()
+        since = held.in_hand.get(messages[0].queue_offset, now)
+        self._figures.count(held.queue.topic, now, now - since, failed=len(messages))
+        for message in messages:
+            await self._failing.failed(held, message, level)
+
+    def give_back(self, handed: Handed) -> None:
+        """Messages in hand wait again."""
+        handed.held.give_back(handed.messages)
+        handed.held.room.set()
+        self._member.handing.offer(handed.held)
+
+    async def all_let_go(self) -> None:
+        """Wait until no other task has messages in hand."""
+        while any(holder.task is not asyncio.current_task() for holder in self.holders):
+            self.let_go.clear()
+            await self.let_go.wait()
+
+    async def watch(self) -> None:
+        """Send back what was in hand for too long, until cancelled; nothing in orderly mode."""
+        limit_s = self._member.settings.consume_timeout_s
+        while True:
+            await self._clock.sleep(limit_s)
+            for held in list(self._member.held.values()):
+                late = [at for at, since in held.in_hand.items() if self._clock.monotonic() - since >= limit_s]
+                for offset in sorted(late)[:_MOST_TIMED_OUT]:
+                    message = self._held_by(held, offset)
+                    if message is not None:
+                        await self._failing.timed_out(held, message)
+
+    def _held_by(self, held: HeldQueue, offset: int) -> ReceivedMessage | None:
+        for holder in self.holders:
+            if holder.handed is not None and holder.handed.held is held:
+                for message in holder.handed.messages:
+                    if message.queue_offset == offset:
+                        return message
+        return None
+
+    def _tell(self, held: HeldQueue, result: str, remark: str | None) -> None:
+        direct = self._directs.get(id(held))
+        if direct is not None and not direct.result.done():
+            direct.result.set_result((result, remark))
