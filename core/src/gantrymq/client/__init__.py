@@ -10,21 +10,54 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin, QueueStats
+    from gantrymq.client.client import Client
+    from gantrymq.client.group.consumer import Consumer
+    from gantrymq.client.group.failing import ReconsumeLater
+    from gantrymq.client.group.settings import ConsumerSettings
     from gantrymq.client.producer import Producer
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
     from gantrymq.client.reader import Reader
     from gantrymq.client.results import SendFailed, SendResult, SendStatus
     from gantrymq.client.subscription import Subscription
+    from gantrymq.errors import (
+        BrokerRefused,
+        CallTimeout,
+        ClientError,
+        ConnectFailed,
+        ConnectionLost,
+        InvalidParameter,
+        MessageIllegal,
+        NoPermission,
+        NoRoute,
+    )
+    from gantrymq.model.message import Message, ReceivedMessage
+    from gantrymq.model.queue import MessageQueue
     from gantrymq.remoting.tls_contexts import TlsClient
 
 __all__ = [
     "Admin",
+    "BrokerRefused",
+    "CallTimeout",
+    "Client",
+    "ClientError",
+    "ConnectFailed",
+    "ConnectionLost",
+    "Consumer",
+    "ConsumerSettings",
+    "InvalidParameter",
+    "Message",
+    "MessageIllegal",
+    "MessageQueue",
+    "NoPermission",
+    "NoRoute",
     "Producer",
     "PullResult",
     "PullStatus",
     "PulledRecords",
     "QueueStats",
     "Reader",
+    "ReceivedMessage",
+    "ReconsumeLater",
     "SendFailed",
     "SendResult",
     "SendStatus",
@@ -34,12 +67,28 @@ __all__ = [
 
 _HOMES: Final = {
     "Admin": "gantrymq.client.admin",
+    "BrokerRefused": "gantrymq.errors",
+    "CallTimeout": "gantrymq.errors",
+    "Client": "gantrymq.client.client",
+    "ClientError": "gantrymq.errors",
+    "ConnectFailed": "gantrymq.errors",
+    "ConnectionLost": "gantrymq.errors",
+    "Consumer": "gantrymq.client.group.consumer",
+    "ConsumerSettings": "gantrymq.client.group.settings",
+    "InvalidParameter": "gantrymq.errors",
+    "Message": "gantrymq.model.message",
+    "MessageIllegal": "gantrymq.errors",
+    "MessageQueue": "gantrymq.model.queue",
+    "NoPermission": "gantrymq.errors",
+    "NoRoute": "gantrymq.errors",
     "Producer": "gantrymq.client.producer",
-    "Reader": "gantrymq.client.reader",
     "PullResult": "gantrymq.client.pull_result",
     "PullStatus": "gantrymq.client.pull_result",
     "PulledRecords": "gantrymq.client.pull_result",
     "QueueStats": "gantrymq.client.admin",
+    "Reader": "gantrymq.client.reader",
+    "ReceivedMessage": "gantrymq.model.message",
+    "ReconsumeLater": "gantrymq.client.group.failing",
     "SendFailed": "gantrymq.client.results",
     "SendResult": "gantrymq.client.results",
     "SendStatus": "gantrymq.client.results",

@@ -66,6 +66,21 @@ class BaseClient:
             raise
         self._instance, self._loop = instance, asyncio.get_running_loop()
 
+    def start_in(self, instance: ClientInstance) -> None:
+        """As `start`, but in an instance that is there already; its world, name servers and id are used.
+
+        Raises:
+            ClientError: the group is already in use by the instance.
+        """
+        self._register(instance)
+        instance.users += 1
+        self._instance, self._loop = instance, asyncio.get_running_loop()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it is between `start` and `close`."""
+        return self._instance is not None
+
     async def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
 

@@ -121,12 +121,6 @@ class Consumer(BaseClient):
         self._offsets_folder = offsets_folder
         self._run: _Run | None = None
 
-    async def start(self) -> None:
-        """Join the group and begin to pull; returns before queues are shared out. Errors as `BaseClient.start`."""
-        await super().start()
-        if self._run is None:
-            self._run = _Run(self, self._started())
-
     def _register(self, instance: ClientInstance) -> None:
         subscriptions, now = self._subscriptions, instance.world.clock.now_ms()
         subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
@@ -139,6 +133,7 @@ class Consumer(BaseClient):
                 lambda: list(subscriptions.values()),
             )
         )
+        self._run = _Run(self, instance)
 
     async def _finish(self) -> None:
         if self._run is not None:

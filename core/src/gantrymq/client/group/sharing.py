@@ -24,7 +24,7 @@ from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.loose_json import loads
 from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.clients import GetConsumerListByGroupRequest
 
 __all__ = ["Sharing"]
@@ -204,8 +204,9 @@ class Sharing:
         header = GetConsumerListByGroupRequest(consumer_group=group)
         try:
             reply = await instance.rpc.ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
-        except BrokerRefused:
-            instance.heartbeat_now()  # it does not know the group yet
+        except BrokerRefused as refusal:
+            if refusal.response_code == ResponseCode.SYSTEM_ERROR:  # it does not know the group yet
+                return []
             raise
         found = loads(reply.payload)
         return [str(each) for each in found.get("consumerIdList") or ()]
