@@ -43,6 +43,7 @@ class BaseClient:
         self._tls = tls
         self._instance: ClientInstance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
+        self._closers = set[asyncio.Task[Any] | None]()  # who called `close`
 
     async def start(self) -> None:
         """Join (or make) the client's instance and begin heartbeats; harmless when repeated.
@@ -115,6 +116,7 @@ class BaseClient:
         if self._instance is None:
             return
         clock = self._started().world.clock
+        self.closed_by(asyncio.current_task())
         deadline = math.inf if timeout_s is None else clock.monotonic() + timeout_s
         await within(clock, deadline - clock.monotonic(), self._finish())
         instance = self._given_up()
@@ -126,6 +128,7 @@ class BaseClient:
 
     def _given_up(self) -> ClientInstance | None:
         instance, self._instance = self._instance, None
+        self._closers.clear()
         return instance
 
     def __del__(self) -> None:
@@ -142,6 +145,10 @@ class BaseClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def closed_by(self, task: asyncio.Task[Any] | None) -> None:
+        """`close` is called for *task*, whose own work is not waited for."""
+        self._closers.add(task)
 
     def _register(self, instance: ClientInstance) -> None:
         """Make the client's group known to *instance*. Raises ClientError: it is in use there already."""

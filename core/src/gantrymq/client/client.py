@@ -124,5 +124,7 @@ class Client(BaseClient):
     async def close(self, timeout_s: float | None = None) -> None:
         """Close what the client made, then the connections; as `BaseClient.close`."""
         parts, self._parts, self._admin = self._parts, [], None
+        for part in parts:
+            part.closed_by(asyncio.current_task())
         await asyncio.gather(*(part.close(timeout_s) for part in parts))
         await super().close(timeout_s)

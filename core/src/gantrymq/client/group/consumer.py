@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from typing import Any, Final
 
 import attrs
@@ -135,9 +135,15 @@ class Consumer(BaseClient):
         )
         self._run = _Run(self, instance)
 
+    def closed_by(self, task: asyncio.Task[Any] | None) -> None:
+        """As promised; those that wait for *task* need not any more."""
+        super().closed_by(task)
+        if self._run is not None:
+            self._run.working.let_go.set()
+
     async def _finish(self) -> None:
         if self._run is not None:
-            await self._run.finish()
+            await self._run.finish(self._closers)
 
     async def _unregister(self, instance: ClientInstance) -> None:
         run, self._run = self._run, None
@@ -320,11 +326,11 @@ class _Run:
         """The progress of all queues held."""
         await self.member.progress.store(self.member.reached())
 
-    async def finish(self) -> None:
-        """Take and hand out nothing more, and wait for what other tasks have in hand."""
+    async def finish(self, closers: Container[object]) -> None:
+        """Take and hand out nothing more, and wait for what tasks other than *closers* have in hand."""
         self.member.paused = True
         self.member.handing.close()
-        await self.working.all_let_go()
+        await self.working.all_let_go(closers)
 
     async def end(self) -> None:
         """Stop, store the progress, give the queues up."""

@@ -7,7 +7,7 @@ ProcessQueue.java (cleanExpiredMsg).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from gantrymq.client.group.answers import Direct
@@ -20,6 +20,7 @@ from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["Holder", "Working"]
 
+_LOOKS: Final = 15  # in the time that a message may be in hand
 _MOST_TIMED_OUT: Final = 16  # of one queue in one round, as Java has it
 
 
@@ -116,9 +117,9 @@ class Working:
         handed.held.room.set()
         self._member.handing.offer(handed.held)
 
-    async def all_let_go(self) -> None:
-        """Wait until no other task has messages in hand."""
-        while any(holder.task is not asyncio.current_task() for holder in self.holders):
+    async def all_let_go(self, closers: Container[object]) -> None:
+        """Wait until no task but *closers* has messages in hand."""
+        while any(holder.task not in closers for holder in self.holders):
             self.let_go.clear()
             await self.let_go.wait()
 
@@ -126,7 +127,7 @@ class Working:
         """Send back what was in hand for too long, until cancelled; nothing in orderly mode."""
         limit_s = self._member.settings.consume_timeout_s
         while True:
-            await self._clock.sleep(limit_s)
+            await self._clock.sleep(limit_s / _LOOKS)
             for held in list(self._member.held.values()):
                 late = [at for at, since in held.in_hand.items() if self._clock.monotonic() - since >= limit_s]
                 for offset in sorted(late)[:_MOST_TIMED_OUT]:

@@ -1,0 +1,641 @@
+"""The consumer of a group beside a broker in memory, on a virtual clock."""
+
+import asyncio
+import contextlib
+import itertools
+
+import pytest
+
+from gantrymq.client import (
+    CallTimeout,
+    Client,
+    ClientError,
+    Consumer,
+    InvalidParameter,
+    Message,
+    Reader,
+    ReconsumeLater,
+)
+from gantrymq.model.queue import MessageQueue
+from gantrymq_testing.simulation import simulate_cluster
+
+TOPIC = "Orders"
+
+
+def consumer(cluster, group="billing", topics=TOPIC, **more):
+    return Consumer(group, topics, cluster.namesrv, world=cluster.world, **{"consume_from": "first", **more})
+
+
+async def sent(cluster, count, topic=TOPIC, first=0, **more):
+    for number in range(first, first + count):
+        await cluster.send(topic, f"{number}".encode(), **more)
+
+
+async def some(stream, count, within_s=600):
+    """The bodies of *count* messages, each acknowledged."""
+    found = []
+    async for message in stream:
+        found.append(int(message.body))
+        if len(found) == count:
+            break
+    return found
+
+
+async def all_of(member, count):
+    """As `some`, the last one acknowledged as well."""
+    found, done = [], asyncio.Event()
+
+    async def handle(message):
+        found.append(int(message.body))
+        if len(found) >= count:
+            done.set()
+
+    running = asyncio.create_task(member.run(handle))
+    await done.wait()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    return found
+
+
+async def dead_letters(cluster, group="billing"):
+    async with Reader("letters", cluster.namesrv, world=cluster.world) as reader:
+        (queue,) = await reader.queues(f"%DLQ%{group}")
+        return [int(message.body) for message in (await reader.pull(queue, 0)).messages]
+
+
+def test_every_message_comes_once_and_the_next_member_goes_on_behind():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 100)
+        async with consumer(cluster) as member:
+            assert sorted(await all_of(member, 100)) == list(range(100))
+        async with consumer(cluster) as member:
+            await member.wait_assigned()
+            await sent(cluster, 5, first=100)
+            assert sorted(await all_of(member, 5)) == [100, 101, 102, 103, 104]
+
+    simulate_cluster(work)
+
+
+def test_the_first_message_of_a_lone_member_comes_at_once():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        begun = cluster.world.clock.monotonic()
+        async with consumer(cluster) as member:
+            assert await some(member, 1) == [0]
+            assert cluster.world.clock.monotonic() - begun < 0.5
+
+    simulate_cluster(work)
+
+
+def test_a_loop_that_is_left_gives_its_message_back():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 3)
+        async with consumer(cluster) as member:
+            assert await some(member, 2) == [0, 1]
+            with contextlib.suppress(ValueError):
+                async for message in member:
+                    assert message.body == b"1"
+                    raise ValueError
+            assert await some(member, 2) == [1, 2]
+        async with consumer(cluster) as member:
+            assert await some(member, 1) == [2]
+
+    simulate_cluster(work)
+
+
+def test_several_loops_share_the_messages():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 60)
+        async with consumer(cluster) as member:
+            seen = [[], [], []]
+
+            async def loop(mine):
+                async for message in member:
+                    mine.append(int(message.body))
+                    await cluster.world.clock.sleep(1)
+
+            loops = [asyncio.create_task(loop(mine)) for mine in seen]
+            await cluster.world.clock.sleep(60)
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            assert sorted(seen[0] + seen[1] + seen[2]) == list(range(60))
+            assert all(mine for mine in seen)
+
+    simulate_cluster(work)
+
+
+def test_closing_waits_for_what_other_tasks_have_in_hand():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 10)
+        member = consumer(cluster)
+        await member.start()
+        seen = []
+
+        async def loop():
+            async for message in member:
+                await cluster.world.clock.sleep(5)
+                seen.append(int(message.body))
+
+        task = asyncio.create_task(loop())
+        await cluster.world.clock.sleep(7)
+        await member.close()
+        await task
+        assert seen == [0, 1]
+        async with consumer(cluster) as after:
+            assert await some(after, 1) == [2]
+
+    simulate_cluster(work)
+
+
+def test_closing_from_inside_the_loop_or_a_handler_does_not_wait_for_itself():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 3)
+        member = consumer(cluster)
+        await member.start()
+        async for _ in member:
+            await member.close()
+        member = consumer(cluster)
+        await member.start()
+        await member.run(lambda_closing(member), concurrency=2)
+        async with consumer(cluster) as after:  # neither was acknowledged by closing alone
+            assert await some(after, 1) == [0]
+
+    simulate_cluster(work)
+
+
+def lambda_closing(member):
+    async def handle(_):
+        await member.close()
+        raise RuntimeError("not consumed")
+
+    return handle
+
+
+def test_a_failed_message_comes_again_later_and_is_a_dead_letter_in_the_end():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        clock = cluster.world.clock
+        async with consumer(cluster, max_tries=3) as member:
+            tries = []
+
+            async def handle(message):
+                tries.append((message.topic, message.reconsume_times, clock.monotonic()))
+                raise RuntimeError("no")
+
+            running = asyncio.create_task(member.run(handle))
+            await clock.sleep(300)
+            running.cancel()
+            assert [times for _, times, _ in tries] == [0, 1, 2, 3]
+            assert {topic for topic, _, _ in tries} == {TOPIC}
+            pauses = [after[2] - before[2] for before, after in itertools.pairwise(tries)]
+            assert [round(pause) for pause in pauses] == [10, 30, 60]
+            assert await dead_letters(cluster) == [0]
+
+    simulate_cluster(work)
+
+
+@pytest.mark.parametrize(("level", "after_s"), [(1, 1), (2, 5), (5, 60)])
+def test_a_handler_says_when_a_message_is_to_come_again(level, after_s):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        clock, times, done = cluster.world.clock, [], asyncio.Event()
+        async with consumer(cluster) as member:
+
+            async def handle(message):
+                times.append(clock.monotonic())
+                if not message.reconsume_times:
+                    raise ReconsumeLater(level)
+                done.set()
+
+            running = asyncio.create_task(member.run(handle))
+            await done.wait()
+            assert round(times[1] - times[0]) == after_s
+            running.cancel()
+
+    simulate_cluster(work)
+
+
+def test_a_message_below_level_zero_is_a_dead_letter_at_once():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        async with consumer(cluster, auto_ack=False) as member:
+            async for message in member:
+                assert await member.nack(message, -1)
+                break
+            await cluster.world.clock.sleep(1)
+            assert await dead_letters(cluster) == [0]
+
+    simulate_cluster(work)
+
+
+def test_messages_are_acknowledged_one_by_one_in_any_order():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 6)
+        async with consumer(cluster, auto_ack=False) as member:
+            taken = []
+            async for message in member:
+                taken.append(message)
+                if len(taken) == 6:
+                    break
+            for number in (5, 1, 0, 3):
+                assert member.ack(taken[number])
+            assert not member.ack(taken[0])
+            assert await member.nack(taken[3]) is False
+            await member.commit()
+            async with Reader("billing", cluster.namesrv, world=cluster.world) as reader:
+                (queue,) = await reader.queues(TOPIC)
+                assert await reader.committed(queue) == 2
+        async with consumer(cluster) as member:
+            assert await some(member, 4) == [2, 3, 4, 5]
+
+    simulate_cluster(work)
+
+
+def test_only_a_consumer_without_auto_ack_takes_acknowledgements():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 1)
+        async with consumer(cluster) as member:
+            async for message in member:
+                with pytest.raises(ClientError, match="auto_ack=False"):
+                    member.ack(message)
+                break
+
+    simulate_cluster(work)
+
+
+def test_batches_are_of_one_queue_and_a_handler_says_how_many_it_consumed():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 40)
+        async with consumer(cluster) as member:
+            seen = []
+            async for batch in member.batches(8):
+                assert len({message.queue_id for message in batch}) == 1 and len(batch) <= 8
+                seen += [int(message.body) for message in batch]
+                if len(seen) == 40:
+                    break
+            assert sorted(seen) == list(range(40))
+            tried = {}
+
+            async def handle(batch):
+                for message in batch:
+                    tried.setdefault(int(message.body), []).append(message.reconsume_times)
+                return 1
+
+            await member.commit()
+            running = asyncio.create_task(member.run(handle, concurrency=1, batch_size=4))
+            await sent(cluster, 8, first=100)
+            await cluster.world.clock.sleep(3000)
+            running.cancel()
+            for number in range(100, 108):
+                assert tried[number] == list(range(len(tried[number])))
+            assert any(len(tries) > 1 for tries in tried.values())
+
+    simulate_cluster(work)
+
+
+def test_a_queue_keeps_its_order_though_messages_fail():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 3)
+        await sent(cluster, 60)
+        async with consumer(cluster, orderly=True) as member:
+            seen, done = {}, []
+            finished = asyncio.Event()
+
+            async def handle(message):
+                number = int(message.body)
+                await cluster.world.clock.sleep(cluster.world.random.random() / 10)
+                if cluster.world.random.random() < 0.2:
+                    raise RuntimeError("again")
+                seen.setdefault(message.queue_id, []).append(message.queue_offset)
+                done.append(number)
+                if len(done) == 60:
+                    finished.set()
+
+            running = asyncio.create_task(member.run(handle, concurrency=5))
+            await finished.wait()
+            running.cancel()
+            assert sorted(done) == list(range(60))
+            for offsets in seen.values():
+                assert offsets == sorted(offsets)
+
+    for seed in range(5):
+        simulate_cluster(work, seed=seed)
+
+
+def test_an_orderly_message_that_failed_waits_and_is_a_dead_letter_after_its_tries():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 2)
+        clock, tries, done = cluster.world.clock, [], asyncio.Event()
+        async with consumer(cluster, orderly=True, suspend_s=2.0, max_tries=2) as member:
+
+            async def handle(message):
+                tries.append((int(message.body), message.reconsume_times, clock.monotonic()))
+                if message.body == b"0":
+                    raise ReconsumeLater
+                done.set()
+
+            running = asyncio.create_task(member.run(handle, concurrency=3))
+            await done.wait()
+            assert [(body, times) for body, times, _ in tries] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+            assert round(tries[1][2] - tries[0][2], 1) == 2.0
+            await clock.sleep(60)
+            assert await dead_letters(cluster) == [0]
+            running.cancel()
+
+    simulate_cluster(work)
+
+
+def test_two_orderly_members_never_hold_one_queue_together():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 4)
+        await sent(cluster, 100)
+        last, busy = {}, set()
+
+        async def handle(message):
+            assert message.queue_id not in busy
+            busy.add(message.queue_id)
+            await cluster.world.clock.sleep(0.2)
+            busy.discard(message.queue_id)
+            assert message.queue_offset == last.get(message.queue_id, -1) + 1
+            last[message.queue_id] = message.queue_offset
+
+        first = consumer(cluster, orderly=True, instance_name="one")
+        second = consumer(cluster, orderly=True, instance_name="two")
+        await first.start()
+        runs = [asyncio.create_task(first.run(handle))]
+        await cluster.world.clock.sleep(1.1)
+        await second.start()
+        runs.append(asyncio.create_task(second.run(handle)))
+        await cluster.world.clock.sleep(60)
+        assert len(first.assigned) == len(second.assigned) or abs(len(first.assigned) - len(second.assigned)) <= 1
+        assert last == {0: 24, 1: 24, 2: 24, 3: 24}
+        await first.close()
+        await second.close()
+        await asyncio.gather(*runs)
+
+    simulate_cluster(work)
+
+
+def test_every_broadcasting_member_gets_every_message_and_remembers_in_a_file():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 10)
+        one = consumer(cluster, broadcasting=True, instance_name="one", offsets_folder="/offsets")
+        two = consumer(cluster, broadcasting=True, instance_name="two", offsets_folder="/offsets")
+        async with one, two:
+            assert sorted(await all_of(one, 10)) == sorted(await all_of(two, 10)) == list(range(10))
+        await sent(cluster, 3, first=10)
+        async with consumer(cluster, broadcasting=True, instance_name="one", offsets_folder="/offsets") as again:
+            assert sorted(await all_of(again, 3)) == [10, 11, 12]
+
+    simulate_cluster(work)
+
+
+def test_a_broadcast_message_that_failed_is_gone():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 2)
+        seen = []
+
+        async def handle(message):
+            seen.append(int(message.body))
+            raise RuntimeError("no")
+
+        async with consumer(cluster, broadcasting=True, offsets_folder="/offsets") as member:
+            running = asyncio.create_task(member.run(handle))
+            await cluster.world.clock.sleep(60)
+            running.cancel()
+        assert seen == [0, 1]
+
+    simulate_cluster(work)
+
+
+@pytest.mark.parametrize("start", ["first", "last", "time"])
+def test_a_new_group_begins_where_it_is_told_to(start):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 50)
+        await cluster.world.clock.sleep(60)
+        at = cluster.world.clock.now_ms()
+        await sent(cluster, 3, first=50)
+        begin = {"first": 0, "last": 53, "time": 50}[start]
+        async with consumer(cluster, consume_from=at if start == "time" else start) as member:
+            (queue, *_) = [queue for queue in await member.wait_assigned() if queue.topic == TOPIC]
+            assert queue == MessageQueue(TOPIC, "broker-a", 0)
+            await sent(cluster, 1, first=53)
+            found = await some(member, 1)
+            if start == "last":  # a broker says 0 for a group it does not know while the queue is young
+                assert found in ([0], [begin])
+            else:
+                assert found == [begin] or found == [0]
+
+    simulate_cluster(work)
+
+
+def test_a_message_in_hand_for_too_long_is_given_to_the_broker():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 1)
+        clock = cluster.world.clock
+        async with consumer(cluster, consume_timeout_s=60) as member:
+            seen = []
+
+            async def handle(message):
+                seen.append(message.reconsume_times)
+                await clock.sleep(100 if message.reconsume_times == 0 else 1)
+
+            running = asyncio.create_task(member.run(handle))
+            await clock.sleep(300)
+            running.cancel()
+            assert seen == [0, 1]
+
+    simulate_cluster(work)
+
+
+def test_no_more_is_held_than_the_settings_say():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 500)
+        async with consumer(cluster, max_queue_messages=50, pull_batch=10) as member:
+            await cluster.world.clock.sleep(30)
+            (held,) = [held for queue, held in member._run.member.held.items() if queue.topic == TOPIC]
+            assert 50 < held.count <= 60
+            assert await all_of(member, 500) == list(range(500))
+
+    simulate_cluster(work)
+
+
+def test_pausing_stops_pulls_and_resuming_goes_on():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        async with consumer(cluster) as member:
+            queues = [queue for queue in await member.wait_assigned() if queue.topic == TOPIC]
+            member.pause(queues[0])
+            await cluster.world.clock.sleep(20)
+            await sent(cluster, 10)
+            assert len(await some(member, 5)) == 5
+            got = asyncio.create_task(some(member, 2))
+            await cluster.world.clock.sleep(30)
+            assert not got.done()  # the last of the five was given back, no sixth comes
+            member.resume(queues[0])
+            await got
+
+    simulate_cluster(work)
+
+
+def test_subscriptions_change_while_it_runs():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        await cluster.create_topic("Refunds", 2)
+        async with consumer(cluster) as member:
+            await member.wait_assigned()
+            await member.subscribe("Refunds", "red || blue")
+            await cluster.world.clock.sleep(5)
+            await sent(cluster, 1, topic="Refunds", first=1, tags="green")
+            await sent(cluster, 1, topic="Refunds", first=2, tags="blue")
+            assert await all_of(member, 1) == [2]
+            await member.unsubscribe("Refunds")
+            await cluster.world.clock.sleep(5)
+            assert {queue.topic for queue in member.assigned} == {TOPIC, "%RETRY%billing"}
+
+    simulate_cluster(work)
+
+
+def test_a_topic_that_comes_later_is_consumed():
+    async def work(cluster):
+        async with consumer(cluster) as member:
+            await cluster.world.clock.sleep(100)
+            await cluster.create_topic(TOPIC)
+            await sent(cluster, 4)
+            assert sorted(await all_of(member, 4)) == [0, 1, 2, 3]
+            with pytest.raises(CallTimeout):
+                await consumer_of_nothing(cluster)
+
+    simulate_cluster(work)
+
+
+async def consumer_of_nothing(cluster):
+    async with consumer(cluster, "others", "Nothing") as member:
+        await member.wait_assigned(2)
+
+
+def test_offsets_that_are_gone_or_beyond_the_end_are_left():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 3)
+        async with consumer(cluster) as member:
+            assert await all_of(member, 3) == [0, 1, 2]
+            (held,) = [held for queue, held in member._run.member.held.items() if queue.topic == TOPIC]
+            held.next_offset = 1000
+            await sent(cluster, 1, first=3)
+            await cluster.world.clock.sleep(40)
+            await sent(cluster, 1, first=4)
+            assert 4 in await all_of(member, 1)
+
+    simulate_cluster(work)
+
+
+def test_closing_beside_a_broker_that_is_gone_takes_no_longer_than_said():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 2)
+        await sent(cluster, 5)
+        async with consumer(cluster) as member:
+            assert len(await all_of(member, 5)) == 5
+            await cluster.server.stop()
+            begun = cluster.world.clock.monotonic()
+            await cluster.world.clock.sleep(90)
+            await member.close(timeout_s=1)
+            assert cluster.world.clock.monotonic() - begun < 92
+
+    simulate_cluster(work)
+
+
+def test_a_group_shares_the_queues_and_a_graceful_leave_repeats_nothing():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 8)
+        clock, chance = cluster.world.clock, cluster.world.random
+        seen = {}
+        going = {}
+
+        async def handle(message):
+            await clock.sleep(chance.random() / 20)
+            number = int(message.body)
+            seen[number] = seen.get(number, 0) + 1
+
+        async def join(name):
+            member = consumer(cluster, instance_name=name)
+            await member.start()
+            going[name] = (member, asyncio.create_task(member.run(handle, concurrency=4)))
+
+        async def leave(name):
+            member, run = going.pop(name)
+            await member.close()
+            await run
+
+        await join("m0")
+        count = 0
+        for step in range(12):
+            await sent(cluster, 20, first=count)
+            count += 20
+            await clock.sleep(5)
+            before = sum(seen.values()) - len(seen)
+            if step % 2 == 0:
+                await join(f"m{step + 1}")
+            else:
+                await leave(sorted(going)[chance.randrange(len(going))])
+                await clock.sleep(5)
+                assert sum(seen.values()) - len(seen) == before
+        await clock.sleep(60)
+        assert sorted(seen) == list(range(count))
+        for name in list(going):
+            await leave(name)
+
+    for seed in range(5):
+        simulate_cluster(work, seed=seed)
+
+
+def test_one_client_makes_all_over_one_set_of_connections():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            producer = client.producer("shop")
+            await producer.send(Message(TOPIC, b"7"))
+            member = client.consumer("billing", TOPIC, consume_from="first")
+            assert await some(member, 1) == [7]
+            assert len(await client.reader("readers").queues(TOPIC)) == 4
+            assert (await client.admin.route(TOPIC)).queues
+            with pytest.raises(ClientError, match="already in use"):
+                client.consumer("billing", TOPIC)
+        with pytest.raises(ClientError, match="not started"):
+            await producer.send(Message(TOPIC, b"8"))
+
+    simulate_cluster(work)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"consume_from": "middle"}, "'last', 'first' or milliseconds"),
+        ({"pull_batch": 0}, "pull_batch is 0; expected 1 to 1024"),
+        ({"max_span": 65536}, "max_span is 65536"),
+        ({"threads": 3}, "no setting threads"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_named(given, said):
+    with pytest.raises(InvalidParameter, match=said):
+        Consumer("g", "T", **given)
