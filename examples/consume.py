@@ -3,27 +3,14 @@
 import asyncio
 import contextlib
 
-from gantrymq.client import Reader
-from gantrymq.model.queue import MessageQueue
-
-
-async def follow(consumer: Reader, queue: MessageQueue) -> None:
-    offset = await consumer.committed(queue)
-    if offset is None:
-        offset = await consumer.min_offset(queue)
-    while True:
-        result = await consumer.pull(queue, offset, expression="TagA || TagB", suspend_ms=15_000)
-        for message in result.messages:
-            print(f"queue {queue.queue_id}, offset {message.queue_offset}: {message.body.decode()}", flush=True)
-        if result.next_offset != offset:
-            offset = result.next_offset
-            await consumer.commit(queue, offset)
+from gantrymq.client import Client
 
 
 async def main() -> None:
-    async with Reader("my_readers") as consumer:  # at $NAMESRV_ADDR, or 127.0.0.1:9876
-        queues = await consumer.queues("TopicTest")
-        await asyncio.gather(*(follow(consumer, queue) for queue in queues))
+    async with Client() as client:  # at $NAMESRV_ADDR, or 127.0.0.1:9876
+        consumer = client.consumer("my_consumers", "TopicTest", expression="TagA || TagB", consume_from="first")
+        async for message in consumer:
+            print(f"queue {message.queue_id}, offset {message.queue_offset}: {message.body.decode()}", flush=True)
 
 
 with contextlib.suppress(KeyboardInterrupt):

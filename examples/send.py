@@ -2,12 +2,12 @@
 
 import asyncio
 
-from gantrymq.client import Producer
-from gantrymq.model.message import Message
+from gantrymq.client import Client, Message
 
 
 async def main() -> None:
-    async with Producer("my_producers") as producer:  # at $NAMESRV_ADDR, or 127.0.0.1:9876
+    async with Client() as client:  # at $NAMESRV_ADDR, or 127.0.0.1:9876
+        producer = client.producer("my_producers")
         result = await producer.send(Message("TopicTest", b"hello", tags="TagA"))
         print(f"hello is stored: queue {result.queue.queue_id}, offset {result.queue_offset}")
 

@@ -1,5 +1,7 @@
 """The README's Python is what stands in examples/, and that runs as it is."""
 
+import asyncio
+import json
 import os
 import re
 import signal
@@ -9,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from gantrymq.client import Client, Message
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 END_S = 60.0
+
+
+OF_THE_CLIENT = sorted((ROOT / "examples" / "client").glob("*.py"))
 
 
 def example(name, namesrv):
@@ -32,8 +39,15 @@ def heed_ctrl_c():
 
 
 def test_the_readme_shows_the_examples_as_they_are():
-    shown = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert sorted(shown) == sorted(path.read_text() for path in EXAMPLES)
+    assert shown_in("README.md") == sorted(path.read_text() for path in EXAMPLES)
+
+
+def test_the_clients_page_shows_its_examples_as_they_are():
+    assert shown_in("docs/client.md") == sorted(path.read_text() for path in OF_THE_CLIENT)
+
+
+def shown_in(page):
+    return sorted(re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -57,3 +71,39 @@ def test_examples_send_and_consume(servers):
     assert (consuming.returncode, rest, errors) == (0, "", "")
     bodies = sorted(re.fullmatch(r"queue \d, offset \d+: (.*)\n", line)[1] for line in lines)
     assert bodies == sorted(["hello", *(f"number {n}" for n in range(1000))])
+
+
+def test_examples_of_the_client(servers):
+    """The orders are sent in order, gathered, and consumed by a handler that refuses two of them."""
+    with example("client/in_order", servers.namesrv) as steps:
+        said, errors = steps.communicate(timeout=END_S)
+    assert (steps.returncode, errors) == (0, "")
+    for customer in ("ann", "bob"):
+        mine = [line for line in said.splitlines() if line.startswith(customer)]
+        assert mine == [f"{customer}: {step}" for step in ("created", "paid", "shipped")]
+
+    with example("client/read", servers.namesrv) as reading:
+        said, errors = reading.communicate(timeout=END_S)
+    assert (reading.returncode, errors, len(said.splitlines())) == (0, "", 6)
+
+    asyncio.run(send_orders(servers.namesrv))
+    with example("client/acknowledge", servers.namesrv) as gathering:
+        said, errors = gathering.communicate(timeout=END_S)
+    assert (gathering.returncode, errors, len(said.splitlines())) == (0, "", 10)
+
+    with example("client/handler", servers.namesrv) as handling:
+        try:
+            lines = sorted(handling.stdout.readline() for _ in range(4))
+            handling.send_signal(signal.SIGINT)
+            handling.communicate(timeout=END_S)
+        finally:
+            handling.kill()
+    assert lines == ["order 1, try 1\n", "order 2, try 1\n", "order 3, try 2\n", "order 4, try 1\n"]
+
+
+async def send_orders(namesrv):
+    async with Client(namesrv) as client:
+        producer = client.producer("orders")
+        for number in (1, 2, 3, 4):
+            order = {"id": number, "service": "away" if number == 3 else "there"}
+            await producer.send(Message("Orders", json.dumps(order).encode()))

@@ -181,13 +181,16 @@ def test_odd_name_server_address_is_refused_at_start(simulate):
     simulate(work)
 
 
-def test_request_of_a_broker_is_answered_that_it_is_not_supported(simulate, cluster):
+def test_a_brokers_request_that_concerns_nobody_here_is_answered(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
             await producer.queues("T")
             await world.clock.sleep(1)
             (connection,) = c.brokers["a"].connections
-            answer = await connection.call(Command(RequestCode.GET_CONSUMER_RUNNING_INFO), 1.0)
+            answer = await connection.call(Command(RequestCode.SEND_MESSAGE), 1.0)
             assert answer.code == 3
+            asked = Command(RequestCode.GET_CONSUMER_RUNNING_INFO, ext={"consumerGroup": "G"})
+            answer = await connection.call(asked, 1.0)
+            assert (answer.code, answer.remark) == (1, "this client has no consumer of group G")
 
     simulate(work)

@@ -1,0 +1,27 @@
+"""Twenty orders at a time; one whose service is away comes again in 10 seconds, a wrong one is a dead letter."""
+
+import asyncio
+import contextlib
+import json
+
+from gantrymq.client import Client, ReceivedMessage, ReconsumeLater
+
+
+async def handle(message: ReceivedMessage) -> None:
+    try:
+        order = json.loads(message.body)
+    except ValueError as error:
+        raise ReconsumeLater(-1) from error  # below 0: among the group's dead letters, %DLQ%billing
+    if order["service"] == "away" and message.reconsume_times == 0:
+        raise ReconsumeLater(3)  # the third of the broker's delays: 10 s
+    print(f"order {order['id']}, try {message.reconsume_times + 1}", flush=True)
+
+
+async def main() -> None:
+    async with Client() as client:
+        consumer = client.consumer("billing", "Orders", consume_from="first")
+        await consumer.run(handle, concurrency=20)
+
+
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())
