@@ -40,7 +40,7 @@ def bodies(messages):
 
 
 def delayed(body, level, **more):
-    return {"topic": "T", "body": body, "properties": {"DELAY": str(level)}, **more}
+    return {"topic": "T", "body": body, "system_properties": {"DELAY": str(level)}, **more}
 
 
 def test_a_message_comes_when_its_level_s_time_is_up(gantrymq_simulation):
@@ -48,7 +48,7 @@ def test_a_message_comes_when_its_level_s_time_is_up(gantrymq_simulation):
         clock = cluster.world.clock
         await cluster.create_topic("T", 2)
         sent_ms = clock.now_ms()
-        await cluster.send("T", b"later", tags="A", properties={"DELAY": "3"})
+        await cluster.send("T", b"later", tags="A", system_properties={"DELAY": "3"})
         await cluster.send("T", b"now")
         assert [each.body for each in await cluster.pull("T")] == [b"now"]
         await clock.sleep(9.9)
@@ -99,7 +99,7 @@ def test_levels_above_the_highest_count_as_it_and_0_and_less_as_none(gantrymq_si
     async def main(cluster):
         await cluster.create_topic("T", 1)
         for level in ("99", "0", "-3", "2147483647"):
-            await cluster.send("T", level.encode(), properties={"DELAY": level})
+            await cluster.send("T", level.encode(), system_properties={"DELAY": level})
         assert bodies(await cluster.pull("T")) == [b"-3", b"0"]
         await cluster.world.clock.sleep(3.1)
         (*_, ninety_nine, largest) = await cluster.pull("T")
@@ -112,10 +112,10 @@ def test_levels_above_the_highest_count_as_it_and_0_and_less_as_none(gantrymq_si
 def test_a_level_wins_over_a_time_and_text_is_refused(gantrymq_simulation):
     async def main(cluster):
         await cluster.create_topic("T", 1)
-        await cluster.send("T", b"both", properties={"DELAY": "1", "TIMER_DELAY_MS": "600000"})
+        await cluster.send("T", b"both", system_properties={"DELAY": "1", "TIMER_DELAY_MS": "600000"})
         for text in ("abc", "1.5", "1_0", "2147483648"):
             with pytest.raises(GantryError, match=f"DELAY={text} is not a delay level; give a whole number, 0 for"):
-                await cluster.send("T", b"text", properties={"DELAY": text})
+                await cluster.send("T", b"text", system_properties={"DELAY": text})
         await cluster.world.clock.sleep(1.2)
         (found,) = await cluster.pull("T")
         assert "TIMER_DELAY_MS" not in found.properties
@@ -296,8 +296,8 @@ def test_a_clock_that_is_set_ahead_or_back_is_noticed(gantrymq_simulation):
 def test_progress_is_saved_from_time_to_time_and_at_the_stop(gantrymq_broker_factory):
     running = gantrymq_broker_factory({"store": "mmap", "messageDelayLevel": "1s 2h", "flushDelayOffsetInterval": 100})
     running.create_topic("T", 1)
-    running.send("T", b"soon", properties={"DELAY": "1"})
-    running.send("T", b"late", properties={"DELAY": "2"})
+    running.send("T", b"soon", system_properties={"DELAY": "1"})
+    running.send("T", b"late", system_properties={"DELAY": "2"})
     path = Path(running.cluster.settings.text("storePathRootDir")) / "config/delayOffset.json"
 
     async def until(condition):

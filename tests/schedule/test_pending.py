@@ -50,7 +50,7 @@ def test_pages_have_every_message_once_the_soonest_first(gantrymq_simulation, mo
             await cluster.create_topic(topic, 2)
         for number in range(120):
             level, topic = chance.randint(6, 9), chance.choice("TU")
-            await cluster.send(topic, b"%d" % number, keys=str(number), properties={"DELAY": str(level)})
+            await cluster.send(topic, b"%d" % number, keys=str(number), system_properties={"DELAY": str(level)})
             sent.append((clock.now_ms() + (level - 4) * 60_000, str(number), topic))
             await clock.sleep(chance.random())
         sent.sort()
@@ -96,7 +96,7 @@ def test_the_command_shows_them(gantrymq_broker_factory):
     running = gantrymq_broker_factory()
     running.create_topic("T", 1)
     for level in ("16", "14"):
-        running.send("T", b"x", keys=f"k{level}", properties={"DELAY": level})
+        running.send("T", b"x", keys=f"k{level}", system_properties={"DELAY": level})
     words = ["message", "pending", "-n", running.cluster.namesrv]
     done = CliRunner().invoke(main, [*words, "--output", "json"])
     assert done.exit_code == 0, done.stderr

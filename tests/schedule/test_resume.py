@@ -29,11 +29,11 @@ def test_what_was_delivered_before_a_kill_is_not_delivered_again(gantrymq_broker
     running = gantrymq_broker_factory(settings)
     running.create_topic("T", 2)
     for number in range(40):
-        running.send("T", b"%d" % number, properties={"DELAY": str(number % 2 + 1)})
-    running.send("T", b"pending", properties={"DELAY": "3"})
+        running.send("T", b"%d" % number, system_properties={"DELAY": str(number % 2 + 1)})
+    running.send("T", b"pending", system_properties={"DELAY": "3"})
     running.run(delivered(running, 40))
     for number in range(40, 45):
-        running.send("T", b"%d" % number, properties={"DELAY": "1"})
+        running.send("T", b"%d" % number, system_properties={"DELAY": "1"})
     source = Path(running.cluster.settings.text("storePathRootDir"))
     assert not (source / "config/delayOffset.json").exists()
     shutil.copytree(source, tmp_path / "copy")
@@ -63,5 +63,5 @@ def test_the_end_of_what_was_delivered_is_found_wherever_it_lies(gantrymq_broker
         return [await first_undelivered(broker, queue_of(1), start, 1000, [1000]) for start in starts]
 
     for number in range(11):
-        running.send("T", b"%d" % number, properties={"DELAY": "1"})
+        running.send("T", b"%d" % number, system_properties={"DELAY": "1"})
     assert running.run(find()) == [11] * 12

@@ -57,10 +57,10 @@ def test_a_delayed_message_comes_at_its_time_and_not_before(gantrymq_simulation,
     async def work(cluster):
         await cluster.create_topic("A", 1)
         clock = cluster.world.clock
-        await cluster.send("A", b"three", properties={"TIMER_DELAY_SEC": "3"})
-        await cluster.send("A", b"one", properties={"TIMER_DELAY_MS": "1000"})
+        await cluster.send("A", b"three", system_properties={"TIMER_DELAY_SEC": "3"})
+        await cluster.send("A", b"one", system_properties={"TIMER_DELAY_MS": "1000"})
         at = clock.now_ms() + 2000
-        await cluster.send("A", b"two", properties=due(at))
+        await cluster.send("A", b"two", system_properties=due(at))
         await cluster.send("A", b"now")
         assert await bodies(cluster) == [b"now"]
         seen = {}
@@ -78,8 +78,8 @@ def test_a_delayed_message_comes_at_its_time_and_not_before(gantrymq_simulation,
 def test_a_recalled_message_does_not_come(gantrymq_simulation):
     async def work(cluster):
         await cluster.create_topic("A", 1)
-        first = await cluster.send("A", b"kept", properties={"TIMER_DELAY_SEC": "3"})
-        sent = await cluster.send("A", b"recalled", properties={"TIMER_DELAY_SEC": "3"})
+        first = await cluster.send("A", b"kept", system_properties={"TIMER_DELAY_SEC": "3"})
+        sent = await cluster.send("A", b"recalled", system_properties={"TIMER_DELAY_SEC": "3"})
         assert (await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)).code == 0
         assert (await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle)).code == 0
         await cluster.world.clock.sleep(6)
@@ -94,7 +94,7 @@ def test_a_recalled_message_does_not_come(gantrymq_simulation):
 def test_a_recall_is_stored_as_java_stores_it(gantrymq_simulation):
     async def work(cluster):
         await cluster.create_topic("A", 1)
-        sent = await cluster.send("A", b"recalled", properties={"TIMER_DELAY_SEC": "3"})
+        sent = await cluster.send("A", b"recalled", system_properties={"TIMER_DELAY_SEC": "3"})
         await ask(cluster, RECALL, topic="A", recallHandle=sent.recall_handle, producerGroup="g")
         found = await cluster.broker.get(Queue("rmq_sys_wheel_timer", 0), 1, GetLimit(1))
         (record,) = iter_records(found.buffers[0])
@@ -127,7 +127,9 @@ def test_what_waits_is_listed_page_by_page(gantrymq_simulation):
         await cluster.create_topic("A", 1)
         await cluster.create_topic("B", 1)
         for number in range(7):
-            await cluster.send("AB"[number % 2], b"%d" % number, properties={"TIMER_DELAY_SEC": str(60 + number // 3)})
+            await cluster.send(
+                "AB"[number % 2], b"%d" % number, system_properties={"TIMER_DELAY_SEC": str(60 + number // 3)}
+            )
         await cluster.world.clock.sleep(1)
         pages, place = [], ""
         while place is not None:
@@ -151,7 +153,7 @@ def test_what_waits_is_listed_page_by_page(gantrymq_simulation):
 def test_operators_see_how_timers_are(gantrymq_simulation):
     async def work(cluster):
         await cluster.create_topic("A", 1)
-        await cluster.send("A", b"x", properties={"TIMER_DELAY_SEC": "60"})
+        await cluster.send("A", b"x", system_properties={"TIMER_DELAY_SEC": "60"})
         await cluster.world.clock.sleep(3)
         table = json.loads((await ask(cluster, 28)).body)["table"]
         checkpoint = (await ask(cluster, 60)).body
@@ -176,7 +178,7 @@ def test_timers_that_are_off_take_nothing(gantrymq_simulation):
     async def work(cluster):
         await cluster.create_topic("A", 1)
         with pytest.raises(SendFailed, match="timerWheelEnable"):
-            await cluster.send("A", b"x", properties={"TIMER_DELAY_SEC": "60"})
+            await cluster.send("A", b"x", system_properties={"TIMER_DELAY_SEC": "60"})
         assert (await ask(cluster, 60)).code == 1
         assert (await ask(cluster, 61)).code == 1
         return cluster.world.files.stat(cluster.root / "store" / "timerwheel")
@@ -208,7 +210,7 @@ def test_what_was_sent_to_the_timer_queue_itself_goes_to_no_topic_of_the_broker(
         await cluster.create_topic("A", 1)
         own = {"TIMER_OUT_MS": "1000", "REAL_TOPIC": topic, "REAL_QID": "0"}
         await cluster.broker.put(StoreMessage(*TIMER_QUEUE, b"x", props.encode(own)))
-        await cluster.send("A", b"good", properties={"TIMER_DELAY_SEC": "1"})
+        await cluster.send("A", b"good", system_properties={"TIMER_DELAY_SEC": "1"})
         await cluster.world.clock.sleep(4)
         return await bodies(cluster), cluster.broker.bounds(Queue(topic, 0)).max_offset
 
@@ -221,7 +223,7 @@ def test_a_recall_that_is_stored_too_late_is_not_acknowledged(gantrymq_simulatio
     async def work(cluster):
         clock, store = cluster.world.clock, cluster.store
         await cluster.create_topic("A", 1)
-        sent = await cluster.send("A", b"timed", properties={"TIMER_DELAY_MS": "2500"})
+        sent = await cluster.send("A", b"timed", system_properties={"TIMER_DELAY_MS": "2500"})
         await clock.sleep((int(decode_handle(sent.recall_handle).time) - clock.now_ms() - 20) / 1000)
         (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
 
@@ -243,7 +245,7 @@ def test_a_recall_that_was_not_confirmed_is_answered_as_a_send_is(gantrymq_simul
     async def work(cluster):
         clock, store = cluster.world.clock, cluster.store
         await cluster.create_topic("A", 1)
-        sent = await cluster.send("A", b"timed", properties={"TIMER_DELAY_SEC": "20", "UNIQ_KEY": "id1"})
+        sent = await cluster.send("A", b"timed", system_properties={"TIMER_DELAY_SEC": "20", "UNIQ_KEY": "id1"})
         (pipeline,) = [each for each in gc.get_objects() if isinstance(each, Pipeline) and each._store is store]
 
         async def late(log_offset):

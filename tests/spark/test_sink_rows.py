@@ -78,7 +78,7 @@ def test_delays():
         }
     )
     names = ("DELAY", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-    assert [[each.message.properties.get(name) for name in names] for each in found] == [
+    assert [[each.message.all_properties().get(name) for name in names] for each in found] == [
         ["3", None, None],
         [None, "1500", None],
         [None, None, "1767225600000"],

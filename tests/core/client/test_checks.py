@@ -20,7 +20,7 @@ from gantrymq.model.message import Message
         (Message("T", b"x", properties={"a": "b\x01"}), MessageIllegal, "0x01"),
         (Message("T", b"x", tags="a\x02"), MessageIllegal, "TAGS"),
         (Message("T", b"x", properties={"a": "b" * 32767}), MessageIllegal, "32767"),
-        (Message("T", b"x", properties={"INNER_MULTI_DISPATCH": "a/b"}), MessageIllegal, "light queues"),
+        (Message("T", b"x", system_properties={"INNER_MULTI_DISPATCH": "a/b"}), MessageIllegal, "light queues"),
     ],
 )
 def test_message_that_no_broker_takes_is_refused(message, error, word):
@@ -45,7 +45,7 @@ def test_longest_body_and_topic_pass():
         ([], "at least one"),
         ([Message("T", b"x"), Message("U", b"x")], "T and U"),
         ([Message("T", b"x"), Message("T", b"x", wait_stored=False)], "wait_stored"),
-        ([Message("T", b"x", properties={"DELAY": "3"})], "delayed"),
+        ([Message("T", b"x", system_properties={"DELAY": "3"})], "delayed"),
         ([Message("%RETRY%g", b"x")], "retry topic"),
     ],
 )
@@ -55,7 +55,7 @@ def test_messages_that_cannot_share_a_batch_are_refused(messages, word):
 
 
 def test_delay_level_nought_is_no_delay():
-    check_batch([Message("T", b"x", properties={"DELAY": "0"})])
+    check_batch([Message("T", b"x", system_properties={"DELAY": "0"})])
 
 
 @pytest.mark.parametrize("group", ["", "a b", "g" * 121, "DEFAULT_PRODUCER"])

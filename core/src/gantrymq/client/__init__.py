@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from gantrymq.client.producer import Producer
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
     from gantrymq.client.reader import Reader
+    from gantrymq.client.requesting import reply_to
     from gantrymq.client.results import SendFailed, SendResult, SendStatus
+    from gantrymq.client.selectors import at_random, by_key
     from gantrymq.client.subscription import Subscription
+    from gantrymq.client.transactions import Transaction, TransactionProducer, TransactionState
     from gantrymq.errors import (
         BrokerRefused,
         CallTimeout,
@@ -63,6 +66,12 @@ __all__ = [
     "SendStatus",
     "Subscription",
     "TlsClient",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionState",
+    "at_random",
+    "by_key",
+    "reply_to",
 ]
 
 _HOMES: Final = {
@@ -94,6 +103,12 @@ _HOMES: Final = {
     "SendStatus": "gantrymq.client.results",
     "Subscription": "gantrymq.client.subscription",
     "TlsClient": "gantrymq.remoting.tls_contexts",
+    "Transaction": "gantrymq.client.transactions",
+    "TransactionProducer": "gantrymq.client.transactions",
+    "TransactionState": "gantrymq.client.transactions",
+    "at_random": "gantrymq.client.selectors",
+    "by_key": "gantrymq.client.selectors",
+    "reply_to": "gantrymq.client.requesting",
 }
 
 

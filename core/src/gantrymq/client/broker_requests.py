@@ -16,16 +16,21 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from gantrymq.client.decoding import received_from
+from gantrymq.client.requesting import CORRELATION_ID, read_reply
 from gantrymq.errors import GantryError
+from gantrymq.model.hosts import format_address
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.properties import PRODUCER_GROUP
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 
-__all__ = ["Answer", "AsksConsumer", "BrokerRequests"]
+__all__ = ["AsksConsumer", "BrokerRequests", "Check"]
 
 logger = logging.getLogger("gantrymq.client")
 
-Answer = Callable[[Command, str], Awaitable[Command | None]]  # of a request and the address it came from
+Check = Callable[[ReceivedMessage, Command, str], Awaitable[None]]  # of a half message, the request, its address
 
 
 class AsksConsumer(Protocol):
@@ -43,7 +48,8 @@ class BrokerRequests:
 
     def __init__(self) -> None:
         self.consumers: dict[str, AsksConsumer] = {}  # by group
-        self.others: dict[int, Answer] = {}  # by code
+        self.checks: dict[str, Check] = {}  # by producer group
+        self.replies: dict[str, asyncio.Future[ReceivedMessage]] = {}  # by the correlation id of the request
         self._tasks: set[asyncio.Task[None]] = set()
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
@@ -75,9 +81,10 @@ class BrokerRequests:
             connection.reply(asked, answer)
 
     async def _answer(self, connection: Connection, asked: Command) -> Command | None:
-        other = self.others.get(asked.code)
-        if other is not None:
-            return await other(asked, "{}:{}".format(*connection.peer))
+        if asked.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+            return self._replied(asked)
+        if asked.code == RequestCode.CHECK_TRANSACTION_STATE:
+            return await self._check(asked, format_address(*connection.peer))
         if asked.code not in _OF_A_CONSUMER:
             text = f"this client does not answer {request_name(asked.code)}"
             return response_to(asked, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text)
@@ -87,6 +94,23 @@ class BrokerRequests:
         if consumer is None:
             return response_to(asked, ResponseCode.SYSTEM_ERROR, f"this client has no consumer of group {group}")
         return await consumer.answer(asked)
+
+    def _replied(self, asked: Command) -> Command:
+        reply = read_reply(asked)
+        waiting = self.replies.get(reply.properties.get(CORRELATION_ID, ""))
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
+        return response_to(asked)
+
+    async def _check(self, asked: Command, address: str) -> Command | None:
+        message = next(received_from(asked.payload, (asked.ext or {}).get("bname", "")), None)
+        group = "" if message is None else message.properties.get(PRODUCER_GROUP, "")
+        check = self.checks.get(group)
+        if message is None or check is None:
+            text = f"this client has no producer of group {group} with transactions"
+            return response_to(asked, ResponseCode.SYSTEM_ERROR, text)
+        await check(message, asked, address)
+        return None
 
 
 _OF_A_CONSUMER = frozenset(

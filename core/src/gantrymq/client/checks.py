@@ -6,17 +6,30 @@ Source: apache/rocketmq client/.../Validators.java, client/.../impl/producer/Def
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import names
 from gantrymq.model import properties as property_names
 from gantrymq.model.message import Message
+from gantrymq.model.reserved import RESERVED
 
 __all__ = ["MAX_MESSAGE_BYTES", "check_batch", "check_message", "check_producer_group"]
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # body before compression; the broker's default limit as well
 
 _DEFAULT_GROUP = "DEFAULT_PRODUCER"
+
+_INSTEAD: Final = {
+    property_names.KEYS: "give Message keys=",
+    property_names.TAGS: "give Message tags=",
+    property_names.WAIT: "give Message wait_stored=",
+    property_names.DELAY: "give Message delay_level=",
+    property_names.TIMER_DELAY_MS: "give Message delay_ms=",
+    property_names.TIMER_DELAY_SEC: "give Message delay_ms=",
+    property_names.TIMER_DELIVER_MS: "give Message deliver_at_ms=",
+}
+_ELSE: Final = "to send a received message on use Message.from_received; to set it nevertheless, system_properties="
 
 
 def check_producer_group(group: str) -> None:
@@ -72,11 +85,16 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise MessageIllegal(f"a batch goes to one topic, this one names {first.topic} and {message.topic}")
         if message.wait_stored != first.wait_stored:
             raise MessageIllegal("all messages of a batch wait for the store, or none does (wait_stored)")
-        if message.properties.get(property_names.DELAY, "0") != "0":
+        if message.all_properties().get(property_names.DELAY, "0") != "0":
             raise MessageIllegal("a delayed message cannot be part of a batch; send it by itself")
 
 
 def _check_properties(message: Message) -> None:
+    for name in message.properties:
+        if name in RESERVED:
+            raise MessageIllegal(
+                f"property {name} of a message for {message.topic} is RocketMQ's own: {_INSTEAD.get(name, _ELSE)}"
+            )
     for name, value in message.all_properties().items():
         if not name or not isinstance(value, str) or not value:
             raise MessageIllegal(
@@ -87,7 +105,7 @@ def _check_properties(message: Message) -> None:
                 f"property {name!r} of a message for {message.topic} holds the character 0x01 or 0x02, "
                 "which separate properties"
             )
-    if "/" in message.properties.get(property_names.INNER_MULTI_DISPATCH, ""):
+    if "/" in message.system_properties.get(property_names.INNER_MULTI_DISPATCH, ""):
         raise MessageIllegal(f"{property_names.INNER_MULTI_DISPATCH} names light queues; their names must not hold '/'")
     length = len(property_names.encode(message.all_properties()))
     if length > property_names.MAX_BYTES:

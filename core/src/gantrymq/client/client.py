@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gantrymq.client.group.consumer import Consumer
     from gantrymq.client.producer import Producer
     from gantrymq.client.reader import Reader
+    from gantrymq.client.transactions import Check, TransactionProducer
 
 __all__ = ["Client"]
 
@@ -70,6 +71,12 @@ class Client(BaseClient):
         from gantrymq.client.producer import Producer
 
         return self._begun(Producer(group, self._namesrv, **self._options, **options))
+
+    def transaction_producer(self, group: str, check: Check, **options: Any) -> TransactionProducer:
+        """A started producer with transactions; arguments as `TransactionProducer` has them. Raises as `producer`."""
+        from gantrymq.client.transactions import TransactionProducer
+
+        return self._begun(TransactionProducer(group, check, self._namesrv, **self._options, **options))
 
     def consumer(
         self,

@@ -183,12 +183,12 @@ class ClientInstance:
             self._due.clear()
             timer = self.world.clock.call_later(HEARTBEAT_S, self._due.set)
             try:
-                await self._send_heartbeats()
+                await self.send_heartbeats()
                 await self._due.wait()
             finally:
                 timer.cancel()
 
-    async def _send_heartbeats(self) -> None:
+    async def send_heartbeats(self) -> None:
         """One heartbeat to every master, and to the slaves as well while there is a consumer."""
         if not self._producers and not self._consumers:
             return

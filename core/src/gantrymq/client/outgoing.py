@@ -9,7 +9,7 @@ client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -29,6 +29,9 @@ __all__ = ["Outgoing", "SendIdentity", "packed", "prepare", "prepare_batch", "se
 
 _RECONSUME_TIME = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+
+
+_ENTRY_BYTES = 22 + len("UNIQ_KEY") + 2 + 56  # of a message in a batch beside body and properties, with its id
 
 
 @attrs.frozen
@@ -98,10 +101,27 @@ def prepare_batch(messages: Sequence[Message], next_id: Callable[[], str], max_b
     return Outgoing(messages[0].topic, body, envelope, 0, 0, ",".join(unique_ids), batch=True)
 
 
+def in_batches(messages: Sequence[Message], max_bytes: int) -> Iterator[list[Message]]:
+    """Consecutive *messages* of one topic that fit into *max_bytes* together; a message by itself always does."""
+    batch: list[Message] = []
+    size = 0
+    for message in messages:
+        own = len(message.body) + len(property_text.encode(message.all_properties())) + _ENTRY_BYTES
+        if batch and (
+            size + own > max_bytes or (message.topic, message.wait_stored) != (batch[0].topic, batch[0].wait_stored)
+        ):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += own
+    if batch:
+        yield batch
+
+
 def send_request(
     outgoing: Outgoing, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
 ) -> command.Command:
-    """The request that sends *outgoing* to *queue*: code 310, or 320 for a batch.
+    """The request that sends *outgoing* to *queue*: code 310, 320 for a batch, 325 for the reply to a request.
 
     Args:
         outgoing: from `prepare` or `prepare_batch`.
@@ -133,6 +153,8 @@ def send_request(
         bname=queue.broker_name,
     )
     code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
+    if properties.get(property_text.MSG_TYPE) == property_text.REPLY_TYPE:
+        code = RequestCode.SEND_REPLY_MESSAGE_V2
     return command.request(code, header.to_ext_v2(), outgoing.body, oneway=oneway)
 
 

@@ -14,20 +14,24 @@ client/.../producer/DefaultMQProducer.java.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from gantrymq.client import checks
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.outgoing import Outgoing, SendIdentity, prepare, prepare_batch
+from gantrymq.client.outgoing import Outgoing, SendIdentity, in_batches, prepare, prepare_batch
+from gantrymq.client.recalling import recall
+from gantrymq.client.requesting import requested
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
+from gantrymq.client.selectors import Selector
 from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
 from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
 from gantrymq.model import names
-from gantrymq.model.message import Message
+from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
@@ -143,7 +147,7 @@ class Producer(BaseClient):
         return await self._open().queues(topic)
 
     async def send(
-        self, message: Message, queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
+        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
     ) -> SendResult:
         """Send one message and wait until it is stored; the table of `retries` says what is tried again.
 
@@ -153,7 +157,7 @@ class Producer(BaseClient):
 
         Args:
             message: is not changed; nor may it be changed by others before the call is over.
-            queue: to send to, and to no other; None to take the next in turn.
+            queue: to send to, and to no other, or what chooses one (`selectors`); None to take the next in turn.
             timeout_s: seconds for all attempts together, pauses included, from when the first request is written.
 
         Raises:
@@ -168,13 +172,37 @@ class Producer(BaseClient):
         sending = self._open()
         checks.check_message(message, self._max_bytes)
         submission = self._submission(message, lambda: self._prepare(message))
-        return await sending.send(submission, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
+        return await self._send(sending, submission, queue, timeout_s, self._policy)
+
+    async def _send(
+        self,
+        sending: Sending,
+        submission: Submission,
+        where: MessageQueue | Selector | None,
+        timeout_s: float,
+        policy: Policy,
+    ) -> SendResult:
+        queue = await _chosen(sending, submission.topic, where)
+        return await sending.send(submission, queue, timeout_s, policy if queue is None else _ONE_QUEUE)
+
+    def send_soon(
+        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
+    ) -> asyncio.Task[SendResult]:
+        """As `send`, begun now: a task with the result, for which `close` waits. Await it, or errors are only logged.
+
+        Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body.
+        """
+        sending = self._open()
+        checks.check_message(message, self._max_bytes)
+        outgoing = self._prepare(message)
+        submission = self._submission(message, lambda: outgoing)
+        return self._begun(self._send(sending, submission, queue, timeout_s, self._policy))
 
     def send_async(
         self,
         message: Message,
         callback: Callback | None = None,
-        queue: MessageQueue | None = None,
+        queue: MessageQueue | Selector | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
     ) -> asyncio.Task[SendResult]:
         """Begin to send and return at once; `close` waits for it.
@@ -199,16 +227,13 @@ class Producer(BaseClient):
         checks.check_message(message, self._max_bytes)
         outgoing = self._prepare(message)
         submission = self._submission(message, lambda: outgoing)
-        work = sending.send(submission, queue, timeout_s, self._async_policy if queue is None else _ONE_QUEUE)
-        task = asyncio.get_running_loop().create_task(work)
-        self._under_way[task] = None
-        task.add_done_callback(self._under_way.pop)
+        task = self._begun(self._send(sending, submission, queue, timeout_s, self._async_policy))
         if callback is not None:
             task.add_done_callback(lambda done: _report(done, callback))
         return task
 
     async def send_oneway(
-        self, message: Message, queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
+        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost.
 
@@ -230,10 +255,14 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self._max_bytes)
-        await sending.oneway(self._submission(message, lambda: self._prepare(message)), queue, timeout_s)
+        submission = self._submission(message, lambda: self._prepare(message))
+        await sending.oneway(submission, await _chosen(sending, message.topic, queue), timeout_s)
 
     async def send_batch(
-        self, messages: Sequence[Message], queue: MessageQueue | None = None, timeout_s: float = SEND_TIMEOUT_S
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | Selector | None = None,
+        timeout_s: float = SEND_TIMEOUT_S,
     ) -> SendResult:
         """Send messages of one topic as one request; they lie next to each other in one queue.
 
@@ -250,7 +279,71 @@ class Producer(BaseClient):
         sending = self._open()
         outgoing = prepare_batch(messages, self._started().ids.next, self._max_bytes)
         submission = Submission(outgoing.topic, len(outgoing.body), lambda: outgoing)
-        return await sending.send(submission, queue, timeout_s, self._policy if queue is None else _ONE_QUEUE)
+        return await self._send(sending, submission, queue, timeout_s, self._policy)
+
+    async def send_batches(
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | Selector | None = None,
+        timeout_s: float = SEND_TIMEOUT_S,
+    ) -> tuple[SendResult, ...]:
+        """Send any number of messages as batches that are as long as they may be, one after the other.
+
+        A batch ends where the topic or ``wait_stored`` changes, and where it would be too long.
+
+        Returns:
+            The results, in the order of the messages.
+
+        Raises:
+            as `send_batch`: of the first batch that failed; those before it are stored, those behind it not sent.
+        """
+        for message in messages:
+            checks.check_message(message, self._max_bytes)
+        return tuple(
+            [await self.send_batch(batch, queue, timeout_s) for batch in in_batches(messages, self._max_bytes)]
+        )
+
+    async def request(
+        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
+    ) -> ReceivedMessage:
+        """Send a question, and wait for the answer of whoever consumes it (`requesting.reply_to`).
+
+        Args:
+            message: is not changed.
+            queue: as in `send`.
+            timeout_s: seconds for both.
+
+        Raises:
+            CallTimeout: nobody answered.
+            as `send`: it was not sent.
+        """
+        instance = self._started()
+        if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
+            await self.queues(message.topic)
+            await instance.send_heartbeats()
+        return await requested(instance, message, timeout_s, lambda asked: self.send(asked, queue, timeout_s))
+
+    async def recall(self, topic: str, handle: str) -> str:
+        """Take a timed message back before it is delivered.
+
+        Args:
+            topic: that it was sent to.
+            handle: `SendResult.recall_handle`.
+
+        Returns:
+            Its message id.
+
+        Raises:
+            BrokerRefused: it was delivered, or the handle is none.
+            NoRoute, ConnectFailed, ConnectionLost, CallTimeout: its broker gives no answer.
+        """
+        return await recall(self._started(), self.group, topic, handle)
+
+    def _begun(self, work: Coroutine[Any, Any, SendResult]) -> asyncio.Task[SendResult]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way[task] = None
+        task.add_done_callback(self._under_way.pop)
+        return task
 
     def _prepare(self, message: Message) -> Outgoing:
         return prepare(message, self._started().ids.next)
@@ -267,6 +360,10 @@ class Producer(BaseClient):
         self._started()
         assert self._sending is not None
         return self._sending
+
+
+async def _chosen(sending: Sending, topic: str, where: MessageQueue | Selector | None) -> MessageQueue | None:
+    return where if where is None or isinstance(where, MessageQueue) else where(await sending.queues(topic))
 
 
 def _report(task: asyncio.Task[SendResult], callback: Callback) -> None:

@@ -49,6 +49,11 @@ class SendResult:
     recall_handle: str | None = None  # of a timed message, to take it back
 
     @property
+    def message_ids(self) -> tuple[str, ...]:
+        """One id for each message of a batch."""
+        return tuple(self.message_id.split(","))
+
+    @property
     def ok(self) -> bool:
         """Whether it is stored as safely as the broker promises."""
         return self.status is SendStatus.SEND_OK

@@ -10,7 +10,7 @@ import attrs
 from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
-from gantrymq.model.reserved import RESERVED
+from gantrymq.model.reserved import apart
 
 _MOVED = (RETRY_PREFIX, DLQ_PREFIX)
 
@@ -24,8 +24,12 @@ class Message:
     tags: str | None = None
     keys: str | tuple[str, ...] | None = None  # several are joined with one blank
     flag: int = 0
-    properties: dict[str, str] = attrs.field(factory=dict)
+    properties: dict[str, str] = attrs.field(factory=dict)  # the application's own
     wait_stored: bool = True  # False: the broker answers before a synchronous flush
+    delay_level: int = 0  # of the broker's table: 1 for 1 s, 3 for 10 s, 18 for 2 h by default; 0 for none
+    delay_ms: int | None = None  # delivered so much later
+    deliver_at_ms: int | None = None  # delivered then, ms since 1970
+    system_properties: dict[str, str] = attrs.field(factory=dict)  # RocketMQ's that have no field here
 
     @classmethod
     def from_received(cls, received: ReceivedMessage, topic: str | None = None) -> Message:
@@ -54,8 +58,14 @@ class Message:
         )
 
     def all_properties(self) -> dict[str, str]:
-        """User properties together with tags, keys and WAIT, in the order they go on the wire."""
-        found = dict(self.properties)
+        """User properties together with RocketMQ's, in the order they go on the wire."""
+        found = {**self.properties, **self.system_properties}
+        if self.delay_level:
+            found[names.DELAY] = str(self.delay_level)
+        if self.delay_ms is not None:
+            found[names.TIMER_DELAY_MS] = str(self.delay_ms)
+        if self.deliver_at_ms is not None:
+            found[names.TIMER_DELIVER_MS] = str(self.deliver_at_ms)
         if self.keys:
             found[names.KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
         if self.tags:
@@ -101,12 +111,12 @@ class ReceivedMessage:
     @property
     def user_properties(self) -> dict[str, str]:
         """Those properties that the application gave it, without tags and keys."""
-        return {name: value for name, value in self.properties.items() if name not in RESERVED}
+        return apart(self.properties)[0]
 
     @property
     def system_properties(self) -> dict[str, str]:
         """Those that clients and brokers wrote, tags and keys among them."""
-        return {name: value for name, value in self.properties.items() if name in RESERVED}
+        return apart(self.properties)[1]
 
     @property
     def message_id(self) -> str:

@@ -1,17 +1,18 @@
 """Names of properties that RocketMQ keeps for itself: clients and brokers set them, an application does not.
 
-KEYS, TAGS and WAIT have fields of a message. The rest is written on the way of a message (where it came from, why it
-was delayed, how often it was tried) and would say something wrong of another one. A sharding key (__SHARDINGKEY) is the
-application's own.
+KEYS, TAGS, WAIT and the delays have fields of a message. The rest is written on the way of a message (where it came
+from, why it was delayed, how often it was tried) and would say something wrong of another one. A sharding key
+(__SHARDINGKEY) is the application's own.
 
 Source: apache/rocketmq common/.../message/MessageConst.java (STRING_HASH_SET and those that brokers write besides).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["RESERVED"]
+__all__ = ["RESERVED", "apart"]
 
 _NAMES: Final = """
     TRACE_ON MSG_REGION KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET
@@ -24,3 +25,9 @@ _NAMES: Final = """
     TRANSACTION_CHECK_TIMES PROPERTY_FORWARD_QUEUE_ID REDIRECT TRACE_CONTEXT
 """
 RESERVED: Final = frozenset(_NAMES.split())
+
+
+def apart(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The application's own of *properties*, and RocketMQ's."""
+    own = {name: value for name, value in properties.items() if name not in RESERVED}
+    return own, {name: value for name, value in properties.items() if name in RESERVED}

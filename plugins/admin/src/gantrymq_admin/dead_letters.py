@@ -25,6 +25,7 @@ from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
+from gantrymq.model.reserved import apart
 
 __all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "pop_retry_topic", "why"]
 
@@ -143,8 +144,8 @@ def again(letter: ReceivedMessage, topic: str) -> Message:
         raise ClientError(
             f"the dead letter at {letter.broker_name}:{letter.queue_offset} is not sent again: {letter.body_problem}"
         )
-    own = {name: value for name, value in letter.properties.items() if name not in _OF_THE_FAILURE}
-    return Message(topic, letter.body, flag=letter.flag, properties=own)
+    own, system = apart({name: value for name, value in letter.properties.items() if name not in _OF_THE_FAILURE})
+    return Message(topic, letter.body, flag=letter.flag, properties=own, system_properties=system)
 
 
 async def _look_for(consumer: Reader, group: str) -> None:

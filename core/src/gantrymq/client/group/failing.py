@@ -27,6 +27,7 @@ from gantrymq.errors import GantryError
 from gantrymq.model import properties as names
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.reserved import apart
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 
@@ -152,13 +153,14 @@ class Failing:
 
 def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
     """What goes to the retry topic in place of *message*."""
-    found = {name: text for name, text in message.properties.items() if name != names.TRAN_MSG}
+    own, found = apart(message.properties)
+    found.pop(names.TRAN_MSG, None)
     found.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
     found[names.RETRY_TOPIC] = message.topic
     found[_RECONSUME_TIME] = str(message.reconsume_times + 1)
     found[_MAX_RECONSUME_TIMES] = str(tries)
     found[names.DELAY] = str(_FIRST_LEVEL + message.reconsume_times)
-    return Message(RETRY_PREFIX + group, message.body, flag=message.flag, properties=found)
+    return Message(RETRY_PREFIX + group, message.body, flag=message.flag, properties=own, system_properties=found)
 
 
 def _nothing() -> None:

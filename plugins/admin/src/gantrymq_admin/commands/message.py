@@ -19,6 +19,7 @@ from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ClientError
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
+from gantrymq.model.reserved import apart
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.topic import topic_option
@@ -77,9 +78,13 @@ def send(
 
     Prints a line for each. The first that fails ends the command with exit code 1.
     """
-    pairs = dict(_property(text) for text in properties)
+    own, system = apart(dict(_property(text) for text in properties))
     bodies = [body.encode()] if body is not None else _stdin_lines()
-    messages = (Message(name, b, tags, keys, properties=dict(pairs)) for b in bodies for _ in range(count))
+    messages = (
+        Message(name, b, tags, keys, properties=dict(own), system_properties=dict(system))
+        for b in bodies
+        for _ in range(count)
+    )
     run(_send(namesrv, group, name, queue, messages, _show_sent_json if output == "json" else _show_sent))
 
 

@@ -104,7 +104,8 @@ class Rows:
         if sharding_key:
             properties[SHARDING_KEY] = sharding_key
         self._put_id(properties, given_id)
-        delayed = _put_delay(properties, row)
+        system: dict[str, str] = {}
+        delayed = _put_delay(system, row)
         message = Message(
             topic,
             body.encode() if isinstance(body, str) else body,
@@ -112,6 +113,7 @@ class Rows:
             keys=keys or given.get(names.KEYS),
             flag=row.get("flag") or 0,
             properties=properties,
+            system_properties=system,
         )
         checks.check_message(message, self._options.max_message_bytes)
         order: str | Source | None = sharding_key or None

@@ -1,0 +1,45 @@
+"""Taking a timed message back. No more than a request to the broker that its handle names.
+
+    handle = URL-safe Base64 of "v1 <topic> <broker> <time> <unique id>"
+
+Source: apache/rocketmq common/.../producer/RecallMessageHandle.java,
+client/.../impl/MQClientAPIImpl.java (recallMessage).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Final
+
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.rpc import CALL_TIMEOUT_S, refused
+from gantrymq.errors import InvalidParameter
+from gantrymq.remoting import command
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+
+__all__ = ["recall"]
+
+_VERSION: Final = "v1"
+_PARTS: Final = 5
+
+
+async def recall(instance: ClientInstance, group: str, topic: str, handle: str) -> str:
+    """As `gantrymq.client.Producer.recall`."""
+    broker_name = _broker_of(handle)
+    address = await instance.routes.find_broker(topic, broker_name)
+    fields = {"producerGroup": group, "topic": topic, "recallHandle": handle, "bname": broker_name}
+    reply = await instance.rpc.send(address, command.request(RequestCode.RECALL_MESSAGE, fields), CALL_TIMEOUT_S)
+    if reply.code != ResponseCode.SUCCESS:
+        raise refused(reply, address)
+    return (reply.ext or {}).get("msgId", "")
+
+
+def _broker_of(handle: str) -> str:
+    try:
+        parts = base64.urlsafe_b64decode(handle).decode().split(" ")
+    except (binascii.Error, ValueError):
+        parts = []
+    if len(parts) < _PARTS or parts[0] != _VERSION:
+        raise InvalidParameter(f"{handle!r} is no recall handle; a timed send returns one (SendResult.recall_handle)")
+    return parts[2]

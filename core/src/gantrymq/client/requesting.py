@@ -1,0 +1,100 @@
+"""Requests: a message that is answered by whoever consumes it.
+
+    answer = await producer.request(Message("Prices", b"apples"), timeout_s=3)          # here
+    await producer.send(reply_to(question, b"12"))                                      # there, in a consumer
+
+Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (request), RequestFutureHolder.java,
+client/.../utils/MessageUtil.java, client/.../impl/ClientRemotingProcessor.java (receiveReplyMessage).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from gantrymq.errors import CallTimeout, ClientError
+from gantrymq.formats.compression import readable
+from gantrymq.model import properties as names
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.sys_flag import COMPRESSED
+from gantrymq.remoting.command import Command
+
+if TYPE_CHECKING:
+    from gantrymq.client.instance import ClientInstance
+
+__all__ = ["CORRELATION_ID", "read_reply", "reply_to", "requested"]
+
+CORRELATION_ID: Final = "CORRELATION_ID"
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+TTL: Final = "TTL"
+_REPLY_SUFFIX: Final = "_REPLY_TOPIC"
+
+
+async def requested(
+    instance: ClientInstance, message: Message, timeout_s: float, send: Callable[[Message], Awaitable[object]]
+) -> ReceivedMessage:
+    """*message* sent as a request by *send*, and its answer. Raises CallTimeout: there is none after *timeout_s*."""
+    correlation_id = f"{instance.world.random.getrandbits(128):032x}"
+    asked = {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: instance.client_id, TTL: str(int(timeout_s * 1000))}
+    answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
+    instance.asked.replies[correlation_id] = answer
+    timer = instance.world.clock.call_later(timeout_s, answer.cancel)
+    try:
+        await send(attrs.evolve(message, system_properties={**message.system_properties, **asked}))
+        await asyncio.wait((answer,))
+    finally:
+        timer.cancel()
+        del instance.asked.replies[correlation_id]
+    if answer.cancelled():
+        raise CallTimeout(f"nobody answered the request to {message.topic} within {timeout_s:g} s")
+    return answer.result()
+
+
+def reply_to(question: ReceivedMessage, body: bytes) -> Message:
+    """The message that answers *question*; send it with any producer.
+
+    Raises:
+        ClientError: *question* is no request, or came from a broker that does not serve them.
+    """
+    found = question.properties
+    if not found.get(names.CLUSTER) or not found.get(REPLY_TO_CLIENT):
+        raise ClientError(f"message {question.message_id} is no request that can be answered: nobody waits for it")
+    asked = {name: found[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if found.get(name)}
+    return Message(
+        found[names.CLUSTER] + _REPLY_SUFFIX, body, system_properties={**asked, names.MSG_TYPE: names.REPLY_TYPE}
+    )
+
+
+def read_reply(pushed: Command) -> ReceivedMessage:
+    """The answer in a broker's push (326)."""
+    fields = pushed.ext or {}
+
+    def number(name: str) -> int:
+        text = fields.get(name, "")
+        return int(text) if text.lstrip("-").isdecimal() else 0
+
+    sys_flag = number("sysFlag")
+    body, problem = readable(pushed.payload, sys_flag)
+    return ReceivedMessage(
+        topic=fields.get("topic", ""),
+        body=body,
+        properties=names.decode_text(fields.get("properties", "")),
+        flag=number("flag"),
+        queue_id=number("queueId"),
+        queue_offset=-1,
+        log_offset=-1,
+        store_size=0,
+        sys_flag=sys_flag if problem else sys_flag & ~COMPRESSED,
+        born_timestamp=number("bornTimestamp"),
+        born_host=fields.get("bornHost", ""),
+        store_timestamp=number("storeTimestamp"),
+        store_host=fields.get("storeHost", ""),
+        reconsume_times=number("reconsumeTimes"),
+        body_crc=0,
+        prepared_offset=0,
+        offset_id="",
+        body_problem=problem,
+    )

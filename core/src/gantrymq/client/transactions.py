@@ -1,0 +1,169 @@
+"""Transactions: a message that consumers see once the sender's own work is done.
+
+    producer = client.transaction_producer("shop", check)
+    async with producer.transaction(Message("Orders", b"paid")) as transaction:
+        await database.commit(transaction.id)      # an exception rolls back
+
+The message is stored out of sight; leaving the block commits it. A decision that does not reach the broker is asked for
+again: of *check*, at any member of the producer's group, which must find it in the database.
+
+Source: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendMessageInTransaction, endTransaction,
+checkTransactionState).
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.producer import Producer
+from gantrymq.client.results import SendResult
+from gantrymq.client.sending import SEND_TIMEOUT_S
+from gantrymq.errors import ClientError, GantryError
+from gantrymq.model import properties as names
+from gantrymq.model.ids import parse_offset_id
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.remoting import command
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.transactions import EndTransactionRequest
+
+__all__ = ["Check", "Transaction", "TransactionProducer", "TransactionState"]
+
+logger = logging.getLogger("gantrymq.client")
+
+_ANSWER_TIMEOUT_S: Final = 3.0
+
+
+class TransactionState(enum.Enum):
+    """What a producer decided. Values are RocketMQ's."""
+
+    UNKNOWN = 0  # not yet: the broker asks again later
+    COMMIT = 8
+    ROLLBACK = 12
+
+
+Check = Callable[[ReceivedMessage], TransactionState | Awaitable[TransactionState]]
+
+
+@attrs.define
+class Transaction:
+    """A message that is stored out of sight."""
+
+    sent: SendResult
+    state: TransactionState | None = None  # set it to decide otherwise than by an exception
+
+    @property
+    def id(self) -> str:
+        """The message's unique id, by which `Check` finds what became of the work."""
+        return self.sent.message_id
+
+
+class TransactionProducer(Producer):
+    """A producer with transactions, and all that `Producer` has."""
+
+    def __init__(self, group: str, check: Check, namesrv: str | None = None, **options: Any) -> None:
+        """Nothing is opened before `start`.
+
+        Args:
+            group: producer group; any member of it may be asked about a message of any other.
+            check: says what became of the work that belongs to a message; plain or async. What it raises counts as
+                UNKNOWN, and the broker asks again.
+            namesrv: as `Producer` has it.
+            **options: as `Producer` has them.
+        """
+        super().__init__(group, namesrv, **options)
+        self._check = check
+
+    def _register(self, instance: ClientInstance) -> None:
+        super()._register(instance)
+        instance.asked.checks[self.group] = self._asked
+
+    async def _unregister(self, instance: ClientInstance) -> None:
+        instance.asked.checks.pop(self.group, None)
+        await super()._unregister(instance)
+
+    @asynccontextmanager
+    async def transaction(self, message: Message, timeout_s: float = SEND_TIMEOUT_S) -> AsyncIterator[Transaction]:
+        """Store *message* out of sight, and decide on it when the block is left.
+
+        An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A
+        decision that the broker does not confirm is logged: `Check` is asked for it.
+
+        Args:
+            message: is not changed; without a delay.
+            timeout_s: as `Producer.send`.
+
+        Raises:
+            ClientError: as `Producer.send`, before the block is entered; it was not stored as safely as the broker
+                promises.
+        """
+        half = attrs.evolve(message, system_properties=self._marked(message))
+        if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
+            raise ClientError("a message of a transaction cannot be delayed; send it by itself")
+        transaction = Transaction(await self.send(half, timeout_s=timeout_s))
+        if not transaction.sent.ok:
+            await self._end(transaction, TransactionState.ROLLBACK)
+            raise ClientError(f"the transaction was not begun: the broker answered {transaction.sent.status.name}")
+        try:
+            yield transaction
+        except BaseException:
+            await self._end(transaction, TransactionState.ROLLBACK)
+            raise
+        await self._end(transaction, transaction.state or TransactionState.COMMIT)
+
+    def _marked(self, message: Message) -> dict[str, str]:
+        return {**message.system_properties, names.TRAN_MSG: "true", names.PRODUCER_GROUP: self.group}
+
+    async def _end(self, transaction: Transaction, state: TransactionState) -> None:
+        """Tell the broker that has the message; it need not be told, so that nothing is raised."""
+        transaction.state = state
+        if state is TransactionState.UNKNOWN:  # is answered by nobody; the broker asks in its time
+            return
+        instance, sent = self._started(), transaction.sent
+        header = EndTransactionRequest(
+            topic=sent.queue.topic,
+            producer_group=self.group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=parse_offset_id(sent.offset_id)[2],
+            commit_or_rollback=state.value,
+            msg_id=sent.message_id,
+            transaction_id=sent.transaction_id,
+        )
+        try:
+            address = await instance.routes.find_broker(sent.queue.topic, sent.queue.broker_name)
+            await instance.rpc.ask(address, RequestCode.END_TRANSACTION, header, timeout_s=_ANSWER_TIMEOUT_S)
+        except GantryError as problem:
+            logger.warning("%s of transaction %s: %s; the broker will ask", state.name, transaction.id, problem)
+
+    async def _asked(self, message: ReceivedMessage, asked: Command, address: str) -> None:
+        """A broker asks what became of *message*."""
+        fields = asked.ext or {}
+        try:
+            state = self._check(message)
+            if inspect.isawaitable(state):
+                state = await state
+            if not isinstance(state, TransactionState):
+                raise TypeError(f"the check of {self.group} returned {state!r}, expected a TransactionState")
+        except Exception:
+            logger.exception("checking transaction %s", message.message_id)
+            state = TransactionState.UNKNOWN
+        header = EndTransactionRequest(
+            topic=message.topic,
+            producer_group=self.group,
+            tran_state_table_offset=int(fields.get("tranStateTableOffset", "0")),
+            commit_log_offset=int(fields.get("commitLogOffset", "0")),
+            commit_or_rollback=state.value,
+            from_transaction_check=True,
+            msg_id=fields.get("msgId") or message.message_id,
+            transaction_id=fields.get("transactionId"),
+        )
+        connection = await self._started().rpc.writable(address, _ANSWER_TIMEOUT_S)
+        connection.oneway(command.request(RequestCode.END_TRANSACTION, header.to_ext(), oneway=True))
