@@ -78,7 +78,37 @@ def received_from(
                 if wanted or message.body_problem:
                     yield message
         elif not tags or record.properties.get("TAGS") in tags:
-            yield _received(record, broker_name, offset_delta)
+            if record.sys_flag & COMPRESSED:
+                yield _received(record, broker_name, offset_delta)
+            else:
+                yield _left_in_record(record, broker_name, offset_delta)
+
+
+def _left_in_record(record: RecordView, broker_name: str, offset_delta: int) -> ReceivedMessage:
+    """The record as one message, of which only that is read by which it is found; the rest when it is asked for."""
+    message = ReceivedMessage.__new__(ReceivedMessage)
+    message.topic = record.topic
+    message.body = bytes(record.body)
+    message.queue_id = record.queue_id
+    message.queue_offset = record.queue_offset + offset_delta
+    message.log_offset = record.log_offset
+    message.store_size = record.total_size
+    message.reconsume_times = record.reconsume_times
+    message.broker_name = broker_name
+    message.body_problem = ""
+    message._source = (_decoded, record)
+    return message
+
+
+def _decoded(record: RecordView, name: str) -> object:
+    """The field *name* of a message whose body is stored as it was sent."""
+    if name == "born_host":
+        return host_text(record.born_host)
+    if name == "store_host":
+        return host_text(record.store_host)
+    if name == "offset_id":
+        return ids.offset_id(bytes(record.store_host), record.log_offset)
+    return getattr(record, name)
 
 
 def _received(record: RecordView, broker_name: str, offset_delta: int) -> ReceivedMessage:

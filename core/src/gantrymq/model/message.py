@@ -5,6 +5,9 @@ Source: apache/rocketmq common/.../message/Message.java, MessageExt.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import attrs
 
 from gantrymq.errors import ClientError
@@ -97,6 +100,22 @@ class ReceivedMessage:
     offset_id: str
     broker_name: str = ""
     body_problem: str = ""  # why the body could not be decompressed, and what would help; else empty
+    _source: tuple[Callable[[Any, str], Any], Any] | None = attrs.field(default=None, init=False, repr=False, eq=False)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A field that was left in its record, see `gantrymq.client.decoding`; most are never asked for."""
+            if name not in _FIELDS:
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            decode, record = self._source
+            value = decode(record, name)
+            setattr(self, name, value)
+            return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have every field."""
+        return type(self), tuple(getattr(self, name) for name in _FIELDS)
 
     @property
     def tags(self) -> str | None:
@@ -122,3 +141,6 @@ class ReceivedMessage:
     def message_id(self) -> str:
         """The client's unique id, or the offset id of a message without one."""
         return self.properties.get(names.UNIQ_KEY) or self.offset_id
+
+
+_FIELDS = {field.name: None for field in attrs.fields(ReceivedMessage) if field.init}  # in order

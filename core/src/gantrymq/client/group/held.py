@@ -54,7 +54,7 @@ class HeldQueue:
         self.unlock_tries = 0
         self.room = asyncio.Event()  # set whenever something is finished
         self._order: deque[int] = deque()  # offsets pulled; the first one is not finished
-        self._sizes: dict[int, int] = {}  # bytes of those not finished
+        self._sizes: dict[int, int] = {}  # bytes of the records of those not finished
         self.bytes = 0
 
     @property
@@ -85,7 +85,7 @@ class HeldQueue:
             offset = message.queue_offset
             if offset <= last:
                 continue
-            size = sizes[offset] = len(message.body)
+            size = sizes[offset] = message.store_size
             self.bytes += size
             order.append(offset)
             waiting.append(message)
