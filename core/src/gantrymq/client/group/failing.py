@@ -90,9 +90,9 @@ class Failing:
             logger.warning(
                 "message %s of %s was not consumed; it is not delivered again", message.message_id, held.queue
             )
-            held.finish(message)
+            held.finish([message])
         elif await self._back(message, level):
-            held.finish(message)
+            held.finish([message])
         else:
             message.reconsume_times += 1
             self._instance.world.clock.call_later(HERE_AGAIN_S, lambda: self._here_again(held, message))
@@ -100,7 +100,7 @@ class Failing:
     async def timed_out(self, held: HeldQueue, message: ReceivedMessage) -> None:
         """One message was in hand for too long: let the broker deliver it again, perhaps to another member."""
         if await self._back(message, _TIMED_OUT_LEVEL):
-            held.finish(message)
+            held.finish([message])
 
     def _here_again(self, held: HeldQueue, message: ReceivedMessage) -> None:
         held.resting = False
@@ -109,7 +109,7 @@ class Failing:
 
     async def _again_in_order(self, held: HeldQueue, message: ReceivedMessage) -> None:
         if message.reconsume_times >= self._settings.tries and await self._copied(message):
-            held.finish(message)
+            held.finish([message])
             self._handing.offer(held)
             return
         message.reconsume_times += 1

@@ -27,18 +27,27 @@ class Figures:
 
     def __init__(self) -> None:
         self._minutes: dict[str, dict[int, _Minute]] = {}
+        self._last: tuple[str, int, _Minute] = ("", -1, _Minute())
 
-    def count(self, topic: str, now_s: float, spent_s: float, *, done: int = 0, failed: int = 0) -> None:
+    def count(self, topic: str, now_s: float, spent_s: float, done: int, failed: int) -> None:
         """Messages of *topic* were done or failed at *now_s*, after *spent_s* seconds in hand."""
-        minutes = self._minutes.setdefault(topic, {})
-        minute = minutes.get(int(now_s // _MINUTE_S))
-        if minute is None:
-            minute = minutes[int(now_s // _MINUTE_S)] = _Minute()
-            while len(minutes) > _HOUR_MINUTES:
-                del minutes[next(iter(minutes))]
+        number = int(now_s // _MINUTE_S)
+        last_topic, last_number, minute = self._last
+        if number != last_number or topic != last_topic:
+            minute = self._minute(topic, number)
+            self._last = (topic, number, minute)
         minute.done += done
         minute.failed += failed
         minute.spent_s += spent_s * (done + failed)
+
+    def _minute(self, topic: str, number: int) -> _Minute:
+        minutes = self._minutes.setdefault(topic, {})
+        minute = minutes.get(number)
+        if minute is None:
+            minute = minutes[number] = _Minute()
+            while len(minutes) > _HOUR_MINUTES:
+                del minutes[next(iter(minutes))]
+        return minute
 
     def of(self, topic: str, now_s: float) -> dict[str, float]:
         """RocketMQ's status of a topic: of the last full minute, per second and in ms; failures of an hour."""

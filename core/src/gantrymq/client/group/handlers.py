@@ -61,21 +61,21 @@ async def _work(
     member: Membership, working: Working, call: Callable[[Any], Awaitable[Any]], batch_size: int | None
 ) -> None:
     holder = Holder(working)
-    while (handed := await member.handing.take(batch_size or 1)) is not None:
-        holder.took(handed)
-        try:
-            consumed = await call(handed.messages[0] if batch_size is None else list(handed.messages))
-        except ReconsumeLater as later:
-            await holder.failed(later.delay_level)
-        except asyncio.CancelledError:
-            holder.give_back()
-            raise
-        except Exception as error:
-            ids = ", ".join(message.message_id for message in handed.messages[:3])
-            logger.exception("a handler of %s raised for %s", member.group, ids)
-            await holder.failed(0, f"{type(error).__name__}: {error}")
-        else:
-            await _settle(holder, handed.messages, consumed if batch_size is not None else None)
+    try:
+        while (handed := await member.handing.take(batch_size or 1)) is not None:
+            holder.took(handed)
+            try:
+                consumed = await call(handed.messages[0] if batch_size is None else list(handed.messages))
+            except ReconsumeLater as later:
+                await holder.failed(later.delay_level)
+            except Exception as error:
+                ids = ", ".join(message.message_id for message in handed.messages[:3])
+                logger.exception("a handler of %s raised for %s", member.group, ids)
+                await holder.failed(0, f"{type(error).__name__}: {error}")
+            else:
+                await _settle(holder, handed.messages, consumed if batch_size is not None else None)
+    finally:
+        holder.end()
 
 
 async def _settle(holder: Holder, messages: list[ReceivedMessage], consumed: Any) -> None:

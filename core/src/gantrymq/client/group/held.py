@@ -92,8 +92,12 @@ class HeldQueue:
         self.next_offset = next_offset
 
     def hand_out(self, most: int, now_s: float) -> list[ReceivedMessage]:
-        """Up to *most* of those that wait, which are in hand from now on."""
+        """Up to *most* of those that wait, at least one of which there is; they are in hand from now on."""
         waiting, in_hand = self.waiting, self.in_hand
+        if most == 1:
+            message = waiting.popleft()
+            in_hand[message.queue_offset] = now_s
+            return [message]
         taken = [waiting.popleft() for _ in range(min(most, len(waiting)))]
         for message in taken:
             in_hand[message.queue_offset] = now_s
@@ -105,19 +109,21 @@ class HeldQueue:
             if self.in_hand.pop(message.queue_offset, None) is not None:
                 self.waiting.appendleft(message)
 
-    def finish(self, message: ReceivedMessage) -> bool:
-        """A message needs no more work. False if it was finished already, or taken away."""
-        offset = message.queue_offset
-        size = self._sizes.pop(offset, None)
-        if size is None:
-            return False
-        self.in_hand.pop(offset, None)
-        self.bytes -= size
-        order, sizes = self._order, self._sizes
+    def finish(self, messages: Sequence[ReceivedMessage]) -> int:
+        """Messages need no more work. Returns how many were not finished, or taken away, before."""
+        sizes, in_hand, count = self._sizes, self.in_hand, 0
+        for message in messages:
+            offset = message.queue_offset
+            size = sizes.pop(offset, None)
+            if size is not None:
+                count += 1
+                in_hand.pop(offset, None)
+                self.bytes -= size
+        order = self._order
         while order and order[0] not in sizes:
             order.popleft()
         self.room.set()
-        return True
+        return count
 
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether *message* is not finished."""

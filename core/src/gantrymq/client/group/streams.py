@@ -48,7 +48,7 @@ class _Stream(Generic[T]):
         return handed.messages
 
     def __del__(self) -> None:
-        self._holder.give_back()
+        self._holder.end()
 
 
 class Messages(_Stream[ReceivedMessage]):

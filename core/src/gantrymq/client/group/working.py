@@ -28,15 +28,21 @@ class Holder:
     """Who has messages in hand: a loop or a worker. `close` waits for those of other tasks."""
 
     def __init__(self, working: Working) -> None:
+        """It counts from now until `end`."""
         self._working = working
         self.task: asyncio.Task[object] | None = None
         self.handed: Handed | None = None
+        working.holders.add(self)
+
+    def end(self) -> None:
+        """It takes nothing more; what it has goes back."""
+        self.give_back()
+        self._working.holders.discard(self)
 
     def took(self, handed: Handed) -> None:
         """It has messages."""
         self.task = asyncio.current_task()
         self.handed = handed
-        self._working.holders.add(self)
 
     def done(self, count: int | None = None) -> None:
         """The first *count* of them are consumed, None for all; the rest is still in hand."""
@@ -66,8 +72,8 @@ class Holder:
 
     def _let_go(self) -> None:
         self.handed = self.task = None
-        self._working.holders.discard(self)
-        self._working.let_go.set()
+        if self._working.closing:
+            self._working.let_go.set()
 
 
 class Working:
@@ -81,17 +87,16 @@ class Working:
         self._directs = directs
         self._clock = member.instance.world.clock
         self.holders: set[Holder] = set()
-        self.let_go = asyncio.Event()  # set whenever a holder has nothing in hand any more
+        self.closing = False  # whether somebody waits for holders
+        self.let_go = asyncio.Event()  # set then, whenever one has nothing in hand any more
 
     def done(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> int:
         """Messages of *held* are consumed. Returns how many of them were not finished before."""
         now = self._clock.monotonic()
         since = held.in_hand.get(messages[0].queue_offset, now)
-        count = 0
-        for message in messages:
-            count += held.finish(message)
+        count = held.finish(messages)
         held.consumed_s = now
-        self._figures.count(held.queue.topic, now, now - since, done=count)
+        self._figures.count(held.queue.topic, now, now - since, count, 0)
         if self._directs:
             self._tell(held, "CR_SUCCESS", None)
         if held.waiting and not held.ready:
@@ -107,7 +112,7 @@ class Working:
             return
         now = self._clock.monotonic()
         since = held.in_hand.get(messages[0].queue_offset, now)
-        self._figures.count(held.queue.topic, now, now - since, failed=len(messages))
+        self._figures.count(held.queue.topic, now, now - since, 0, len(messages))
         for message in messages:
             await self._failing.failed(held, message, level)
 
@@ -119,7 +124,8 @@ class Working:
 
     async def all_let_go(self, closers: Container[object]) -> None:
         """Wait until no task but *closers* has messages in hand."""
-        while any(holder.task not in closers for holder in self.holders):
+        self.closing = True
+        while any(holder.handed is not None and holder.task not in closers for holder in self.holders):
             self.let_go.clear()
             await self.let_go.wait()
 
