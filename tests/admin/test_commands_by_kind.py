@@ -99,8 +99,10 @@ def test_what_can_be_done_is_0_with_one_document(namesrv, words):
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_the_data_does_not_allow_is_1_with_a_sentence(namesrv, words):
     done = asked(words, namesrv, "--output", "json")
-    assert (done.exit_code, done.stdout) == (1, ""), done.output
-    assert done.stderr.startswith("gantrymq: ")
+    assert done.exit_code == 1, done.output
+    told = json.loads(done.stdout)
+    assert f"gantrymq: {told['message']}" in done.stderr
+    assert told["error"].isidentifier()
 
 
 @pytest.mark.parametrize("words", WRONG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import json
 import os
 import subprocess
 import sys
@@ -128,7 +129,10 @@ class Program:
         """How a start with *words* ends: ``exit <code>`` and everything on stderr."""
         process = self.begin(*words, **more)
         out, errors = process.communicate(timeout=DEADLINE_S)
-        assert out == ""
+        if "json" in process.args and out:
+            assert f"gantrymq: {json.loads(out)['message']}\n" in errors
+        else:
+            assert out == ""
         return f"exit {process.returncode}", errors
 
     def refusal(self, *words: object, **more: Any) -> tuple[str, str]:

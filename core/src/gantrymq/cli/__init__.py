@@ -13,7 +13,8 @@ import click
 from gantrymq import __version__, speedups
 from gantrymq.cli.open_group import OpenGroup
 from gantrymq.commands.imported import ImportedCommand
-from gantrymq.errors import GantryError
+from gantrymq.commands.output import OUTPUT, print_json
+from gantrymq.errors import BrokerRefused, GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
 
@@ -36,11 +37,16 @@ class MainGroup(OpenGroup):
     """Core's commands by the table above, then those of plugins; every GantryError ends in one sentence."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; an error raised on purpose becomes a sentence and exit code 1."""
+        """Run a command; an error raised on purpose becomes a sentence, with JSON a document too, and exit code 1."""
         try:
             return super().invoke(ctx)
         except GantryError as problem:
             click.echo(f"gantrymq: {problem}", err=True)
+            if ctx.meta.get(OUTPUT) == "json":
+                told: dict[str, str | int] = {"error": type(problem).__name__, "message": str(problem)}
+                if isinstance(problem, BrokerRefused):
+                    told["code"] = problem.response_code
+                print_json(told)
             ctx.exit(1)
 
 

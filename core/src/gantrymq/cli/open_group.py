@@ -7,6 +7,7 @@ core's group. For words of `TO_INSTALL` no other plugin is loaded than the one t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -76,6 +77,19 @@ class OpenGroup(click.Group):
                 f"the command {words} does not import: {problem}; reinstall the plugin that offers it (gantrymq "
                 "plugins says which)"
             ) from problem
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with what may have been meant by a name that no command has."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as problem:
+            near = get_close_matches(args[0], self.list_commands(ctx), 3)
+            if not near:
+                raise
+            meant = f"{problem.message} Did you mean {' or '.join(near)}?"
+            raise click.UsageError(meant, ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands and import none of them."""

@@ -14,6 +14,7 @@ import attrs
 
 from gantrymq.cli.name_servers import name_server_kind
 from gantrymq.config import Setting, Settings
+from gantrymq.errors import PluginError
 from gantrymq.interfaces import NameServerKind
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
@@ -75,7 +76,12 @@ def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> Broke
         defaults["namesrvAddr"] = name_servers
     layers = _layers(world, asked, defaults, SCHEMA)
     allowed = strongest(layers, "plugins")
-    plugins = load_plugins(allowed.text if allowed else "", strict=strict, reserved=SCHEMA)
+    try:
+        plugins = load_plugins(allowed.text if allowed else "", strict=strict, reserved=SCHEMA)
+    except PluginError as problem:
+        if allowed is None or type(problem) is not PluginError:
+            raise
+        raise PluginError(f"{allowed.source}: {problem}") from problem
     schema = [*SCHEMA, *plugins.schema]
     layers[3] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
     settings, notes = build_settings(schema, layers)

@@ -15,8 +15,9 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+OUTPUT = "gantrymq.output"  # in click's meta: what the command was told
 DEFAULT_NAMESRV = "127.0.0.1:9876"
-PAGE_COLUMNS = 100_000  # of a table that goes to a file or a pipe: nothing is folded
+PAGE_COLUMNS = 100_000  # of a table: nothing is folded, so that an address or an id can be copied
 
 
 def output_option(command: Command) -> Command:
@@ -25,9 +26,15 @@ def output_option(command: Command) -> Command:
         "--output",
         type=click.Choice(["text", "json"]),
         default="text",
+        callback=_note_output,
         show_default=True,
         help="json: documents for scripts on stdout, everything else on stderr.",
     )(command)
+
+
+def _note_output(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    ctx.meta[OUTPUT] = value
+    return value
 
 
 def namesrv_option(command: Command) -> Command:
@@ -97,7 +104,7 @@ def warn(sentence: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table for people on stdout: folded into the terminal's width, as wide as its content without one."""
+    """Write a table for people on stdout, as wide as its content."""
     from rich import box
     from rich.console import Console
     from rich.table import Column, Table
@@ -106,4 +113,4 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     table = Table(*(Column(name, overflow="fold") for name in columns), box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else PAGE_COLUMNS).print(table)
+    Console(file=sys.stdout, width=PAGE_COLUMNS).print(table)

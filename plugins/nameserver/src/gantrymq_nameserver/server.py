@@ -73,7 +73,8 @@ class NameServer:
         except OSError as error:
             raise ConfigError(
                 f"the name server cannot listen on {host}:{port}: {error.strerror or error}; set listenPort to a free "
-                "port (0 finds one) or bindAddress to an address of this host"
+                "port (0 finds one; the flag is --port, of gantrymq start --namesrv-port) or bindAddress to an address "
+                "of this host"
             ) from error
         self._plan_scan()
         log.info("name server listens on %s:%d", *address)

@@ -92,7 +92,9 @@ def send(
 @topic_option
 @queue_option
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset.")
-@click.option("--from-time", metavar="TIME", help="Begin at this store time: '2026-11-21 10:00:00', or milliseconds.")
+@click.option(
+    "--from-time", metavar="TIME", help="Begin at this store time: '2026-11-21 10:00:00', milliseconds, or -10m."
+)
 @click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages, at most.")
 @expression_option
 @type_option
@@ -124,15 +126,28 @@ def pull(
     async def work() -> None:
         left = most
         async with Reader(group, namesrv) as consumer:
-            for at in _pick(await consumer.queues(name), queue):
+            queues = _pick(await consumer.queues(name), queue)
+            for number, at in enumerate(queues):
                 start = await start_of(consumer, at)
+                end = await consumer.max_offset(at)
+                if from_offset is not None and start > end:
+                    say(f"{at.broker_name} queue {at.queue_id} has no offset {start}: its next message will get {end}")
+                    continue
                 stream = read(consumer, at, start, expression=expression, expression_type=expression_type)
                 async with aclosing(stream) as messages:
                     async for found in messages:
                         show(found, output)
                         left -= 1
                         if left == 0:
+                            ends = [await consumer.max_offset(each) for each in queues[number:]]
+                            starts = [found.queue_offset + 1]
+                            starts += [await start_of(consumer, each) for each in queues[number + 1 :]]
+                            rest = sum(max(0, last - first) for last, first in zip(ends, starts, strict=True))
+                            if rest:
+                                say(f"ended after {most}, as --max says; {rest} more lie behind them")
                             return
+            if left == most:
+                say(f"nothing to print: {name} has no such messages")
 
     run(work())
 
