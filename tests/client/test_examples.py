@@ -42,8 +42,10 @@ def test_the_readme_shows_the_examples_as_they_are():
     assert shown_in("README.md") == sorted(path.read_text() for path in EXAMPLES)
 
 
-def test_the_clients_page_shows_its_examples_as_they_are():
-    assert shown_in("docs/client.md") == sorted(path.read_text() for path in OF_THE_CLIENT)
+def test_the_clients_pages_show_its_examples_as_they_are():
+    pages = (path.relative_to(ROOT) for path in sorted((ROOT / "docs").glob("client*.md")))
+    shown = sorted(text for page in pages for text in shown_in(page))
+    assert shown == sorted(path.read_text() for path in OF_THE_CLIENT)
 
 
 def shown_in(page):
