@@ -27,7 +27,7 @@ def ledger() -> Ledger:
 
 
 def result(queue_offset: int) -> SendResult:
-    return SendResult(SendStatus.SEND_OK, "", "", MessageQueue(TOPIC, "broker", 0), queue_offset)
+    return SendResult(SendStatus.SEND_OK, ("",), ("",), MessageQueue(TOPIC, "broker", 0), queue_offset)
 
 
 def stored(count: int) -> list[ReceivedMessage]:

@@ -42,7 +42,7 @@ def test_batch_request_is_the_one_that_java_sends(golden):
         Message("GoldenBatch", bytes(entry.body), flag=entry.flag, properties=one)
         for entry, one in zip(entries, found, strict=True)
     ]
-    outgoing = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG)
+    outgoing = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG, inner=True)
     identity = SendIdentity("PG_batch", default_topic_queues=2)
     ours = send_request(outgoing, MessageQueue("GoldenBatch", "broker-a", 1), identity, 1795245525029)
     assert ours.code == recorded.code
@@ -51,15 +51,29 @@ def test_batch_request_is_the_one_that_java_sends(golden):
     assert [(e.flag, bytes(e.body), properties.decode(e.properties)) for e in again] == [
         (e.flag, bytes(e.body), one) for e, one in zip(entries, found, strict=True)
     ]
-    assert outgoing.unique_id == ",".join(one["UNIQ_KEY"] for one in found)
+    assert outgoing.unique_ids == tuple(one["UNIQ_KEY"] for one in found)
 
 
-def test_every_message_of_a_batch_gets_an_id_and_so_does_the_batch():
-    outgoing = prepare_batch([Message("T", b"a"), Message("T", b"b" * 5000)], given("A", "B", "E"), LONG)
-    assert outgoing.unique_id == "A,B"
-    assert outgoing.properties == {"UNIQ_KEY": "E", "WAIT": "true"}
+def test_every_message_of_a_batch_gets_an_id_that_no_id_of_the_batch_hides():
+    outgoing = prepare_batch([Message("T", b"a"), Message("T", b"b" * 5000)], given("A", "B"), LONG)
+    assert outgoing.unique_ids == ("A", "B")
+    assert outgoing.properties == {"WAIT": "true"}
     assert [bytes(entry.body) for entry in decode_batch(outgoing.body)] == [b"a", b"b" * 5000]  # not compressed
     assert outgoing.sys_flag == 0
+
+
+def test_an_inner_batch_has_an_id_the_tag_and_the_keys_of_its_messages():
+    messages = [Message("T", b"a", "Red", "k1 k2"), Message("T", b"b", "Red", ("k2", "k3")), Message("T", b"c", "Red")]
+    outgoing = prepare_batch(messages, given("A", "B", "C", "E"), LONG, inner=True)
+    assert outgoing.unique_ids == ("A", "B", "C")
+    assert outgoing.properties == {"UNIQ_KEY": "E", "WAIT": "true", "TAGS": "Red", "KEYS": "k1 k2 k3"}
+
+
+@pytest.mark.parametrize("second", [{"tags": None}, {"tags": "Red", "keys": "k" * 20_000}])
+def test_messages_with_different_tags_or_too_many_keys_are_no_inner_batch(second):
+    messages = [Message("T", b"a", "Red"), Message("T", b"b", **second)]
+    outgoing = prepare_batch(messages, given("A", "B", "E"), LONG, inner=True)
+    assert outgoing.properties == {"WAIT": "true"}
 
 
 def test_batch_that_is_too_long_is_refused():
@@ -78,7 +92,7 @@ def test_long_body_is_compressed_as_java_does(golden):
 def test_message_is_not_changed_and_its_own_id_is_kept():
     message = Message("T", b"x", properties={"a": "b"}, system_properties={"UNIQ_KEY": "MINE"}, wait_stored=False)
     outgoing = prepare(message, given())
-    assert outgoing.unique_id == "MINE"
+    assert outgoing.unique_ids == ("MINE",)
     assert outgoing.properties == {"UNIQ_KEY": "MINE", "a": "b", "WAIT": "false"}
     assert (message.properties, message.system_properties) == ({"a": "b"}, {"UNIQ_KEY": "MINE"})
 

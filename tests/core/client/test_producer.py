@@ -285,7 +285,7 @@ def test_batch_is_one_request_and_is_tried_again(simulate, cluster):
             for _ in range(2):
                 result = await producer.send_batch([Message("T", b"x"), Message("T", b"y")])
                 assert result.queue.broker_name == "b"
-                assert len(result.message_id.split(",")) == 2
+                assert len(result.message_ids) == 2
             assert {request.ext["m"] for request in c.brokers["b"].of(BATCH)} == {"true"}
 
     simulate(work)

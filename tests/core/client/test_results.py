@@ -8,8 +8,8 @@ from gantrymq.remoting.command import Command
 FIELDS = {"msgId": "ID", "queueId": "1", "queueOffset": "7"}
 
 
-def read(reply: Command, unique_id: str = "MINE"):
-    return read_send_reply(reply, "b:1", "T", "broker-a", unique_id)
+def read(reply: Command, unique_ids: tuple[str, ...] = ("MINE",)):
+    return read_send_reply(reply, "b:1", "T", "broker-a", unique_ids)
 
 
 def test_recorded_reply_is_read(golden):
@@ -26,13 +26,26 @@ def test_reply_of_an_old_broker_has_no_transaction_id(golden):
 
 
 def test_batch_reply_keeps_the_ids_of_its_messages(golden):
-    result = read(golden("batch reply"), "A,B,C,D,E")
-    assert result.message_id == "A,B,C,D,E"
-    assert len(result.offset_id.split(",")) == 5
+    result = read(golden("batch reply"), tuple("ABCDE"))
+    assert (result.message_id, result.message_ids) == ("A", tuple("ABCDE"))
+    assert (result.offset_id, len(set(result.offset_ids))) == (result.offset_ids[0], 5)
 
 
-def test_inner_batch_has_one_id():
-    assert read(Command(0, ext={**FIELDS, "batchUniqId": "BATCH"}), "A,B").message_id == "BATCH"
+def test_each_message_of_a_batch_has_a_result_of_its_own(golden):
+    result = read(golden("batch reply"), tuple("ABCDE"))
+    singles = result.each()
+    assert [single.message_id for single in singles] == list("ABCDE")
+    assert [single.offset_ids for single in singles] == [(each,) for each in result.offset_ids]
+    assert [single.queue_offset - result.queue_offset for single in singles] == [0, 1, 2, 3, 4]
+    assert {(single.queue, single.status) for single in singles} == {(result.queue, result.status)}
+    assert singles[2].each() == (singles[2],)
+
+
+def test_inner_batch_is_one_record_of_messages_with_ids():
+    result = read(Command(0, ext={**FIELDS, "batchUniqId": "BATCH"}), ("A", "B"))
+    assert (result.inner_batch_id, result.message_ids, result.offset_ids) == ("BATCH", ("A", "B"), ("ID",))
+    singles = [(one.message_id, one.offset_id, one.queue_offset) for one in result.each()]
+    assert singles == [("A", "ID", 7), ("B", "ID", 8)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gantrymq.model import properties as property_names
 from gantrymq.model.message import Message
 from gantrymq.model.reserved import RESERVED
 
-__all__ = ["MAX_MESSAGE_BYTES", "check_batch", "check_message", "check_producer_group"]
+__all__ = ["MAX_MESSAGE_BYTES", "check_batch", "check_message", "check_producer_group", "is_delayed"]
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # body before compression; the broker's default limit as well
 
@@ -29,6 +29,9 @@ _INSTEAD: Final = {
     property_names.TIMER_DELAY_SEC: "give Message delay_ms=",
     property_names.TIMER_DELIVER_MS: "give Message deliver_at_ms=",
 }
+_TIMED: Final = frozenset(
+    {property_names.TIMER_DELAY_MS, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELIVER_MS}
+)
 _ELSE: Final = "to send a received message on use Message.from_received; to set it nevertheless, system_properties="
 
 
@@ -64,7 +67,8 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         raise MessageIllegal(f"the body for {message.topic} is empty; RocketMQ takes messages of 1 byte and more")
     if len(message.body) > max_bytes:
         raise MessageIllegal(
-            f"the body for {message.topic} has {len(message.body)} bytes, the longest allowed is {max_bytes}"
+            f"the body for {message.topic} has {len(message.body)} bytes, the longest allowed is {max_bytes} "
+            "(max_message_bytes of the producer; maxMessageSize of the broker must allow it as well)"
         )
     _check_properties(message)
 
@@ -73,7 +77,7 @@ def check_batch(messages: Sequence[Message]) -> None:
     """Refuse messages that cannot share one batch; each is checked by itself elsewhere.
 
     Raises:
-        MessageIllegal: none at all, several topics or WAIT values, a delay, or a retry topic.
+        MessageIllegal: none at all, several topics or WAIT values, a delay, a transaction, or a retry topic.
     """
     if not messages:
         raise MessageIllegal("a batch needs at least one message")
@@ -85,8 +89,18 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise MessageIllegal(f"a batch goes to one topic, this one names {first.topic} and {message.topic}")
         if message.wait_stored != first.wait_stored:
             raise MessageIllegal("all messages of a batch wait for the store, or none does (wait_stored)")
-        if message.all_properties().get(property_names.DELAY, "0") != "0":
+        if is_delayed(message):
             raise MessageIllegal("a delayed message cannot be part of a batch; send it by itself")
+        if property_names.TRAN_MSG in message.system_properties:
+            raise MessageIllegal("a message of a transaction cannot be part of a batch; send it by itself")
+
+
+def is_delayed(message: Message) -> bool:
+    """Whether *message* is to be delivered later."""
+    if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
+        return True
+    own = message.system_properties
+    return bool(own) and (own.get(property_names.DELAY, "0") != "0" or not _TIMED.isdisjoint(own))
 
 
 def _check_properties(message: Message) -> None:

@@ -1,7 +1,8 @@
 """Messages made ready to send: unique id, compression, property text, request header. No I/O.
 
-A single message travels as request 310, a batch as 320. The envelope of a batch has a UNIQ_KEY of its own and WAIT;
-brokers add the envelope's text to every message, so consumers of a batch see the envelope's id.
+A single message travels as request 310, a batch as 320. The envelope of a batch has WAIT; brokers add the envelope's
+text to every message. That of an inner batch (see `batch_queues`) has a UNIQ_KEY of its own, and the tag and keys of
+its messages, by which the one record is found.
 
 Sources: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
 client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQProducer.java (batch).
@@ -29,8 +30,7 @@ __all__ = ["Outgoing", "SendIdentity", "packed", "prepare", "prepare_batch", "se
 
 _RECONSUME_TIME = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
-
-
+_MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; brokers add properties of their own
 _ENTRY_BYTES = 22 + len("UNIQ_KEY") + 2 + 56  # of a message in a batch beside body and properties, with its id
 
 
@@ -53,7 +53,7 @@ class Outgoing:
     properties: dict[str, str]
     flag: int
     sys_flag: int
-    unique_id: str  # of a batch: those of its messages joined by commas
+    unique_ids: tuple[str, ...]  # of a batch those of its messages
     batch: bool = False
 
 
@@ -68,7 +68,7 @@ def prepare(message: Message, next_id: Callable[[], str]) -> Outgoing:
     unique_id = properties.setdefault(property_text.UNIQ_KEY, "") or next_id()
     properties[property_text.UNIQ_KEY] = unique_id
     sys_flag = TRANSACTION_PREPARED if properties.get(property_text.TRAN_MSG) == "true" else 0
-    return Outgoing(message.topic, bytes(message.body), properties, message.flag, sys_flag, unique_id)
+    return Outgoing(message.topic, bytes(message.body), properties, message.flag, sys_flag, (unique_id,))
 
 
 def packed(outgoing: Outgoing, compressor: Compressor) -> Outgoing:
@@ -77,28 +77,50 @@ def packed(outgoing: Outgoing, compressor: Compressor) -> Outgoing:
     return attrs.evolve(outgoing, body=body, sys_flag=outgoing.sys_flag | flags)
 
 
-def prepare_batch(messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int) -> Outgoing:
-    """Join checked messages into one body; every message gets a unique id and so does the batch.
+def prepare_batch(
+    messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int, *, inner: bool = False
+) -> Outgoing:
+    """Join checked messages into one body; every message gets a unique id.
+
+    Args:
+        messages: of one topic and one ``wait_stored``.
+        next_id: makes a unique id.
+        max_bytes: the longest body allowed.
+        inner: the topic has batch queues. Messages with different tags, or with more keys than fit, are an ordinary
+            batch there too: brokers filter and index an inner batch as one.
 
     Raises:
         MessageIllegal: the joined body is longer than *max_bytes*.
     """
-    entries, unique_ids = [], []
+    entries, unique_ids = [], list[str]()
     for message in messages:
         single = prepare(message, next_id)
-        unique_ids.append(single.unique_id)
+        unique_ids += single.unique_ids
         entries.append(BatchEntry(single.flag, single.body, property_text.encode(single.properties)))
     body = encode_batch(entries)
     if len(body) > max_bytes:
         raise MessageIllegal(
-            f"a batch of {len(messages)} messages takes {len(body)} bytes, the longest allowed is {max_bytes}; "
-            "send it as several batches"
+            f"a batch of {len(messages)} messages takes {len(body)} bytes, the longest allowed is {max_bytes} "
+            "(max_message_bytes); send it as several batches (send_batches)"
         )
-    envelope = {
-        property_text.UNIQ_KEY: next_id(),
-        property_text.WAIT: "true" if messages[0].wait_stored else "false",
-    }
-    return Outgoing(messages[0].topic, body, envelope, 0, 0, ",".join(unique_ids), batch=True)
+    envelope = {property_text.WAIT: "true" if messages[0].wait_stored else "false"}
+    if inner:
+        envelope |= _found_by(messages, next_id)
+    return Outgoing(messages[0].topic, body, envelope, 0, 0, tuple(unique_ids), batch=True)
+
+
+def _found_by(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:
+    """What makes an inner batch of *messages*; nothing where they cannot be one."""
+    tag = messages[0].tags
+    keys = " ".join(dict.fromkeys(key for message in messages for key in _keys(message)))
+    if any(message.tags != tag for message in messages) or len(keys.encode()) > _MOST_KEYS_BYTES:
+        return {}
+    found = {property_text.UNIQ_KEY: next_id(), property_text.TAGS: tag, property_text.KEYS: keys}
+    return {name: value for name, value in found.items() if value}
+
+
+def _keys(message: Message) -> Sequence[str]:
+    return (message.keys or "").split() if isinstance(message.keys, str | None) else message.keys
 
 
 def in_batches(messages: Sequence[Message], max_bytes: int) -> Iterator[list[Message]]:

@@ -267,7 +267,8 @@ class Producer(BaseClient):
         """Send messages of one topic as one request; they lie next to each other in one queue.
 
         Returns:
-            One result for all: ids joined by commas, ``queue_offset`` that of the first.
+            One result for all: `SendResult.message_ids` and ``offset_ids`` in the order of the messages,
+            ``queue_offset`` that of the first; `SendResult.each` has one for each.
 
         Raises:
             MessageIllegal: nothing to send, messages that cannot share a batch, or more than ``max_message_bytes``.
@@ -277,8 +278,11 @@ class Producer(BaseClient):
         for message in messages:
             checks.check_message(message, self._max_bytes)
         sending = self._open()
-        outgoing = prepare_batch(messages, self._started().ids.next, self._max_bytes)
-        submission = Submission(outgoing.topic, len(outgoing.body), lambda: outgoing)
+        topic = messages[0].topic
+        await sending.queues(topic, timeout_s)
+        inner = await sending.batch_queues.are_those_of(topic)
+        outgoing = prepare_batch(messages, self._started().ids.next, self._max_bytes, inner=inner)
+        submission = Submission(topic, len(outgoing.body), lambda: outgoing)
         return await self._send(sending, submission, queue, timeout_s, self._policy)
 
     async def send_batches(

@@ -36,27 +36,48 @@ _STATUS: Mapping[int, SendStatus] = {status.value: status for status in SendStat
 
 @attrs.frozen
 class SendResult:
-    """Where a message went."""
+    """Where a message went, or the messages of a batch, which lie next to each other in one queue."""
 
     status: SendStatus
-    message_id: str  # the client's unique id; for a batch the ids of its messages, joined by commas
-    offset_id: str  # the broker's id, which says where the message lies; comma-joined for a batch
+    message_ids: tuple[str, ...]  # the client's unique ids, one for each message
+    offset_ids: tuple[str, ...]  # the broker's, which say where each lies; one of an inner batch, one record
     queue: MessageQueue
-    queue_offset: int  # of the first message of a batch
+    queue_offset: int  # of the first message
     transaction_id: str | None = None
     region: str = _DEFAULT_REGION
     trace_on: bool = True  # whether the broker wants this send traced
     recall_handle: str | None = None  # of a timed message, to take it back
+    inner_batch_id: str | None = None  # of a batch that is one record of a batch queue
 
     @property
-    def message_ids(self) -> tuple[str, ...]:
-        """One id for each message of a batch."""
-        return tuple(self.message_id.split(","))
+    def message_id(self) -> str:
+        """The unique id of the (first) message."""
+        return self.message_ids[0]
+
+    @property
+    def offset_id(self) -> str:
+        """The broker's id of the (first) message; where it knows none, as for the reply to a request, ``"0"``."""
+        return self.offset_ids[0]
 
     @property
     def ok(self) -> bool:
         """Whether it is stored as safely as the broker promises."""
         return self.status is SendStatus.SEND_OK
+
+    def each(self) -> tuple[SendResult, ...]:
+        """A result for each message of a batch, in their order."""
+        if len(self.message_ids) == 1:
+            return (self,)
+        places = self.offset_ids if len(self.offset_ids) == len(self.message_ids) else None
+        return tuple(
+            attrs.evolve(
+                self,
+                message_ids=(message_id,),
+                offset_ids=(places[number] if places else self.offset_ids[0],),
+                queue_offset=self.queue_offset + number,
+            )
+            for number, message_id in enumerate(self.message_ids)
+        )
 
 
 class SendFailed(ClientError):
@@ -84,7 +105,9 @@ def _client_code(last: BaseException | None) -> int:
     return 10002 if last is None or isinstance(last, CallTimeout | ConnectionLost) else 10003
 
 
-def read_send_reply(reply: Command, address: str, topic: str, broker_name: str, unique_id: str) -> SendResult:
+def read_send_reply(
+    reply: Command, address: str, topic: str, broker_name: str, unique_ids: tuple[str, ...]
+) -> SendResult:
     """Turn a broker's reply into a result.
 
     Args:
@@ -92,7 +115,7 @@ def read_send_reply(reply: Command, address: str, topic: str, broker_name: str, 
         address: of the broker, for errors.
         topic: it was sent to.
         broker_name: of the broker.
-        unique_id: the client's id, or those of a batch joined by commas.
+        unique_ids: the client's id, of a batch those of its messages.
 
     Raises:
         BrokerRefused: the code is none of a message that is stored.
@@ -104,12 +127,13 @@ def read_send_reply(reply: Command, address: str, topic: str, broker_name: str, 
     header = reply_header(SendMessageResponse, reply, address)
     return SendResult(
         status=status,
-        message_id=header.batch_uniq_id or unique_id,
-        offset_id=header.msg_id,
+        message_ids=unique_ids,
+        offset_ids=tuple(header.msg_id.split(",")),
         queue=MessageQueue(topic, broker_name, header.queue_id),
         queue_offset=header.queue_offset,
         transaction_id=header.transaction_id,
         region=header.msg_region or _DEFAULT_REGION,
         trace_on=header.trace_on is not False,
         recall_handle=header.recall_handle,
+        inner_batch_id=header.batch_uniq_id,
     )

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client.batch_queues import BatchQueues
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import Outgoing, SendIdentity, packed, send_request
@@ -64,6 +65,7 @@ class Sending:
         self._options = options
         self._dropped = dropped
         self._turns = QueueTurns(instance.world.random)
+        self.batch_queues = BatchQueues(instance)
         self._windows: dict[str, SendWindow] = {}  # by name of a broker
         self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
         self._ended = False
@@ -135,7 +137,7 @@ class Sending:
         address = await self._address(queue)
         request = send_request(outgoing, queue, self._options.identity, self._clock.now_ms())
         reply = await self._instance.rpc.send(address, request, timeout_s)
-        return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_id)
+        return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_ids)
 
     async def _pause(self, topic: str, queue: MessageQueue | None, state: _SendState, retries: Retries) -> bool:
         """Wait where another attempt would come too soon; False when no time is left for one."""

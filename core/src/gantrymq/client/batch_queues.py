@@ -1,0 +1,77 @@
+"""Which topics have batch queues (``queue.type=BatchCQ``, from RocketMQ 5.0 on), as their brokers say.
+
+    ordinary queues     a batch without an id of its own: each message is a record, and keeps its id
+    batch queues        a batch with one: all its messages are one record (an inner batch), each keeps its id inside
+
+On ordinary queues the id of a batch hides those of its messages, which consumers and queries then do not find; Java's
+client from 5.0 on sends it always, ours where it is of use. A route does not tell the type, so one broker is asked; of
+one that gives no answer or is older, the queues are ordinary ones, where a batch with or without an id is stored.
+
+Sources: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage),
+client/.../producer/DefaultMQProducer.java (batch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from gantrymq.client.instance import ClientInstance
+from gantrymq.errors import BrokerRefused, GantryError
+from gantrymq.loose_json import loads
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.topics import GetTopicConfigRequest
+
+__all__ = ["BatchQueues"]
+
+logger = logging.getLogger("gantrymq.client")
+
+ASK_TIMEOUT_S: Final = 1.0
+KEPT_S: Final = 300.0  # a topic's type never changes, but a topic may be deleted and made again
+GUESS_KEPT_S: Final = 30.0  # of a topic that is not there yet, or whose broker gives no answer
+
+
+class BatchQueues:
+    """What one producer knows of its topics."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._known: dict[str, tuple[bool, float]] = {}  # by topic: the answer, and the end of its time
+        self._asking = asyncio.Lock()  # many batches of a new topic ask once
+
+    def known(self, topic: str) -> bool | None:
+        """Whether *topic* has batch queues; None where that is to be asked first."""
+        answer, until_s = self._known.get(topic, (False, 0.0))
+        return answer if self._instance.world.clock.monotonic() < until_s else None
+
+    async def are_those_of(self, topic: str) -> bool:
+        """Whether *topic*, whose route is known, has batch queues; raises nothing."""
+        answer = self.known(topic)
+        if answer is not None:
+            return answer
+        async with self._asking:
+            answer = self.known(topic)
+            if answer is None:
+                answer, kept_s = await self._ask(topic)
+                self._known[topic] = answer, self._instance.world.clock.monotonic() + kept_s
+        return answer
+
+    async def _ask(self, topic: str) -> tuple[bool, float]:
+        """The answer, and for how many seconds it is one."""
+        routes = self._instance.routes
+        masters = (routes.master(queue.broker_name) for queue in routes.queues_known(topic))
+        address = next((master for master in masters if master is not None), None)
+        if address is None:
+            return False, 0.0
+        try:
+            header = GetTopicConfigRequest(topic=topic, lo=True)
+            code = RequestCode.GET_TOPIC_CONFIG
+            reply = await self._instance.rpc.ask(address, code, header, timeout_s=ASK_TIMEOUT_S)
+            return TopicConfig.from_json(loads(reply.payload or b"{}")).has_batch_queues, KEPT_S
+        except BrokerRefused:  # it has no such topic yet, or does not know the question
+            return False, GUESS_KEPT_S
+        except (GantryError, ValueError, TypeError, AttributeError, OverflowError) as problem:
+            logger.info("%s does not tell the type of %s: %s", address, topic, problem)
+            return False, GUESS_KEPT_S
