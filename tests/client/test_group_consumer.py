@@ -633,7 +633,7 @@ def test_one_client_makes_all_over_one_set_of_connections():
         ({"consume_from": "middle"}, "'last', 'first' or milliseconds"),
         ({"pull_batch": 0}, "pull_batch is 0; expected 1 to 1024"),
         ({"max_span": 65536}, "max_span is 65536"),
-        ({"threads": 3}, "no setting threads"),
+        ({"threads": 3}, "a Consumer has no option threads"),
     ],
 )
 def test_a_setting_out_of_bounds_is_named(given, said):

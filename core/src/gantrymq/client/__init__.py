@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin, QueueStats
     from gantrymq.client.client import Client
+    from gantrymq.client.connecting import ConnectOptions
     from gantrymq.client.group.consumer import Consumer
     from gantrymq.client.group.failing import ReconsumeLater
     from gantrymq.client.group.settings import ConsumerSettings
@@ -44,6 +45,7 @@ __all__ = [
     "Client",
     "ClientError",
     "ConnectFailed",
+    "ConnectOptions",
     "ConnectionLost",
     "Consumer",
     "ConsumerSettings",
@@ -81,6 +83,7 @@ _HOMES: Final = {
     "Client": "gantrymq.client.client",
     "ClientError": "gantrymq.errors",
     "ConnectFailed": "gantrymq.errors",
+    "ConnectOptions": "gantrymq.client.connecting",
     "ConnectionLost": "gantrymq.errors",
     "Consumer": "gantrymq.client.group.consumer",
     "ConsumerSettings": "gantrymq.client.group.settings",

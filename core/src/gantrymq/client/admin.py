@@ -8,11 +8,12 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 
 from gantrymq.client.base import BaseClient
+from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.routes import ClusterInfo, TopicRoute, parse_clusters, parse_route
 from gantrymq.client.rpc import RpcClient, refused
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, NoRoute
@@ -31,8 +32,6 @@ from gantrymq.remoting.headers.topics import (
     GetTopicConfigRequest,
     GetTopicStatsInfoRequest,
 )
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
 
 __all__ = ["Admin", "QueueStats"]
 
@@ -53,23 +52,19 @@ class Admin(BaseClient):
     """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
 
     def __init__(
-        self,
-        namesrv: str | None = None,
-        *,
-        world: World | None = None,
-        timeout_s: float = ADMIN_TIMEOUT_S,
-        tls: bool | TlsClient | None = None,
+        self, namesrv: str | None = None, *, timeout_s: float = ADMIN_TIMEOUT_S, **connect: Unpack[ConnectOptions]
     ) -> None:
         """Nothing is opened before `start`.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            world: None for the real one.
             timeout_s: of every call.
-            tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
-                By default any certificate of a server is believed, as in RocketMQ.
+            **connect: see `ConnectOptions`.
+
+        Raises:
+            InvalidParameter: there is no option of a name given.
         """
-        super().__init__(namesrv, world, tls=tls)
+        super().__init__(namesrv, **connect)
         self._timeout_s = timeout_s
 
     # --- name servers ---------------------------------------------------------------------------------------------

@@ -10,15 +10,14 @@ import math
 import warnings
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
-from gantrymq.client.identity import DEFAULT_INSTANCE
+from gantrymq.client.connecting import Connecting, ConnectOptions
 from gantrymq.client.instance import ClientInstance, join
 from gantrymq.client.rpc import CALL_TIMEOUT_S
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.model.names import DEFAULT_TOPIC
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import Clock, World
+from gantrymq.world import Clock
 
 READY_TIMEOUT_S: Final = 10.0
 READY_AGAIN_S: Final = 0.5
@@ -27,20 +26,13 @@ READY_AGAIN_S: Final = 0.5
 class BaseClient:
     """Joins an instance at start, leaves it at close; what is registered with it is the subclass's affair."""
 
-    def __init__(
-        self,
-        namesrv: str | None,
-        world: World | None,
-        instance_name: str = DEFAULT_INSTANCE,
-        unit_name: str = "",
-        client_ip: str | None = None,
-        tls: bool | TlsClient | None = None,
-    ) -> None:
-        """Nothing is opened before `start`. Arguments as for `gantrymq.client.instance.join`."""
-        self._namesrv = namesrv
-        self._given_world = world
-        self._known_as = (instance_name, unit_name, client_ip)
-        self._tls = tls
+    def __init__(self, namesrv: str | None, **connect: Unpack[ConnectOptions]) -> None:
+        """Nothing is opened before `start`.
+
+        Raises:
+            InvalidParameter: there is no option of a name given.
+        """
+        self._connecting = Connecting.of(type(self), namesrv, **connect)
         self._instance: ClientInstance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
         self._closers = set[asyncio.Task[Any] | None]()  # who called `close`
@@ -56,10 +48,7 @@ class BaseClient:
         if self._instance is not None:
             self._started()
             return
-        name, unit, address = self._known_as
-        instance = await join(
-            self._namesrv, self._given_world, instance=name, unit=unit, address=address, tls=self._tls
-        )
+        instance = await join(self._connecting)
         try:
             self._register(instance)
         except ClientError:
@@ -67,12 +56,13 @@ class BaseClient:
             raise
         self._instance, self._loop = instance, asyncio.get_running_loop()
 
-    def start_in(self, instance: ClientInstance) -> None:
-        """As `start`, but in an instance that is there already; its world, name servers and id are used.
+    def start_in(self, root: BaseClient) -> None:
+        """As `start`, but in the instance of *root*, which is started, and with its `ConnectOptions`.
 
         Raises:
-            ClientError: the group is already in use by the instance.
+            ClientError: the group is already in use by the instance, or *root* is not started.
         """
+        instance, self._connecting = root._started(), root._connecting
         self._register(instance)
         instance.users += 1
         self._instance, self._loop = instance, asyncio.get_running_loop()

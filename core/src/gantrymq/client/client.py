@@ -13,55 +13,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from gantrymq.client.base import BaseClient
-from gantrymq.client.identity import DEFAULT_INSTANCE
+from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
+from gantrymq.errors import InvalidParameter
 from gantrymq.model.subscription import ALL, TAG
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
 
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin
-    from gantrymq.client.group.consumer import Consumer
-    from gantrymq.client.producer import Producer
+    from gantrymq.client.group.consumer import Consumer, Rebalanced
+    from gantrymq.client.group.settings import SettingOptions
+    from gantrymq.client.producer import Producer, ProducerOptions
     from gantrymq.client.reader import Reader
     from gantrymq.client.transactions import Check, TransactionProducer
 
 __all__ = ["Client"]
 
 Part = TypeVar("Part", bound=BaseClient)
+Options = TypeVar("Options", bound=Mapping[str, object])
 
 
 class Client(BaseClient):
     """Used as ``async with``, or between `start` and `close`."""
 
-    def __init__(
-        self,
-        namesrv: str | None = None,
-        *,
-        world: World | None = None,
-        instance_name: str = DEFAULT_INSTANCE,
-        unit_name: str = "",
-        client_ip: str | None = None,
-        tls: bool | TlsClient | None = None,
-    ) -> None:
+    def __init__(self, namesrv: str | None = None, **connect: Unpack[ConnectOptions]) -> None:
         """Nothing is opened before `start`.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            world: None for the real one.
-            instance_name: name in the client's id, and of the file of offsets of broadcasting consumers.
-            unit_name: unit of a cluster divided into units.
-            client_ip: to be known by; None for the address that leads to the name servers.
-            tls: as `gantrymq.client.Producer` has it.
+            **connect: see `ConnectOptions`.
+
+        Raises:
+            InvalidParameter: there is no option of a name given.
         """
-        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
-        self._options: dict[str, Any] = {"instance_name": instance_name}
+        super().__init__(namesrv, **connect)
         self._parts: list[BaseClient] = []
         self._admin: Admin | None = None
 
-    def producer(self, group: str, **options: Any) -> Producer:
+    def producer(self, group: str, **options: Unpack[ProducerOptions]) -> Producer:
         """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
 
         Raises:
@@ -70,13 +60,13 @@ class Client(BaseClient):
         """
         from gantrymq.client.producer import Producer
 
-        return self._begun(Producer(group, self._namesrv, **self._options, **options))
+        return self._begun(Producer(group, **self._own(options)))
 
-    def transaction_producer(self, group: str, check: Check, **options: Any) -> TransactionProducer:
+    def transaction_producer(self, group: str, check: Check, **options: Unpack[ProducerOptions]) -> TransactionProducer:
         """A started producer with transactions; arguments as `TransactionProducer` has them. Raises as `producer`."""
         from gantrymq.client.transactions import TransactionProducer
 
-        return self._begun(TransactionProducer(group, check, self._namesrv, **self._options, **options))
+        return self._begun(TransactionProducer(group, check, **self._own(options)))
 
     def consumer(
         self,
@@ -85,7 +75,10 @@ class Client(BaseClient):
         *,
         expression: str = ALL,
         expression_type: str = TAG,
-        **options: Any,
+        auto_ack: bool = True,
+        on_rebalance: Rebalanced | None = None,
+        offsets_folder: str | None = None,
+        **settings: Unpack[SettingOptions],
     ) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
 
@@ -99,11 +92,12 @@ class Client(BaseClient):
             Consumer(
                 group,
                 topics,
-                self._namesrv,
                 expression=expression,
                 expression_type=expression_type,
-                **self._options,
-                **options,
+                auto_ack=auto_ack,
+                on_rebalance=on_rebalance,
+                offsets_folder=offsets_folder,
+                **self._own(settings),
             )
         )
 
@@ -111,7 +105,7 @@ class Client(BaseClient):
         """A started `gantrymq.client.Reader`; *group* is that of the offsets that it commits. Raises as `consumer`."""
         from gantrymq.client.reader import Reader
 
-        return self._begun(Reader(group, self._namesrv, **self._options))
+        return self._begun(Reader(group))
 
     @property
     def admin(self) -> Admin:
@@ -119,11 +113,18 @@ class Client(BaseClient):
         if self._admin is None:
             from gantrymq.client.admin import Admin
 
-            self._admin = self._begun(Admin(self._namesrv))
+            self._admin = self._begun(Admin())
         return self._admin
 
+    def _own(self, options: Options) -> Options:
+        """*options*, none of which says how to connect. Raises InvalidParameter: one does."""
+        for name in CONNECT_OPTIONS:
+            if name in options:
+                raise InvalidParameter(f"{name} is said once, where the Client is made: Client(..., {name}=...)")
+        return options
+
     def _begun(self, part: Part) -> Part:
-        part.start_in(self._started())
+        part.start_in(self)
         self._parts = [each for each in self._parts if each.is_started]
         self._parts.append(part)
         return part

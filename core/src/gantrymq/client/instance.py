@@ -20,8 +20,9 @@ from functools import cache
 from typing import Any
 
 from gantrymq.client.broker_requests import BrokerRequests
+from gantrymq.client.connecting import Connecting
 from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
-from gantrymq.client.identity import DEFAULT_INSTANCE, client_id, instance_name, local_address, unique_ids
+from gantrymq.client.identity import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.nameservers import NameServerList, resolve_namesrv
 from gantrymq.client.route_book import RouteBook
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
@@ -44,34 +45,20 @@ _Key = tuple[asyncio.AbstractEventLoop, int, str, TlsClient | None]
 _shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id and TLS; in use
 
 
-async def join(
-    namesrv: str | None,
-    world: World | None,
-    *,
-    instance: str = DEFAULT_INSTANCE,
-    unit: str = "",
-    address: str | None = None,
-    tls: bool | TlsClient | None = None,
-) -> ClientInstance:
+async def join(options: Connecting) -> ClientInstance:
     """Return a started instance; the caller leaves it again with `ClientInstance.leave`.
 
-    Args:
-        namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-        world: None for the real one.
-        instance: clients that give the same name here share one instance; the default name is never shared.
-        unit: name of the unit.
-        address: IP address to be known by; None for the one that leads to the name servers.
-        tls: how to use it; true or false for the settings ``tls.client.*`` of environment and ``tls.config.file``, or
-            not at all; None for what ``tls.enable`` says there. Instances are shared by clients with equal ones only.
+    Clients that give the same name share one instance, if they connect in the same way; the default name is never
+    shared.
 
     Raises:
         ConfigError: a name server's address is not host:port, or a setting or file of TLS cannot be used.
     """
-    world = world or _real_world()
-    servers = resolve_namesrv(namesrv, world.environ)
+    world, tls = options.world or _real_world(), options.tls
+    servers = resolve_namesrv(options.namesrv, world.environ)
     secure = tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls)
-    ip = address or await local_address(world, servers)
-    known_as = client_id(ip, instance_name(world, instance), unit)
+    ip = options.client_ip or await local_address(world, servers)
+    known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
     for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
         del _shared[gone]
     key = (asyncio.get_running_loop(), id(world), known_as, secure)

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from gantrymq.client import checks
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
-from gantrymq.client.identity import DEFAULT_INSTANCE
+from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import Outgoing, SendIdentity, in_batches, prepare, prepare_batch
 from gantrymq.client.recalling import recall
@@ -33,15 +33,30 @@ from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Sub
 from gantrymq.model import names
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
 
-__all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "Producer"]
+__all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "Producer", "ProducerOptions"]
 
 _NO_CODES: frozenset[int] = frozenset()
 _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 
 Callback = Callable[[SendResult | None, BaseException | None], object]
+
+
+class ProducerOptions(TypedDict, total=False):
+    """What a `Producer` takes besides its group and `ConnectOptions`; meanings and defaults are said there."""
+
+    retries: int
+    async_retries: int
+    retry_not_stored: bool
+    attempt_timeout_s: float | None
+    default_topic: str
+    default_topic_queues: int
+    compress_over: int
+    compression: str
+    compress_level: int
+    max_message_bytes: int
+    max_under_way: int
+    max_under_way_bytes: int
 
 
 class Producer(BaseClient):
@@ -57,11 +72,6 @@ class Producer(BaseClient):
         group: str,
         namesrv: str | None = None,
         *,
-        world: World | None = None,
-        instance_name: str = DEFAULT_INSTANCE,
-        unit_name: str = "",
-        client_ip: str | None = None,
-        tls: bool | TlsClient | None = None,
         retries: int = 2,
         async_retries: int = 2,
         retry_not_stored: bool = False,
@@ -74,18 +84,13 @@ class Producer(BaseClient):
         max_message_bytes: int = checks.MAX_MESSAGE_BYTES,
         max_under_way: int = MOST_SENDS,
         max_under_way_bytes: int = MOST_BYTES,
+        **connect: Unpack[ConnectOptions],
     ) -> None:
         """Nothing is opened before `start`.
 
         Args:
             group: producer group, named after the application.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            world: None for the real one.
-            instance_name: clients that share a name share connections; by default none do.
-            unit_name: unit of a cluster divided into units.
-            client_ip: to be known by; None for the address that leads to the name servers.
-            tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
-                By default any certificate of a server is believed, as in RocketMQ.
             retries: further attempts of `send` and `send_batch`.
             async_retries: further attempts of `send_async`.
             retry_not_stored: try another broker as well when a message is stored less safely than promised.
@@ -99,14 +104,15 @@ class Producer(BaseClient):
             max_message_bytes: the longest body, before compression, and the longest batch.
             max_under_way: sends to one broker whose answers are not there yet; further ones wait in a line.
             max_under_way_bytes: the same of their bodies before compression, in bytes; a larger one goes by itself.
+            **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: the group's name is not legal.
+            InvalidParameter: the group's name is not legal, or there is no option of a name given.
             ConfigError: compression or its level is unknown, or its package is not installed.
         """
         checks.check_producer_group(group)
         self.group = group
-        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
+        super().__init__(namesrv, **connect)
         self._policy = Policy(1 + retries)
         self._async_policy = Policy(1 + async_retries, _NO_CODES)
         self._options = SendingOptions(

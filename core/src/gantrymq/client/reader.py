@@ -12,12 +12,14 @@ client/.../impl/MQAdminImpl.java (offsets), client/.../consumer/store/RemoteBrok
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from gantrymq.client.base import BaseClient
+from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
-from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
 from gantrymq.errors import InvalidParameter
@@ -25,8 +27,6 @@ from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
 
 __all__ = ["Reader"]
 
@@ -34,36 +34,21 @@ __all__ = ["Reader"]
 class Reader(BaseClient):
     """Reads queues for one consumer group; used as ``async with``, or between `start` and `close`."""
 
-    def __init__(
-        self,
-        group: str,
-        namesrv: str | None = None,
-        *,
-        world: World | None = None,
-        instance_name: str = DEFAULT_INSTANCE,
-        unit_name: str = "",
-        client_ip: str | None = None,
-        tls: bool | TlsClient | None = None,
-    ) -> None:
+    def __init__(self, group: str, namesrv: str | None = None, **connect: Unpack[ConnectOptions]) -> None:
         """Nothing is opened before `start`.
 
         Args:
             group: consumer group; brokers see it as an online member with a subscription to every topic it pulls, so
                 keep it apart from groups whose members share queues.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            world: None for the real one.
-            instance_name: clients that share a name share connections; by default none do.
-            unit_name: unit of a cluster divided into units.
-            client_ip: to be known by; None for the address that leads to the name servers.
-            tls: true for TLS with the settings ``tls.client.*``, or a `TlsClient`; None for what ``tls.enable`` says.
-                By default any certificate of a server is believed, as in RocketMQ.
+            **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: the group's name is not legal.
+            InvalidParameter: the group's name is not legal, or there is no option of a name given.
         """
         names.check_group(group)
         self.group = group
-        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
+        super().__init__(namesrv, **connect)
         self._topics: list[str] = []
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None
         self._ends: dict[MessageQueue, int] = {}  # as pulls told it

@@ -18,12 +18,13 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final, Unpack
 
 import attrs
 
+from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.producer import Producer
+from gantrymq.client.producer import Producer, ProducerOptions
 from gantrymq.client.results import SendResult
 from gantrymq.client.sending import SEND_TIMEOUT_S
 from gantrymq.errors import ClientError, GantryError
@@ -66,10 +67,16 @@ class Transaction:
         return self.sent.message_id
 
 
+class TransactionProducerOptions(ProducerOptions, ConnectOptions, total=False):
+    """What a `TransactionProducer` takes besides group and check."""
+
+
 class TransactionProducer(Producer):
     """A producer with transactions, and all that `Producer` has."""
 
-    def __init__(self, group: str, check: Check, namesrv: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, group: str, check: Check, namesrv: str | None = None, **options: Unpack[TransactionProducerOptions]
+    ) -> None:
         """Nothing is opened before `start`.
 
         Args:
@@ -78,6 +85,9 @@ class TransactionProducer(Producer):
                 UNKNOWN, and the broker asks again.
             namesrv: as `Producer` has it.
             **options: as `Producer` has them.
+
+        Raises:
+            InvalidParameter, ConfigError: as `Producer`.
         """
         super().__init__(group, namesrv, **options)
         self._check = check

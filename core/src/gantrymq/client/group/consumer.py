@@ -16,12 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, Unpack, cast
 
 import attrs
 
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient, within
+from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions, unknown_option
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group.answers import ConsumerAnswers, Direct
 from gantrymq.client.group.failing import Failing
@@ -33,14 +34,13 @@ from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.progress import BrokerProgress, FileProgress, Progress, offsets_file
 from gantrymq.client.group.pulling import Pulling
 from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
-from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.group.sharing import Sharing
 from gantrymq.client.group.streams import Batches, Messages
 from gantrymq.client.group.working import Working
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
-from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.client.instance import ClientInstance
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.formats.tags_code import tags_code
@@ -48,10 +48,8 @@ from gantrymq.model import names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
-from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world import World
 
-__all__ = ["Consumer"]
+__all__ = ["Consumer", "ConsumerOptions"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -59,6 +57,10 @@ _Key = tuple[str, int, int]  # broker, offset in its log, offset in the queue
 CONCURRENCY: Final = 20
 
 Rebalanced = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
+
+
+class ConsumerOptions(SettingOptions, ConnectOptions, total=False):
+    """What a `Consumer` takes besides its own keywords."""
 
 
 class Consumer(BaseClient):
@@ -75,12 +77,7 @@ class Consumer(BaseClient):
         auto_ack: bool = True,
         on_rebalance: Rebalanced | None = None,
         offsets_folder: str | None = None,
-        world: World | None = None,
-        instance_name: str = DEFAULT_INSTANCE,
-        unit_name: str = "",
-        client_ip: str | None = None,
-        tls: bool | TlsClient | None = None,
-        **settings: Any,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         """Nothing is opened before `start`.
 
@@ -93,21 +90,18 @@ class Consumer(BaseClient):
             auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
             on_rebalance: called with the queues taken and those given up.
             offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
-            world: None for the real one.
-            instance_name: clients that share a name share connections; by default none do.
-            unit_name: unit of a cluster divided into units.
-            client_ip: to be known by; None for the address that leads to the name servers.
-            tls: as `gantrymq.client.Producer` has it.
-            **settings: of `ConsumerSettings`, such as ``orderly=True`` or ``consume_from="first"``.
+            **options: of `ConsumerSettings`, such as ``orderly=True`` or ``consume_from="first"``, and of
+                `ConnectOptions`.
 
         Raises:
-            InvalidParameter: a name or setting is not legal.
+            InvalidParameter: a name or setting is not legal, or there is no option of a name given.
             PluginError: no installed plugin offers the allocation strategy.
         """
         names.check_group(group)
         self.group = group
-        self.settings = _settings(settings)
-        super().__init__(namesrv, world, instance_name, unit_name, client_ip, tls)
+        settings, connect = _apart(type(self), options)
+        self.settings = ConsumerSettings.of(settings)
+        super().__init__(namesrv, **connect)
         self._subscriptions: dict[str, Subscription] = {}
         for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
             self._subscriptions[topic] = _subscription(topic, text, expression_type)
@@ -262,7 +256,7 @@ class Consumer(BaseClient):
         if not self.settings.broadcasting:
             return BrokerProgress(offsets)
         world = instance.world
-        known_as = f"{instance.address}@{self._known_as[0]}"
+        known_as = f"{instance.address}@{self._connecting.instance_name}"
         return FileProgress(world.files, offsets_file(world.environ, known_as, self.group, self._offsets_folder))
 
 
@@ -385,12 +379,13 @@ class _Run:
         task.add_done_callback(tasks.discard)
 
 
-def _settings(given: Mapping[str, Any]) -> ConsumerSettings:
-    known = [field.name for field in ConsumerSettings.__attrs_attrs__]
+def _apart(owner: type, options: ConsumerOptions) -> tuple[SettingOptions, ConnectOptions]:
+    given: dict[str, Any] = dict(options)
+    connect = {name: given.pop(name) for name in CONNECT_OPTIONS if name in given}
     for name in given:
-        if name not in known:
-            raise InvalidParameter(f"there is no setting {name} of a consumer; there are {', '.join(known)}")
-    return ConsumerSettings(**given)
+        if name not in SettingOptions.__annotations__:
+            raise unknown_option(owner, name, *SettingOptions.__annotations__)
+    return cast("SettingOptions", given), cast("ConnectOptions", connect)
 
 
 def _subscription(topic: str, expression: str, expression_type: str) -> Subscription:

@@ -7,13 +7,13 @@ client/.../impl/consumer/DefaultMQPushConsumerImpl.java (checkConfig).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self, TypedDict
 
 import attrs
 
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["UNLIMITED", "ConsumeFrom", "ConsumerSettings"]
+__all__ = ["UNLIMITED", "ConsumeFrom", "ConsumerSettings", "SettingOptions"]
 
 ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
 UNLIMITED: Final = 0x7FFFFFFF
@@ -57,6 +57,11 @@ class ConsumerSettings:
     commit_every_s: float = attrs.field(default=5.0, validator=_within(0.1, 3600))
     rebalance_every_s: float = attrs.field(default=20.0, validator=_within(1, 3600))
 
+    @classmethod
+    def of(cls, given: SettingOptions) -> Self:
+        """Made of options. Raises InvalidParameter: a value is out of bounds."""
+        return cls(**given)
+
     @property
     def tries(self) -> int:
         """Deliveries after the first one until a message is a dead letter: 16, orderly without end."""
@@ -73,3 +78,25 @@ class ConsumerSettings:
         if isinstance(self.consume_from, int):
             return "CONSUME_FROM_TIMESTAMP"
         return f"CONSUME_FROM_{self.consume_from.upper()}_OFFSET"
+
+
+class SettingOptions(TypedDict, total=False):
+    """`ConsumerSettings` as keywords, each of which may be left out; meanings and bounds are said there."""
+
+    orderly: bool
+    broadcasting: bool
+    consume_from: ConsumeFrom
+    allocation: str
+    allocation_settings: Mapping[str, str]
+    pull_batch: int
+    pull_pause_s: float
+    max_span: int
+    max_queue_messages: int
+    max_queue_mib: int
+    max_topic_messages: int | None
+    max_topic_mib: int | None
+    max_tries: int | None
+    consume_timeout_s: float
+    suspend_s: float
+    commit_every_s: float
+    rebalance_every_s: float

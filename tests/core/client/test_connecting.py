@@ -1,0 +1,80 @@
+"""The options that say how to connect: stated once, taken by every kind of client."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from gantrymq.client import Admin, Client, Consumer, ConsumerSettings, Producer, Reader, TransactionProducer
+from gantrymq.client.connecting import CONNECT_OPTIONS, Connecting
+from gantrymq.client.group.settings import SettingOptions
+from gantrymq.client.producer import ProducerOptions
+from gantrymq.errors import ClientError, InvalidParameter
+
+MADE = {
+    Client: (),
+    Producer: ("P",),
+    TransactionProducer: ("P", print),
+    Consumer: ("G", "T"),
+    Reader: ("G",),
+    Admin: (),
+}
+
+
+def test_every_option_has_a_default():
+    assert ("namesrv", *CONNECT_OPTIONS) == tuple(field.name for field in Connecting.__attrs_attrs__)
+
+
+def test_settings_and_their_keywords_are_the_same():
+    fields = {field.name: field.type for field in ConsumerSettings.__attrs_attrs__}
+    assert fields == {name: kind.__forward_arg__ for name, kind in SettingOptions.__annotations__.items()}
+    parameters = inspect.signature(Producer.__init__).parameters.values()
+    given = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    assert given == {name: kind.__forward_arg__ for name, kind in ProducerOptions.__annotations__.items()}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_every_client_takes_them(kind, simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c:
+            client = kind(*MADE[kind], namesrv=c.namesrv, world=world, instance_name="one", client_ip="10.0.0.9")
+            async with client:
+                assert client._started().client_id == "10.0.0.9@one"
+
+    simulate(work)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_name_that_is_none_of_them_is_said(kind):
+    with pytest.raises(InvalidParameter, match=rf"a {kind.__name__} has no option time_out; it has .*client_ip, tls"):
+        kind(*MADE[kind], time_out=1)
+
+
+def test_the_sentence_names_what_the_class_has():
+    with pytest.raises(InvalidParameter, match=r"it has retries, async_retries, .*world"):
+        Producer("P", retrys=1)
+    with pytest.raises(InvalidParameter, match=r"it has expression, .*orderly, .*world"):
+        Consumer("G", "T", ordered=True)
+
+
+def test_what_a_client_makes_connects_as_the_client(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world, instance_name="one") as client:
+            producer = client.producer("P", retries=0)
+            with pytest.raises(InvalidParameter, match=r"instance_name is said once, where the Client is made"):
+                client.producer("Q", instance_name="two")
+            with pytest.raises(InvalidParameter, match=r"a Consumer has no option ordered"):
+                client.consumer("G", "T", ordered=True)
+            await producer.close()
+            async with producer:  # begun anew by itself, in the same way
+                assert producer._started() is client._started()
+
+    simulate(work)
+
+
+def test_a_client_that_is_not_started_makes_nothing():
+    async def work():
+        with pytest.raises(ClientError, match="this Client is not started"):
+            Client().producer("P")
+
+    asyncio.run(work())
