@@ -1,19 +1,19 @@
-"""Everything that a topic holds, read queue by queue without a group's progress."""
+"""Everything that a topic holds now, read without a group; then one queue of it from an offset on."""
 
 import asyncio
 
-from gantrymq.client import Client, PullStatus
+from gantrymq.client import Client
 
 
 async def main() -> None:
     async with Client() as client:
-        reader = client.reader("lookers")
-        for queue in await reader.queues("Orders"):
-            offset = await reader.min_offset(queue)
-            while (result := await reader.pull(queue, offset)).status is not PullStatus.NO_NEW_MSG:
-                for message in result.messages:
-                    print(f"{message.queue_id}/{message.queue_offset}: {message.body.decode()}")
-                offset = result.next_offset
+        reader = client.reader("Orders", start="first")
+        async for message in reader:
+            print(f"{message.queue_id}/{message.queue_offset}: {message.body.decode()}")
+
+        queue, end = next((queue, end) for queue, end in reader.positions.items() if end)
+        async for message in reader.read(queue, end - 1):
+            print(f"the last one of queue {queue.queue_id}: {message.body.decode()}")
 
 
 asyncio.run(main())

@@ -67,7 +67,7 @@ class Server:
     async def read(self) -> list[ReceivedMessage]:
         """All that the queue has; a gap is an error."""
         found: list[ReceivedMessage] = []
-        async with Reader("stepped-reader", self.namesrv) as consumer:
+        async with Reader(namesrv=self.namesrv, group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             begin, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while begin + len(found) < end:
@@ -135,7 +135,7 @@ def test_messages_are_found_by_time_and_by_key_on_both_sides_of_a_step(
 ) -> None:
     async def look(server: Server) -> None:
         times = [message.store_timestamp for message in await server.read()]
-        async with Reader("stepped-reader", server.namesrv) as consumer:
+        async with Reader(namesrv=server.namesrv, group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             for asked in (times[0], times[SENDS - 1] + 1, times[SENDS], times[-1]):
                 first = next((n for n, stored in enumerate(times) if stored >= asked), len(times))
@@ -182,7 +182,7 @@ def test_routes_stay(clock: SteppedClock, tmp_path: Path, days: int) -> None:
 @there_and_back
 def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_path: Path, days: int) -> None:
     async def work(server: Server) -> None:
-        async with Reader("stepped-reader", server.namesrv) as consumer, Admin(server.namesrv) as admin:
+        async with Reader(namesrv=server.namesrv, group="stepped-reader") as consumer, Admin(server.namesrv) as admin:
             (queue,) = await consumer.queues(TOPIC)
 
             async def until_held() -> None:
@@ -210,7 +210,7 @@ def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_
 def test_how_long_a_group_is_behind_is_off_by_the_step(clock: SteppedClock, tmp_path: Path) -> None:
     async def fall_behind(server: Server) -> None:
         await server.send(SENDS)
-        async with Reader("stepped-behind", server.namesrv) as consumer:
+        async with Reader(namesrv=server.namesrv, group="stepped-behind") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             await consumer.pull(queue, 0)
             await consumer.commit(queue, 1)
@@ -235,7 +235,7 @@ def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: Stepped
         gantrymq(tmp_path, "broker", "clean", "log", "-n", server.namesrv, "-b", server.address)
 
     async def until_gone(server: Server) -> None:
-        async with Reader("stepped-reader", server.namesrv) as consumer:
+        async with Reader(namesrv=server.namesrv, group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             end = time.monotonic() + LATE_S
             while len(log_files()) > KEPT:

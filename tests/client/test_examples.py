@@ -86,7 +86,7 @@ def test_examples_of_the_client(servers):
 
     with example("client/read", servers.namesrv) as reading:
         said, errors = reading.communicate(timeout=END_S)
-    assert (reading.returncode, errors, len(said.splitlines())) == (0, "", 6)
+    assert (reading.returncode, errors, len(said.splitlines())) == (0, "", 7)
 
     asyncio.run(send_orders(servers.namesrv))
     with example("client/acknowledge", servers.namesrv) as gathering:

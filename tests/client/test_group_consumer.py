@@ -59,7 +59,7 @@ async def all_of(member, count):
 
 
 async def dead_letters(cluster, group="billing"):
-    async with Reader("letters", cluster.namesrv, world=cluster.world) as reader:
+    async with Reader(namesrv=cluster.namesrv, group="letters", world=cluster.world) as reader:
         (queue,) = await reader.queues(f"%DLQ%{group}")
         return [int(message.body) for message in (await reader.pull(queue, 0)).messages]
 
@@ -254,7 +254,7 @@ def test_messages_are_acknowledged_one_by_one_in_any_order():
             assert not member.ack(taken[0])
             assert await member.nack(taken[3]) is False
             await member.commit()
-            async with Reader("billing", cluster.namesrv, world=cluster.world) as reader:
+            async with Reader(namesrv=cluster.namesrv, group="billing", world=cluster.world) as reader:
                 (queue,) = await reader.queues(TOPIC)
                 assert await reader.committed(queue) == 2
         async with consumer(cluster) as member:

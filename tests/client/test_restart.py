@@ -14,7 +14,7 @@ LONG_S = 60.0  # more than a start takes on a busy machine
 async def bodies(namesrv):
     """How often each body is in the topic."""
     found = Counter()
-    async with Reader("readers", namesrv) as consumer:
+    async with Reader(namesrv=namesrv, group="readers") as consumer:
         for queue in await consumer.queues("T"):
             offset, end = 0, await consumer.max_offset(queue)
             while offset < end:

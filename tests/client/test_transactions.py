@@ -16,7 +16,7 @@ def client_of(cluster):
 
 
 async def visible(cluster):
-    async with Reader("lookers", cluster.namesrv, world=cluster.world) as reader:
+    async with Reader(namesrv=cluster.namesrv, group="lookers", world=cluster.world) as reader:
         found = []
         for queue in await reader.queues(TOPIC):
             found += [message.body for message in (await reader.pull(queue, 0)).messages]

@@ -82,7 +82,7 @@ async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
 
     async with (
         Producer("PG", namesrv=NAME_SERVER, world=world) as producer,
-        Reader("CG", namesrv=NAME_SERVER, world=world) as consumer,
+        Reader(namesrv=NAME_SERVER, group="CG", world=world) as consumer,
     ):
         await producer.send(Message("T", b"0"))
         readers = [asyncio.ensure_future(read(consumer, queue)) for queue in await consumer.queues("T")]

@@ -104,7 +104,7 @@ def test_a_full_disk_refuses_sends_and_nothing_else_and_says_why(small: SmallDis
         await make_load_topics(namesrv, run.ledger)
         async with (
             Producer("full", namesrv, retries=0) as producer,
-            Reader(GROUP, namesrv) as consumer,
+            Reader(namesrv=namesrv, group=GROUP) as consumer,
             Admin(namesrv) as admin,
         ):
             for _ in range(SENDS):
@@ -150,7 +150,7 @@ def test_a_broker_starts_on_a_disk_without_a_free_byte_and_serves_readers(
 
     async def before(namesrv: str) -> None:
         await make_load_topics(namesrv, run.ledger)
-        async with Producer("full", namesrv, retries=0) as producer, Reader(GROUP, namesrv) as consumer:
+        async with Producer("full", namesrv, retries=0) as producer, Reader(namesrv=namesrv, group=GROUP) as consumer:
             for _ in range(SENDS):
                 assert await run.send(producer)
             await until_saved(small, await commit(consumer, 3), 3)
@@ -185,7 +185,7 @@ def test_commits_made_on_a_full_disk_survive_a_stop_on_it(small: SmallDisk, tmp_
 
     async def work(namesrv: str) -> None:
         await make_load_topics(namesrv, run.ledger)
-        async with Producer("full", namesrv, retries=0) as producer, Reader(GROUP, namesrv) as consumer:
+        async with Producer("full", namesrv, retries=0) as producer, Reader(namesrv=namesrv, group=GROUP) as consumer:
             for _ in range(SENDS):
                 assert await run.send(producer)
             await until_saved(small, await commit(consumer, 3), 3)
@@ -220,7 +220,7 @@ def test_tables_that_not_even_the_reserve_has_room_for_are_told_and_saved_later(
         await make_load_topics(namesrv, run.ledger)
         async with (
             Producer("full", namesrv, retries=0) as producer,
-            Reader(GROUP, namesrv) as consumer,
+            Reader(namesrv=namesrv, group=GROUP) as consumer,
             Admin(namesrv) as admin,
         ):
             for _ in range(SENDS):
@@ -271,7 +271,7 @@ async def commit(consumer: Reader, offset: int) -> MessageQueue:
 
 async def committed(namesrv: str) -> int | None:
     """What the group has committed in the first queue."""
-    async with Reader(GROUP, namesrv) as consumer:
+    async with Reader(namesrv=namesrv, group=GROUP) as consumer:
         return await consumer.committed((await consumer.queues(TOPIC))[0])
 
 

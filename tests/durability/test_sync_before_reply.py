@@ -68,7 +68,7 @@ def test_a_sync_that_does_not_end_holds_back_replies_and_messages(tmp_path: Path
         queue = MessageQueue(topic, "b", 0)
         async with (
             Producer("producers", watched.namesrv, world=world, retries=0) as producer,
-            Reader("readers", watched.namesrv, world=world) as consumer,
+            Reader(namesrv=watched.namesrv, group="readers", world=world) as consumer,
         ):
             await producer.send(Message(topic, b"first"))
             assert queue in await consumer.queues(topic)

@@ -152,7 +152,7 @@ def test_the_newest_messages_of_a_topic_are_tried(server):
 @needs_a_store
 def test_a_pull_gets_what_the_expression_takes(server):
     async def work():
-        async with Reader("CG", server.namesrv) as consumer:
+        async with Reader(namesrv=server.namesrv, group="CG") as consumer:
             got = []
             for queue in await consumer.queues("T"):
                 result = await consumer.pull(queue, 0, expression="n BETWEEN 3 AND 6", expression_type="SQL92")

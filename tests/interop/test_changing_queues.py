@@ -55,7 +55,7 @@ def test_our_clients_follow_a_topic_that_shrinks(ours: GantryServer, tmp_path: P
         async with (
             asyncio.timeout(WAIT_S),
             Producer("ours", namesrv=ours.namesrv) as producer,
-            Reader("our-puller", namesrv=ours.namesrv) as consumer,
+            Reader(namesrv=ours.namesrv, group="our-puller") as consumer,
         ):
             await asyncio.to_thread(_set_queues, ours, tmp_path, topic, write=BEFORE, read=BEFORE)
             bodies = [f"message {n}".encode() for n in range(48)]

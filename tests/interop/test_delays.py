@@ -34,7 +34,7 @@ def stored(namesrv: str, topic: str) -> int:
     """How many messages *topic* has, asked by our client, which starts sooner."""
 
     async def ask() -> int:
-        async with Reader("TOOLS_CONSUMER", namesrv) as consumer:
+        async with Reader(namesrv=namesrv, group="TOOLS_CONSUMER") as consumer:
             return sum([await consumer.max_offset(queue) for queue in await consumer.queues(topic)])
 
     used("gantrymq.client")

@@ -89,7 +89,7 @@ async def _read(namesrv: str, topic: str, wanted: int) -> list[ReceivedMessage]:
     """Read every queue from 0 until *wanted* messages are there; what was sent oneway may take a moment."""
     used("gantrymq.client")
     received: list[ReceivedMessage] = []
-    async with Reader("our-puller", namesrv=namesrv) as consumer:
+    async with Reader(namesrv=namesrv, group="our-puller") as consumer:
         positions = dict.fromkeys(await consumer.queues(topic), 0)
         while len(received) < wanted:
             for queue, queue_offset in positions.items():

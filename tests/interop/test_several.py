@@ -183,7 +183,7 @@ async def _read_all(namesrv: str, topic: str) -> list[bytes]:
     """The bodies of all that lies in *topic*, read with our own client."""
     used("gantrymq.client")
     found: list[bytes] = []
-    async with asyncio.timeout(DEADLINE_S), Reader("our-puller", namesrv=namesrv) as consumer:
+    async with asyncio.timeout(DEADLINE_S), Reader(namesrv=namesrv, group="our-puller") as consumer:
         for queue in await consumer.queues(topic):
             position, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while position < end:

@@ -87,7 +87,7 @@ def test_our_client_speaks_tls_with_java_servers(tmp_path: Path, topic: str) -> 
             async with Producer("p", namesrv, tls=True) as producer:
                 for body in bodies:
                     await producer.send(Message(topic, body))
-            async with Reader("c", namesrv, tls=True) as consumer:
+            async with Reader(namesrv=namesrv, group="c", tls=True) as consumer:
                 found: list[bytes] = []
                 for queue in await consumer.queues(topic):
                     first = await consumer.min_offset(queue)

@@ -124,7 +124,7 @@ def test_a_stream_that_is_stopped_goes_on_from_its_checkpoint(broker):
     assert numbers(row for rows in first + second for row in rows) == list(range(50))
 
     async def committed():
-        async with Reader("READERS", broker.namesrv) as consumer:
+        async with Reader(namesrv=broker.namesrv, group="READERS") as consumer:
             return [await consumer.committed(queue) for queue in await consumer.queues("Stream")]
 
     assert sum(asyncio.run(committed())) == 50

@@ -148,7 +148,7 @@ def test_a_stream_of_what_is_available_now_goes_on_where_it_ended(session, broke
     assert numbers(session.read.parquet(str(tmp_path / "out"))) == list(range(65))
 
     async def committed():
-        async with Reader("SPARK_G", broker.namesrv) as consumer:
+        async with Reader(namesrv=broker.namesrv, group="SPARK_G") as consumer:
             return [await consumer.committed(queue) for queue in await consumer.queues("Stream")]
 
     assert sum(asyncio.run(committed())) == 65

@@ -21,7 +21,7 @@ async def send(namesrv, topic, *colours):
 
 async def pull(namesrv, topic, expression, kind):
     found = []
-    async with Reader("kit_consumer", namesrv) as consumer:
+    async with Reader(namesrv=namesrv, group="kit_consumer") as consumer:
         for queue in await consumer.queues(topic):
             offset, end = 0, await consumer.max_offset(queue)
             while offset < end:

@@ -157,7 +157,7 @@ class Cluster:
 
     def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
         """A client for this cluster, not started: use it with ``async with``. *more* goes to `Reader`."""
-        return Reader(group, self.namesrv, world=self.world, **more)
+        return Reader(namesrv=self.namesrv, group=group, world=self.world, **more)
 
     async def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route.

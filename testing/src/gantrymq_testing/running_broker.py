@@ -134,7 +134,7 @@ class RunningBroker:
 
     def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
         """A client for the caller's own loop, not started: use it with ``async with``."""
-        return Reader(group, self.namesrv, **more)
+        return Reader(namesrv=self.namesrv, group=group, **more)
 
     def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route."""

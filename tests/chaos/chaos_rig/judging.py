@@ -32,7 +32,7 @@ def place_of(event: Event) -> Place:
 async def read_topic(namesrv: str, topic: str) -> Bodies:
     """All that lies in *topic*; an offset that gives no message is an error."""
     found: Bodies = {}
-    async with Reader(READER, namesrv) as consumer:
+    async with Reader(namesrv=namesrv, group=READER) as consumer:
         for queue in await consumer.queues(topic):
             offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             assert offset == 0

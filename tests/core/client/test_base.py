@@ -48,7 +48,7 @@ def dropped(left):
 
 def test_a_client_that_was_closed_is_silent(recwarn):
     async def work():
-        async with Producer("P", NOBODY), Reader("G", NOBODY), Admin(NOBODY):
+        async with Producer("P", NOBODY), Reader(namesrv=NOBODY, group="G"), Admin(NOBODY):
             pass
 
     asyncio.run(work())
@@ -125,7 +125,7 @@ def test_waiting_until_a_name_server_answers(simulate, cluster, topic):
 
 def test_waiting_for_a_topic_ends_with_what_is_missing(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             await consumer.wait_ready()
             begun = world.clock.monotonic()
             with pytest.raises(CallTimeout, match="not ready after 2 s: no name server knows topic Later"):

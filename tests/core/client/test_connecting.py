@@ -16,7 +16,7 @@ MADE = {
     Producer: ("P",),
     TransactionProducer: ("P", print),
     Consumer: ("G", "T"),
-    Reader: ("G",),
+    Reader: ("T",),
     Admin: (),
 }
 

@@ -4,9 +4,12 @@ import json
 import pytest
 
 from gantrymq.client import Admin, Producer, Reader
+from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import Connecting
+from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import join
 from gantrymq.errors import ClientError, ConfigError
+from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 
@@ -15,6 +18,17 @@ BEAT, LEAVE, ROUTE = RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT, Requ
 
 def beats(peer) -> list[dict]:
     return [json.loads(request.payload) for request in peer.of(BEAT)]
+
+
+class Member(BaseClient):
+    """A consumer of group G, as far as its instance knows."""
+
+    def _register(self, instance):
+        info = ("G", "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", lambda: [Subscription("T")])
+        instance.register_consumer(ConsumerInfo(*info))
+
+    async def _unregister(self, instance):
+        await instance.unregister_consumer("G")
 
 
 def test_heartbeats_begin_with_the_first_route_and_come_every_30_seconds(simulate, cluster):
@@ -61,10 +75,10 @@ def test_closing_tells_every_broker(simulate, cluster):
         async with cluster(world) as c:
             async with (
                 Producer("P", c.namesrv, world=world) as producer,
-                Reader("G", c.namesrv, world=world) as consumer,
+                Member(c.namesrv, world=world) as member,
             ):
                 await producer.queues("T")
-                await consumer.queues("T")
+                await member._started().routes.refresh("T")
             for peer in c.brokers.values():
                 left = {(r.ext.get("producerGroup"), r.ext.get("consumerGroup")) for r in peer.of(LEAVE)}
                 assert left == {("P", None), (None, "G")}
@@ -85,8 +99,9 @@ def test_broker_that_does_not_answer_does_not_hold_the_others_up(simulate, clust
 
 def test_consumer_is_seen_with_what_it_reads(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
-            await consumer.queues("T")
+        async with cluster(world, "a") as c, Member(c.namesrv, world=world) as member:
+            await member.wait_ready("T")
+            await member._started().routes.refresh("T")
             await world.clock.sleep(1)
             (seen,) = beats(c.brokers["a"])[-1]["consumerDataSet"]
             assert (seen["groupName"], seen["consumeType"], seen["messageModel"]) == (
@@ -101,11 +116,15 @@ def test_consumer_is_seen_with_what_it_reads(simulate, cluster):
     simulate(work)
 
 
-def test_admin_registers_nowhere(simulate, cluster):
+def test_admin_and_readers_register_nowhere(simulate, cluster):
     async def work(world):
         async with cluster(world) as c:
-            async with Admin(c.namesrv, world=world) as admin:
+            async with (
+                Admin(c.namesrv, world=world) as admin,
+                Reader("T", c.namesrv, group="G", world=world) as reader,
+            ):
                 await admin.route("T")
+                await reader.queues()
                 await world.clock.sleep(61)
             assert not any(peer.asked for peer in c.brokers.values())
 
@@ -118,17 +137,16 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
             options = {"world": world, "instance_name": "one"}
             async with (
                 Producer("P", c.namesrv, **options) as producer,
-                Reader("G", c.namesrv, **options) as consumer,
+                Member(c.namesrv, **options),
             ):
                 await producer.queues("T")
-                await consumer.queues("T")
                 await world.clock.sleep(1)
                 assert len(c.brokers["a"].connections) == 1
                 assert beats(c.brokers["a"])[-1]["clientID"] == "127.0.0.1@one"
                 with pytest.raises(ClientError, match="P is already in use"):
                     await Producer("P", c.namesrv, **options).start()
                 with pytest.raises(ClientError, match="G is already in use"):
-                    await Reader("G", c.namesrv, **options).start()
+                    await Member(c.namesrv, **options).start()
                 async with Producer("Q", c.namesrv, **options):
                     pass
                 await producer.queues("T")  # still open

@@ -40,7 +40,7 @@ class Log:
 )
 def test_queue_is_read_to_its_end(simulate, cluster, record, first, last, start, expected):
     async def work(world):
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Log(record, first, last)
             return [message.queue_offset async for message in read(consumer, QUEUE, start)]
 
@@ -54,7 +54,7 @@ def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, reco
             spoilt = {"body": b"damaged", "sys_flag": 0x301} if queue_offset in (3, 4) else {}
             return record(queue_offset=queue_offset, **spoilt)
 
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Log(stored, 0, 7)
             told = []
             if stream == "read":
@@ -74,7 +74,7 @@ def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, reco
 
 def test_stretches_without_a_match_are_passed(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             log = Log(record, 0, 8)
             c.brokers["a"].answers[PULL] = lambda request: (
                 log(request) if int(request.ext["queueOffset"]) >= 6 else log.answer(20, 6)
@@ -87,7 +87,7 @@ def test_stretches_without_a_match_are_passed(simulate, cluster, record):
 def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record):
     async def work(world):
         problems: list[str] = []
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             log = c.brokers["a"].answers[PULL] = Log(record, 0, 3)
 
             async def away() -> None:
@@ -112,7 +112,7 @@ def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record)
 def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
     async def work(world):
         problems: list[str] = []
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Log(record, 10, 12)
             stream = follow(consumer, QUEUE, 2, clock=world.clock, problem=problems.append)
             async with aclosing(stream) as messages:
@@ -125,7 +125,7 @@ def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
 @pytest.mark.parametrize("code", [16, 23, 24])
 def test_refusal_that_does_not_pass_ends_the_follower(simulate, cluster, code):
     async def work(world):
-        async with cluster(world, "a") as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Command(code, remark="no")
             with pytest.raises(BrokerRefused):
                 await anext(follow(consumer, QUEUE, 0, clock=world.clock, problem=print))

@@ -52,7 +52,7 @@ def test_topic_that_nobody_may_write_says_why(simulate, cluster):
             )
             with pytest.raises(NoRoute, match="no queue to write to"):
                 await producer.queues("T")
-            async with Reader("G", c.namesrv, world=world) as consumer:
+            async with Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
                 assert len(await consumer.queues("T")) == 4
 
     simulate(work)
@@ -60,7 +60,7 @@ def test_topic_that_nobody_may_write_says_why(simulate, cluster):
 
 def test_topic_that_nobody_may_read_says_so(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world) as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.ns.answers[ROUTE] = Command(
                 0, body=b'{"queueDatas":[{"brokerName":"a","perm":2,"readQueueNums":4,"writeQueueNums":4}]}'
             )
@@ -72,7 +72,7 @@ def test_topic_that_nobody_may_read_says_so(simulate, cluster):
 
 def test_static_topic_is_refused_with_a_sentence(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world) as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.ns.answers[ROUTE] = Command(0, body=b'{"topicQueueMappingByBroker":{"a":{"bname":"a"}}}')
             with pytest.raises(ClientError, match="static topic"):
                 await consumer.queues("T")
@@ -82,7 +82,7 @@ def test_static_topic_is_refused_with_a_sentence(simulate, cluster):
 
 def test_retry_topic_without_a_route_has_its_own_sentence(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Reader("G", c.namesrv, world=world) as consumer:
+        async with cluster(world) as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             with pytest.raises(NoRoute, match="not retried"):
                 await consumer.queues("%RETRY%G")
 

@@ -98,7 +98,7 @@ class Load:
     async def follow(self, topic: str) -> None:
         """Read *topic* as it grows, and note what was seen."""
         try:
-            async with Reader(READER, self._namesrv, world=self._world) as consumer:
+            async with Reader(namesrv=self._namesrv, group=READER, world=self._world) as consumer:
                 offsets = dict.fromkeys(await consumer.queues(topic), 0)
                 while not self.ending:
                     for queue in offsets:
@@ -149,7 +149,7 @@ async def read_everything(
     topics: dict[str, int] = {}
     async with (
         Admin(namesrv, world=world) as admin,
-        Reader(READER, namesrv, world=world) as consumer,
+        Reader(namesrv=namesrv, group=READER, world=world) as consumer,
     ):
         for topic in await admin.topics():
             if topic.startswith(("Load", "Made", "Auto")):

@@ -48,7 +48,7 @@ class Following:
 
     async def run(self, world: World, namesrv: str) -> None:
         """Follow until cancelled."""
-        async with Reader(self.group, namesrv, world=world) as consumer:
+        async with Reader(namesrv=namesrv, group=self.group, world=world) as consumer:
             readers = [asyncio.ensure_future(self._topic(world, consumer, topic)) for topic in self._topics]
             try:
                 await asyncio.gather(*readers)

@@ -181,7 +181,7 @@ class Run:
         client = self._clients[-1]
 
         async def main() -> Log:
-            async with Reader("AUDIT", self._namesrv, world=client.world) as consumer:
+            async with Reader(namesrv=self._namesrv, group="AUDIT", world=client.world) as consumer:
                 return await work(consumer)
 
         return await client.run(main())

@@ -159,7 +159,7 @@ class Demonstration:
 
         bodies: list[str] = []
         seen = 0
-        async with Reader("quickstart_consumer", address, world=world) as consumer:
+        async with Reader(namesrv=address, group="quickstart_consumer", world=world) as consumer:
             for queue in await consumer.queues(TOPIC):
                 offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
                 seen += end - offset

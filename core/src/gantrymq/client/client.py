@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gantrymq.client.group.consumer import Consumer, Rebalanced
     from gantrymq.client.group.settings import SettingOptions
     from gantrymq.client.producer import Producer, ProducerOptions
-    from gantrymq.client.reader import Reader
+    from gantrymq.client.reader import Reader, ReaderOptions
     from gantrymq.client.transactions import Check, TransactionProducer
 
 __all__ = ["Client"]
@@ -101,11 +101,16 @@ class Client(BaseClient):
             )
         )
 
-    def reader(self, group: str) -> Reader:
-        """A started `gantrymq.client.Reader`; *group* is that of the offsets that it commits. Raises as `consumer`."""
+    def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
+        """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
+
+        Raises:
+            InvalidParameter: a name or option is not legal.
+            ClientError: the client is not started.
+        """
         from gantrymq.client.reader import Reader
 
-        return self._begun(Reader(group))
+        return self._begun(Reader(topic, **self._own(options)))
 
     @property
     def admin(self) -> Admin:

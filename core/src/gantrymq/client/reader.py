@@ -1,10 +1,10 @@
-"""Pulling messages: the application says from which queue and from where.
+"""Reading topics without a group's progress: the application says from where.
 
-    async with Reader("readers", "127.0.0.1:9876") as consumer:
-        for queue in await consumer.queues("TopicTest"):
-            result = await consumer.pull(queue, await consumer.min_offset(queue))
+    async for message in client.reader("Orders", start="first"):
+        print(message.body)
 
-Nothing is shared out between the members of a group, and no offset moves by itself: `commit` stores one.
+Brokers see pulls and nothing else of a reader: it sends no heartbeats, so it is no member of any group, and no queue of
+a group changes hands because of it. No offset moves by itself: `commit` stores one for the group that was given.
 
 Sources: apache/rocketmq client/.../impl/consumer/DefaultMQPullConsumerImpl.java, PullAPIWrapper.java,
 client/.../impl/MQAdminImpl.java (offsets), client/.../consumer/store/RemoteBrokerOffsetStore.java.
@@ -12,67 +12,181 @@ client/.../impl/MQAdminImpl.java (offsets), client/.../consumer/store/RemoteBrok
 
 from __future__ import annotations
 
-from typing import Unpack
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Final, TypedDict, Unpack
 
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
-from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
-from gantrymq.errors import InvalidParameter
+from gantrymq.client.reading import follow as _follow
+from gantrymq.client.reading import read
+from gantrymq.client.topic_reading import Following, Start, checked_start, first_offsets, read_to_end
+from gantrymq.errors import BrokerRefused, ClientError, InvalidParameter
 from gantrymq.model import names
+from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "ReaderOptions"]
+
+logger = logging.getLogger("gantrymq.client")
+
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # every broker has it, and nobody shares queues in it
+
+
+class ReaderOptions(TypedDict, total=False):
+    """What a `Reader` takes besides its topic and `ConnectOptions`; meanings and defaults are said there."""
+
+    start: Start
+    follow: bool
+    expression: str
+    expression_type: str
+    group: str | None
 
 
 class Reader(BaseClient):
-    """Reads queues for one consumer group; used as ``async with``, or between `start` and `close`."""
+    """Reads a topic, or queues by name; used as ``async with``, or between `start` and `close`."""
 
-    def __init__(self, group: str, namesrv: str | None = None, **connect: Unpack[ConnectOptions]) -> None:
+    def __init__(
+        self,
+        topic: str | None = None,
+        namesrv: str | None = None,
+        *,
+        start: Start = "first",
+        follow: bool = False,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        group: str | None = None,
+        **connect: Unpack[ConnectOptions],
+    ) -> None:
         """Nothing is opened before `start`.
 
         Args:
-            group: consumer group; brokers see it as an online member with a subscription to every topic it pulls, so
-                keep it apart from groups whose members share queues.
+            topic: that a loop over the reader reads; None for a reader of which only the methods are used.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+            start: where a loop begins: ``"first"``, ``"last"``, messages stored at so many ms since 1970 or later, or a
+                mapping of queues to offsets, such as `positions` of a reader before; queues that it does not name are
+                read from their first message.
+            follow: whether a loop goes on with the messages to come; else it ends where the queues ended when it began.
+            expression: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
+            expression_type: TAG or SQL92.
+            group: consumer group whose offsets `committed` and `commit` mean, and that brokers let read or not; None
+                for TOOLS_CONSUMER, which every broker has.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: the group's name is not legal, or there is no option of a name given.
+            InvalidParameter: a name or *start* is not legal, or there is no option of a name given.
         """
-        names.check_group(group)
-        self.group = group
+        if topic is not None:
+            names.check_topic(topic)
+        names.check_group(group or TOOLS_GROUP)
         super().__init__(namesrv, **connect)
-        self._topics: list[str] = []
+        self.topic = topic
+        self.group = group or TOOLS_GROUP
+        self._own_group = group is not None
+        self._start = checked_start(start)
+        self._follow = follow
+        self._expression = expression or ALL
+        self._expression_type = expression_type
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None
         self._ends: dict[MessageQueue, int] = {}  # as pulls told it
+        self._places: dict[MessageQueue, int] = {}
+        self._following: set[Following] = set()
 
-    def _register(self, instance: ClientInstance) -> None:
-        instance.register_consumer(
-            ConsumerInfo(self.group, "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", self._subscriptions)
-        )
+    async def _finish(self) -> None:
+        for following in self._following:
+            following.stop()
 
-    async def _unregister(self, instance: ClientInstance) -> None:
-        await instance.unregister_consumer(self.group)
+    def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
+        """The messages of the topic from ``start`` on; each loop begins there anew.
 
-    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Readable queues of *topic*, sorted by broker and id, at least one; asked afresh at every call.
+        Those of one queue come in their order. Look at `body_problem` of each before you read its body.
 
         Raises:
+            ClientError: the reader has no topic, or is not started.
+            as `pull`: everything else; a loop that follows asks a broker that is away again every second.
+        """
+        return self._messages()
+
+    async def _messages(self) -> AsyncGenerator[ReceivedMessage, None]:
+        topic = self._topic(None)
+        clock = self._started().world.clock
+        starts = await first_offsets(self, await self.queues(), self._start)
+        self._places = dict(starts)
+        following = Following(self, topic, clock, self._expression, self._expression_type)
+        if self._follow:
+            self._following.add(following)
+            stream = following.messages(starts)
+        else:
+            stream = read_to_end(self, starts, self._expression, self._expression_type)
+        try:
+            async with aclosing(stream) as messages:
+                async for message in messages:
+                    queue = MessageQueue(topic, message.broker_name, message.queue_id)
+                    if message.queue_id >= 0:  # else its record could not be read
+                        self._places[queue] = message.queue_offset + 1
+                    yield message
+        finally:
+            self._following.discard(following)
+
+    @property
+    def positions(self) -> Mapping[MessageQueue, int]:
+        """By queue: the offset behind the last message that the last loop handed out; to be given as ``start``."""
+        return dict(self._places)
+
+    def read(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        end: int | None = None,
+        follow: bool = False,
+        expression: str | None = None,
+        expression_type: str | None = None,
+    ) -> AsyncGenerator[ReceivedMessage, None]:
+        """The messages of one queue.
+
+        Args:
+            queue: of `queues`.
+            offset: of the first; where that is gone already, the first one that is left.
+            end: offset of the first message not wanted; None for all that there are.
+            follow: whether to go on with those to come.
+            expression: None for the reader's, with its type.
+            expression_type: None for the reader's.
+
+        Errors as `pull`; with *follow* a broker that is away is asked again every second.
+        """
+        clock = self._started().world.clock
+        text, kind = self._filter(expression, expression_type)
+        if not follow:
+            return read(self, queue, offset, end=end, expression=text, expression_type=kind)
+        if end is not None:
+            raise InvalidParameter(f"end={end} and follow=True exclude each other; leave one of them out")
+        return _follow(self, queue, offset, clock=clock, problem=logger.warning, expression=text, expression_type=kind)
+
+    async def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
+        """Readable queues of *topic*, sorted by broker and id, at least one; asked afresh at every call.
+
+        Args:
+            topic: None for the reader's.
+
+        Raises:
+            ClientError: neither is given.
             InvalidParameter: the topic's name is not legal.
             NoRoute: no name server knows the topic, or it cannot be read.
             ConnectFailed: no name server answers.
         """
+        instance, topic = self._started(), self._topic(topic)
         names.check_topic(topic)
-        queues = await self._started().routes.readable_queues(topic)
-        self._subscribe(topic)
-        return queues
+        return await instance.routes.readable_queues(topic)
 
     async def pull(
         self,
@@ -80,8 +194,8 @@ class Reader(BaseClient):
         offset: int,
         *,
         max_count: int = 32,
-        expression: str = "*",
-        expression_type: str = TAG,
+        expression: str | None = None,
+        expression_type: str | None = None,
         suspend_ms: int = 0,
     ) -> PullResult:
         """Read messages of one queue from *offset* on. Look at `body_problem` of each before you read its body.
@@ -90,8 +204,8 @@ class Reader(BaseClient):
             queue: of `queues`.
             offset: queue offset, 0 and more.
             max_count: messages, at most; the broker has a limit of its own (32 of recent ones).
-            expression: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
-            expression_type: TAG or SQL92.
+            expression: None for the reader's, with its type.
+            expression_type: None for the reader's.
             suspend_ms: how long the broker may hold the pull until a message arrives; 0 to answer at once.
 
         Raises:
@@ -100,8 +214,9 @@ class Reader(BaseClient):
                 tags the broker is asked first, as a Java broker gives every message where it cannot read it.
             ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, gives no answer.
         """
-        tags = wanted_tags(expression) if expression_type == TAG else frozenset()
-        reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
+        text, kind = self._filter(expression, expression_type)
+        tags = wanted_tags(text) if kind == TAG else frozenset()
+        reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
         result = read_pull_reply(reply, address, queue.broker_name, tags, offset)
         self._note(queue, result)
         return result
@@ -112,15 +227,16 @@ class Reader(BaseClient):
         offset: int,
         *,
         max_count: int = 32,
-        expression: str = "*",
-        expression_type: str = TAG,
+        expression: str | None = None,
+        expression_type: str | None = None,
         suspend_ms: int = 0,
     ) -> PulledRecords:
         """As `pull`, with the records as the broker sent them.
 
         A broker compares hashes of tags, so that some of these may have another tag.
         """
-        reply, address = await self._pull(queue, offset, max_count, expression, expression_type, suspend_ms)
+        text, kind = self._filter(expression, expression_type)
+        reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
         found = read_pulled_records(reply, address)
         self._note(queue, found)
         return found
@@ -129,10 +245,8 @@ class Reader(BaseClient):
         self, queue: MessageQueue, offset: int, max_count: int, expression: str, expression_type: str, suspend_ms: int
     ) -> tuple[Command, str]:
         """The reply and who gave it."""
-        pulls = self._pulls()
-        self._subscribe(queue.topic)
-        wanted = Subscription(queue.topic, expression or ALL, expression_type)
-        return await pulls.pull(queue, offset, wanted, max_count=max_count, suspend_ms=suspend_ms)
+        wanted = Subscription(queue.topic, expression, expression_type)
+        return await self._pulls().pull(queue, offset, wanted, max_count=max_count, suspend_ms=suspend_ms)
 
     def _note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
         self._pulls().note(queue, found)
@@ -157,8 +271,12 @@ class Reader(BaseClient):
         """The group's offset in *queue*, None when it has none.
 
         For a group without one, a broker answers 0 while the queue's first message is still in memory.
-        Raises as `pull`.
+
+        Raises:
+            ClientError: the reader was made without a group.
+            as `pull`: everything else.
         """
+        self._check_group("kept")
         return await self._offsets().committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
@@ -169,9 +287,11 @@ class Reader(BaseClient):
             offset: of the next message to read, 0 to the queue's end.
 
         Raises:
+            ClientError: the reader was made without a group.
             InvalidParameter: it is below 0 or beyond the end, so that messages to come would be passed over.
             as `pull`: everything else.
         """
+        self._check_group("stored")
         if offset < 0:
             raise InvalidParameter(f"offset {offset} cannot be committed; the first one of a queue is 0")
         if offset > self._ends.get(queue, -1):
@@ -181,7 +301,28 @@ class Reader(BaseClient):
                     f"offset {offset} cannot be committed: {queue.topic}, {queue.broker_name}, queue {queue.queue_id} "
                     f"ends at {self._ends[queue]}"
                 )
-        await self._offsets().commit(queue, offset)
+        try:
+            await self._offsets().commit(queue, offset)
+        except BrokerRefused as refusal:
+            if refusal.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
+            await self.pull(queue, offset, max_count=1)  # brokers make a group of its first pull
+            await self._offsets().commit(queue, offset)
+
+    def _topic(self, topic: str | None) -> str:
+        found = topic or self.topic
+        if found is None:
+            raise ClientError("this reader was made without a topic; name one: client.reader('Orders')")
+        return found
+
+    def _filter(self, expression: str | None, expression_type: str | None) -> tuple[str, str]:
+        if expression is None:
+            return self._expression, expression_type or self._expression_type
+        return expression or ALL, expression_type or TAG
+
+    def _check_group(self, what: str) -> None:
+        if not self._own_group:
+            raise ClientError(f"no offset is {what} for a reader without a group; make it with group='my_group'")
 
     def _offsets(self) -> GroupOffsets:
         return GroupOffsets(self._started(), self.group)
@@ -191,11 +332,3 @@ class Reader(BaseClient):
         if self._pulling is None or self._pulling[0] is not instance:
             self._pulling = (instance, GroupPulls(instance, self.group))
         return self._pulling[1]
-
-    def _subscribe(self, topic: str) -> None:
-        if topic not in self._topics:
-            self._topics.append(topic)
-            self._started().heartbeat_now()
-
-    def _subscriptions(self) -> list[Subscription]:
-        return [Subscription(topic) for topic in self._topics]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
 
 from gantrymq.client.pull_result import PullResult, PullStatus
-from gantrymq.client.reader import Reader
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG
 from gantrymq.world import Clock
+
+if TYPE_CHECKING:
+    from gantrymq.client.reader import Reader
 
 __all__ = ["AGAIN_S", "follow", "passes", "read"]
 
@@ -20,16 +23,25 @@ _PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available
 
 
 async def read(
-    consumer: Reader, queue: MessageQueue, start: int, *, expression: str = "*", expression_type: str = TAG
+    consumer: Reader,
+    queue: MessageQueue,
+    start: int,
+    *,
+    end: int | None = None,
+    expression: str = "*",
+    expression_type: str = TAG,
 ) -> AsyncGenerator[ReceivedMessage, None]:
     """Yield the messages of *queue* from queue offset *start* to its end; fewer where the start was cut off already.
 
+    Those from offset *end* on are left out, so that a queue that grows meanwhile is not read for ever.
     Errors as `Reader.pull`.
     """
     at = start
-    while True:
+    while end is None or at < end:
         result = await consumer.pull(queue, at, expression=expression, expression_type=expression_type)
         for message in result.messages:
+            if end is not None and message.queue_offset >= end:
+                return
             yield message
         if _at_end(result, at):
             return

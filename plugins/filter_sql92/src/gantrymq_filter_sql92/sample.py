@@ -19,7 +19,7 @@ async def newest(namesrv: str, topic: str, most: int) -> list[ReceivedMessage]:
     Raises:
         ClientError: no such topic, or a broker that does not answer.
     """
-    async with Reader(_GROUP, namesrv) as consumer:
+    async with Reader(namesrv=namesrv, group=_GROUP) as consumer:
         queues = await consumer.queues(topic)
         of_each = -(-most // len(queues))
         found = await asyncio.gather(*(_newest_of(consumer, queue, of_each) for queue in queues))

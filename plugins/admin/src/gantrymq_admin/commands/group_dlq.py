@@ -56,7 +56,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
 
     async def work() -> tuple[list[DeadQueue], list[ReceivedMessage]]:
         found: list[ReceivedMessage] = []
-        async with Reader(READER, namesrv) as consumer:
+        async with Reader(namesrv=namesrv, group=READER) as consumer:
             queues = await _queues(consumer, group, broker)
             for each in _from(queues, from_offset):
                 async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
@@ -112,7 +112,7 @@ def show(group: str, which: str, namesrv: str, output: str) -> None:
     broker, offset = _place(which)
 
     async def work() -> ReceivedMessage:
-        async with Reader(READER, namesrv) as consumer:
+        async with Reader(namesrv=namesrv, group=READER) as consumer:
             return await _letter(consumer, group, broker, offset)
 
     found = run(work())
@@ -164,7 +164,7 @@ def resend(
         raise click.UsageError("say which letters: OFFSETs, or --from-offset and --max, or --all")
 
     async def work() -> Resend:
-        async with Reader(READER, namesrv) as consumer, Producer(SENDER, namesrv) as producer:
+        async with Reader(namesrv=namesrv, group=READER) as consumer, Producer(SENDER, namesrv) as producer:
             resend = Resend(group, consumer, None if dry_run else producer, target=target, warn=warn)
             if which:
                 for broker_name, offset in map(_place, which):

@@ -125,7 +125,7 @@ def pull(
 
     async def work() -> None:
         left = most
-        async with Reader(group, namesrv) as consumer:
+        async with Reader(namesrv=namesrv, group=group) as consumer:
             queues = _pick(await consumer.queues(name), queue)
             for number, at in enumerate(queues):
                 start = await start_of(consumer, at)
@@ -182,7 +182,7 @@ def tail(
         from gantrymq.world.real import real_world
 
         world, asked_to_stop = real_world(), stop_requested()
-        async with Reader(group, namesrv, world=world) as consumer:
+        async with Reader(namesrv=namesrv, group=group, world=world) as consumer:
             queues = _pick(await consumer.queues(name), queue)
             edge = consumer.min_offset if from_beginning else consumer.max_offset
             starts = await asyncio.gather(*(edge(at) for at in queues))

@@ -24,7 +24,7 @@ __all__ = ["Session", "consumer_of", "how_to_read"]
 
 def consumer_of(options: LiveOptions, world: World | None = None) -> Reader:
     """A consumer of the query's group, not started."""
-    return Reader(options.group, options.namesrv, world=world, tls=options.tls)
+    return Reader(namesrv=options.namesrv, group=options.group, world=world, tls=options.tls)
 
 
 def how_to_read(options: LiveOptions, columns: Sequence[str]) -> RangeRead:
