@@ -60,7 +60,7 @@ class Server:
 
     async def send(self, count: int, body: bytes = b"x") -> None:
         """Send *count* messages, one after the other, with their numbers as keys."""
-        async with Producer("stepped", self.namesrv, compress_over=1 << 30) as producer:
+        async with Producer("stepped", self.namesrv, compress_over_bytes=1 << 30) as producer:
             for number in range(count):
                 await producer.send(Message(TOPIC, body, keys=f"key{number}"))
 

@@ -27,7 +27,7 @@ class Visitors:
 
 def test_so_many_are_under_way_and_the_others_come_in_their_order(simulate):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most=3))
+        visitors = Visitors(SendWindow(world.clock, "b", most=3, most_bytes=1 << 20))
         window = visitors.window
         tasks = visitors.begin(range(10))
         await world.clock.sleep(1)
@@ -43,7 +43,7 @@ def test_so_many_are_under_way_and_the_others_come_in_their_order(simulate):
 
 def test_bytes_have_a_bound_and_a_large_one_goes_by_itself(simulate):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most_bytes=100))
+        visitors = Visitors(SendWindow(world.clock, "b", most=512, most_bytes=100))
         window = visitors.window
         assert window.take(60)
         tasks = visitors.begin(["large"], size=1000) + visitors.begin(["small"], size=10)
@@ -63,7 +63,7 @@ def test_bytes_have_a_bound_and_a_large_one_goes_by_itself(simulate):
 @pytest.mark.parametrize("turn_came", [False, True])
 def test_waiters_that_are_cancelled_keep_no_room(simulate, turn_came):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most=1))
+        visitors = Visitors(SendWindow(world.clock, "b", most=1, most_bytes=1 << 20))
         window = visitors.window
         assert window.take(1)
         tasks = visitors.begin(range(5))
@@ -85,7 +85,7 @@ def test_waiters_that_are_cancelled_keep_no_room(simulate, turn_came):
 
 def test_all_in_the_line_cancelled_leave_it_empty(simulate):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most=1))
+        visitors = Visitors(SendWindow(world.clock, "b", most=1, most_bytes=1 << 20))
         assert visitors.window.take(1)
         tasks = visitors.begin(range(100))
         await world.clock.sleep(1)
@@ -100,7 +100,7 @@ def test_all_in_the_line_cancelled_leave_it_empty(simulate):
 
 def test_a_line_at_a_broker_that_finishes_nothing_is_given_up(simulate):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most=2))
+        visitors = Visitors(SendWindow(world.clock, "b", most=2, most_bytes=1 << 20))
         assert visitors.window.take(1)
         assert visitors.window.take(1)
         begun = world.clock.monotonic()
@@ -121,7 +121,7 @@ def test_a_line_at_a_broker_that_finishes_nothing_is_given_up(simulate):
 
 def test_a_line_that_moves_is_never_given_up(simulate):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most=1))
+        visitors = Visitors(SendWindow(world.clock, "b", most=1, most_bytes=1 << 20))
         assert visitors.window.take(1)
         tasks = visitors.begin(range(10))
         for _ in range(10):
@@ -135,7 +135,7 @@ def test_a_line_that_moves_is_never_given_up(simulate):
 
 def test_others_run_while_many_are_let_in_or_given_up(simulate):
     async def work(world):
-        visitors = Visitors(SendWindow(world.clock, "b", most=1000))
+        visitors = Visitors(SendWindow(world.clock, "b", most=1000, most_bytes=1 << 20))
         window = visitors.window
         assert window.take(1)
         for _ in range(999):

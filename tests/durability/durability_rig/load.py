@@ -66,7 +66,7 @@ class Load:
             for number in range(PRODUCERS):
                 compress_over = 4096 if number == 0 else 1 << 30
                 producer = Producer(
-                    f"load-{number}", self._namesrv, world=self._world, retries=0, compress_over=compress_over
+                    f"load-{number}", self._namesrv, world=self._world, retries=0, compress_over_bytes=compress_over
                 )
                 await stack.enter_async_context(producer)
                 tasks += [self._send(producer, f"{self._seed}/{number}/{task}") for task in range(TASKS)]

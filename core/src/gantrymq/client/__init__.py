@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from gantrymq.client.group.failing import ReconsumeLater
     from gantrymq.client.group.settings import ConsumerSettings
     from gantrymq.client.producer import Producer
+    from gantrymq.client.producer_settings import ProducerSettings
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
     from gantrymq.client.reader import Reader
     from gantrymq.client.requesting import reply_to
     from gantrymq.client.results import SendFailed, SendResult, SendStatus
-    from gantrymq.client.selectors import at_random, by_key
+    from gantrymq.client.selectors import Balancing, Selector, at_random, by_key
     from gantrymq.client.subscription import Subscription
     from gantrymq.client.transactions import Transaction, TransactionProducer, TransactionState
     from gantrymq.errors import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Admin",
+    "Balancing",
     "BrokerRefused",
     "CallTimeout",
     "Client",
@@ -56,6 +58,7 @@ __all__ = [
     "NoPermission",
     "NoRoute",
     "Producer",
+    "ProducerSettings",
     "PullResult",
     "PullStatus",
     "PulledRecords",
@@ -63,6 +66,7 @@ __all__ = [
     "Reader",
     "ReceivedMessage",
     "ReconsumeLater",
+    "Selector",
     "SendFailed",
     "SendResult",
     "SendStatus",
@@ -78,6 +82,7 @@ __all__ = [
 
 _HOMES: Final = {
     "Admin": "gantrymq.client.admin",
+    "Balancing": "gantrymq.client.selectors",
     "BrokerRefused": "gantrymq.errors",
     "CallTimeout": "gantrymq.errors",
     "Client": "gantrymq.client.client",
@@ -94,6 +99,7 @@ _HOMES: Final = {
     "NoPermission": "gantrymq.errors",
     "NoRoute": "gantrymq.errors",
     "Producer": "gantrymq.client.producer",
+    "ProducerSettings": "gantrymq.client.producer_settings",
     "PullResult": "gantrymq.client.pull_result",
     "PullStatus": "gantrymq.client.pull_result",
     "PulledRecords": "gantrymq.client.pull_result",
@@ -101,6 +107,7 @@ _HOMES: Final = {
     "Reader": "gantrymq.client.reader",
     "ReceivedMessage": "gantrymq.model.message",
     "ReconsumeLater": "gantrymq.client.group.failing",
+    "Selector": "gantrymq.client.selectors",
     "SendFailed": "gantrymq.client.results",
     "SendResult": "gantrymq.client.results",
     "SendStatus": "gantrymq.client.results",

@@ -9,7 +9,8 @@ class Producer(BaseClient):
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack, cast
 
 import attrs
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from gantrymq.remoting.tls_contexts import TlsClient
     from gantrymq.world import World
 
-__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "Connecting", "unknown_option"]
+__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "Connecting", "apart", "unknown_option"]
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -68,6 +69,20 @@ class Connecting:
             if name not in CONNECT_OPTIONS:
                 raise unknown_option(owner, name)
         return cls(namesrv, **options)
+
+
+def apart(owner: type, options: Mapping[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], ConnectOptions]:
+    """Options given to a class *owner*: those named in *settings*, and those that say how to connect.
+
+    Raises:
+        InvalidParameter: there is no option of a name given.
+    """
+    given = dict(options)
+    connect = {name: given.pop(name) for name in CONNECT_OPTIONS if name in given}
+    for name in given:
+        if name not in settings:
+            raise unknown_option(owner, name, *settings)
+    return given, cast("ConnectOptions", connect)
 
 
 def unknown_option(owner: type, name: str, *more: str) -> InvalidParameter:

@@ -15,26 +15,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from gantrymq.client import checks
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
-from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import Outgoing, SendIdentity, in_batches, prepare, prepare_batch
+from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerOptions, ProducerSettings
 from gantrymq.client.recalling import recall
 from gantrymq.client.requesting import requested
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
-from gantrymq.client.selectors import Selector
-from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
-from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
+from gantrymq.client.selectors import Balancing, Where, selected
+from gantrymq.client.sending import Sending, Submission
 from gantrymq.model import names
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "Producer", "ProducerOptions"]
+__all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "AllProducerOptions", "Producer", "ProducerOptions"]
 
 _NO_CODES: frozenset[int] = frozenset()
 _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
@@ -42,21 +42,8 @@ _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
-class ProducerOptions(TypedDict, total=False):
-    """What a `Producer` takes besides its group and `ConnectOptions`; meanings and defaults are said there."""
-
-    retries: int
-    async_retries: int
-    retry_not_stored: bool
-    attempt_timeout_s: float | None
-    default_topic: str
-    default_topic_queues: int
-    compress_over: int
-    compression: str
-    compress_level: int
-    max_message_bytes: int
-    max_under_way: int
-    max_under_way_bytes: int
+class AllProducerOptions(ProducerOptions, ConnectOptions, total=False):
+    """What a `Producer` takes besides its group."""
 
 
 class Producer(BaseClient):
@@ -64,6 +51,7 @@ class Producer(BaseClient):
 
     Attributes:
         group: its name.
+        settings: what was given, and the defaults.
         oneways_dropped: messages of `send_oneway` that were taken and then could not be written.
     """
 
@@ -71,67 +59,37 @@ class Producer(BaseClient):
         self,
         group: str,
         namesrv: str | None = None,
-        *,
-        retries: int = 2,
-        async_retries: int = 2,
-        retry_not_stored: bool = False,
-        attempt_timeout_s: float | None = None,
-        default_topic: str = names.DEFAULT_TOPIC,
-        default_topic_queues: int = 4,
-        compress_over: int = 4096,
-        compression: str = "zlib",
-        compress_level: int = 5,
-        max_message_bytes: int = checks.MAX_MESSAGE_BYTES,
-        max_under_way: int = MOST_SENDS,
-        max_under_way_bytes: int = MOST_BYTES,
-        **connect: Unpack[ConnectOptions],
+        **options: Unpack[AllProducerOptions],
     ) -> None:
         """Nothing is opened before `start`.
 
         Args:
             group: producer group, named after the application.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            retries: further attempts of `send` and `send_batch`.
-            async_retries: further attempts of `send_async`.
-            retry_not_stored: try another broker as well when a message is stored less safely than promised.
-            attempt_timeout_s: the longest one attempt may take while another is left; None for all the time there is.
-            default_topic: a topic that does not exist is created after its likeness, if brokers allow it.
-            default_topic_queues: queues per broker of such a topic, at most.
-            compress_over: bodies of so many bytes and more are compressed, where that makes them shorter.
-            compression: zlib, which every client reads, or lz4 or zstd, which those from 5.0 on do and which need
-                their packages.
-            compress_level: 0 to 9; LZ4 has none.
-            max_message_bytes: the longest body, before compression, and the longest batch.
-            max_under_way: sends to one broker whose answers are not there yet; further ones wait in a line.
-            max_under_way_bytes: the same of their bodies before compression, in bytes; a larger one goes by itself.
-            **connect: see `ConnectOptions`.
+            **options: of `ProducerSettings`, such as ``retries=5`` or ``selector=by_key(...)``, and of
+                `ConnectOptions`.
 
         Raises:
-            InvalidParameter: the group's name is not legal, or there is no option of a name given.
+            InvalidParameter: the group's name or a setting is not legal, or there is no option of a name given.
             ConfigError: compression or its level is unknown, or its package is not installed.
         """
         checks.check_producer_group(group)
         self.group = group
+        settings, connect = apart(type(self), options, ProducerOptions.__annotations__)
+        self.settings = ProducerSettings(**settings)
         super().__init__(namesrv, **connect)
-        self._policy = Policy(1 + retries)
-        self._async_policy = Policy(1 + async_retries, _NO_CODES)
-        self._options = SendingOptions(
-            identity=SendIdentity(group, default_topic, default_topic_queues),
-            retry_not_stored=retry_not_stored,
-            attempt_timeout_s=attempt_timeout_s,
-            most_sends=max_under_way,
-            most_bytes=max_under_way_bytes,
-        )
-        self._compress_over = compress_over
-        self._compressor = Compressor(compression, compress_level)
-        self._max_bytes = max_message_bytes
+        self._policy = Policy(1 + self.settings.retries)
+        self._async_policy = Policy(1 + self.settings.async_retries, _NO_CODES)
+        self._compressor = Compressor(self.settings.compression, self.settings.compress_level)
         self._sending: Sending | None = None
         self.oneways_dropped = 0
         self._under_way: dict[asyncio.Task[SendResult], None] = {}  # in the order in which they began
 
     def _register(self, instance: ClientInstance) -> None:
         instance.register_producer(self.group)
-        self._sending = Sending(instance, self._options, self._count_dropped)
+        settings = self.settings
+        identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
+        self._sending = Sending(instance, identity, settings, self._count_dropped)
 
     async def _finish(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -152,9 +110,7 @@ class Producer(BaseClient):
         names.check_topic(topic)
         return await self._open().queues(topic)
 
-    async def send(
-        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
-    ) -> SendResult:
+    async def send(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> SendResult:
         """Send one message and wait until it is stored; the table of `retries` says what is tried again.
 
         However many tasks do so at once, each message has its turn; they are written in the order of the calls, but one
@@ -163,8 +119,10 @@ class Producer(BaseClient):
 
         Args:
             message: is not changed; nor may it be changed by others before the call is over.
-            queue: to send to, and to no other, or what chooses one (`selectors`); None to take the next in turn.
-            timeout_s: seconds for all attempts together, pauses included, from when the first request is written.
+            queue: to send to, and to no other, or what chooses one (`selectors`); None for what the producer was made
+                with, by default the next in turn.
+            timeout_s: seconds for all attempts together, pauses included, from when the first request is written; None
+                for ``default_timeout_s``.
 
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent; nothing was.
@@ -176,40 +134,42 @@ class Producer(BaseClient):
             ClientError: the producer was closed meanwhile.
         """
         sending = self._open()
-        checks.check_message(message, self._max_bytes)
+        checks.check_message(message, self.settings.max_message_bytes)
         submission = self._submission(message, lambda: self._prepare(message))
-        return await self._send(sending, submission, queue, timeout_s, self._policy)
+        return await self._send(sending, submission, message, queue, timeout_s, self._policy)
 
     async def _send(
         self,
         sending: Sending,
         submission: Submission,
-        where: MessageQueue | Selector | None,
-        timeout_s: float,
+        message: Message,
+        where: Where | None,
+        timeout_s: float | None,
         policy: Policy,
     ) -> SendResult:
-        queue = await _chosen(sending, submission.topic, where)
-        return await sending.send(submission, queue, timeout_s, policy if queue is None else _ONE_QUEUE)
+        queue, balancing = await self._chosen(sending, message, where)
+        limit_s = self._limit_s(timeout_s)
+        return await sending.send(submission, queue, limit_s, policy if queue is None else _ONE_QUEUE, balancing)
 
     def send_soon(
-        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
+        self, message: Message, queue: Where | None = None, timeout_s: float | None = None
     ) -> asyncio.Task[SendResult]:
         """As `send`, begun now: a task with the result, for which `close` waits. Await it, or errors are only logged.
 
         Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body.
         """
         sending = self._open()
-        checks.check_message(message, self._max_bytes)
+        checks.check_message(message, self.settings.max_message_bytes)
         outgoing = self._prepare(message)
         submission = self._submission(message, lambda: outgoing)
-        return self._begun(self._send(sending, submission, queue, timeout_s, self._policy))
+        return self._begun(self._send(sending, submission, message, queue, timeout_s, self._policy))
 
     def send_async(
         self,
         message: Message,
         callback: Callback | None = None,
-        queue: MessageQueue | Selector | None = None,
-        timeout_s: float = SEND_TIMEOUT_S,
+        queue: Where | None = None,
+        timeout_s: float | None = None,
     ) -> asyncio.Task[SendResult]:
         """Begin to send and return at once; `close` waits for it.
 
@@ -230,17 +190,15 @@ class Producer(BaseClient):
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
         """
         sending = self._open()
-        checks.check_message(message, self._max_bytes)
+        checks.check_message(message, self.settings.max_message_bytes)
         outgoing = self._prepare(message)
         submission = self._submission(message, lambda: outgoing)
-        task = self._begun(self._send(sending, submission, queue, timeout_s, self._async_policy))
+        task = self._begun(self._send(sending, submission, message, queue, timeout_s, self._async_policy))
         if callback is not None:
             task.add_done_callback(lambda done: _report(done, callback))
         return task
 
-    async def send_oneway(
-        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
-    ) -> None:
+    async def send_oneway(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost.
 
         Gives others their turn from time to time, and waits while more than 1 MiB is unwritten, in the order of the
@@ -260,15 +218,16 @@ class Producer(BaseClient):
             CallTimeout: the broker takes nothing; the message was not sent.
         """
         sending = self._open()
-        checks.check_message(message, self._max_bytes)
+        checks.check_message(message, self.settings.max_message_bytes)
         submission = self._submission(message, lambda: self._prepare(message))
-        await sending.oneway(submission, await _chosen(sending, message.topic, queue), timeout_s)
+        chosen, balancing = await self._chosen(sending, message, queue)
+        await sending.oneway(submission, chosen, self._limit_s(timeout_s), balancing)
 
     async def send_batch(
         self,
         messages: Sequence[Message],
-        queue: MessageQueue | Selector | None = None,
-        timeout_s: float = SEND_TIMEOUT_S,
+        queue: Where | None = None,
+        timeout_s: float | None = None,
     ) -> SendResult:
         """Send messages of one topic as one request; they lie next to each other in one queue.
 
@@ -282,20 +241,20 @@ class Producer(BaseClient):
         """
         checks.check_batch(messages)
         for message in messages:
-            checks.check_message(message, self._max_bytes)
+            checks.check_message(message, self.settings.max_message_bytes)
         sending = self._open()
         topic = messages[0].topic
-        await sending.queues(topic, timeout_s)
+        await sending.queues(topic, self._limit_s(timeout_s))
         inner = await sending.batch_queues.are_those_of(topic)
-        outgoing = prepare_batch(messages, self._started().ids.next, self._max_bytes, inner=inner)
+        outgoing = prepare_batch(messages, self._started().ids.next, self.settings.max_message_bytes, inner=inner)
         submission = Submission(topic, len(outgoing.body), lambda: outgoing)
-        return await self._send(sending, submission, queue, timeout_s, self._policy)
+        return await self._send(sending, submission, messages[0], queue, timeout_s, self._policy)
 
     async def send_batches(
         self,
         messages: Sequence[Message],
-        queue: MessageQueue | Selector | None = None,
-        timeout_s: float = SEND_TIMEOUT_S,
+        queue: Where | None = None,
+        timeout_s: float | None = None,
     ) -> tuple[SendResult, ...]:
         """Send any number of messages as batches that are as long as they may be, one after the other.
 
@@ -308,13 +267,16 @@ class Producer(BaseClient):
             as `send_batch`: of the first batch that failed; those before it are stored, those behind it not sent.
         """
         for message in messages:
-            checks.check_message(message, self._max_bytes)
+            checks.check_message(message, self.settings.max_message_bytes)
         return tuple(
-            [await self.send_batch(batch, queue, timeout_s) for batch in in_batches(messages, self._max_bytes)]
+            [
+                await self.send_batch(batch, queue, timeout_s)
+                for batch in in_batches(messages, self.settings.max_message_bytes)
+            ]
         )
 
     async def request(
-        self, message: Message, queue: MessageQueue | Selector | None = None, timeout_s: float = SEND_TIMEOUT_S
+        self, message: Message, queue: Where | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
         """Send a question, and wait for the answer of whoever consumes it (`requesting.reply_to`).
 
@@ -331,7 +293,8 @@ class Producer(BaseClient):
         if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
             await self.queues(message.topic)
             await instance.send_heartbeats()
-        return await requested(instance, message, timeout_s, lambda asked: self.send(asked, queue, timeout_s))
+        limit_s = self._limit_s(timeout_s)
+        return await requested(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
 
     async def recall(self, topic: str, handle: str) -> str:
         """Take a timed message back before it is delivered.
@@ -349,6 +312,21 @@ class Producer(BaseClient):
         """
         return await recall(self._started(), self.group, topic, handle)
 
+    async def _chosen(
+        self, sending: Sending, message: Message, where: Where | None
+    ) -> tuple[MessageQueue | None, Balancing]:
+        """The queue for *message*, or how one is to be found."""
+        if where is None:
+            where = self.settings.selector
+        if isinstance(where, MessageQueue):
+            return where, Balancing.ROUND_ROBIN
+        if isinstance(where, Balancing):
+            return None, where
+        return selected(where, await sending.queues(message.topic), message), Balancing.ROUND_ROBIN
+
+    def _limit_s(self, timeout_s: float | None) -> float:
+        return self.settings.default_timeout_s if timeout_s is None else timeout_s
+
     def _begun(self, work: Coroutine[Any, Any, SendResult]) -> asyncio.Task[SendResult]:
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = None
@@ -360,7 +338,9 @@ class Producer(BaseClient):
 
     def _submission(self, message: Message, make: Callable[[], Outgoing]) -> Submission:
         size = len(message.body)
-        return Submission(message.topic, size, make, self._compressor if size >= self._compress_over else None)
+        return Submission(
+            message.topic, size, make, self._compressor if size >= self.settings.compress_over_bytes else None
+        )
 
     def _count_dropped(self) -> None:
         self.oneways_dropped += 1
@@ -370,10 +350,6 @@ class Producer(BaseClient):
         self._started()
         assert self._sending is not None
         return self._sending
-
-
-async def _chosen(sending: Sending, topic: str, where: MessageQueue | Selector | None) -> MessageQueue | None:
-    return where if where is None or isinstance(where, MessageQueue) else where(await sending.queues(topic))
 
 
 def _report(task: asyncio.Task[SendResult], callback: Callback) -> None:

@@ -80,6 +80,13 @@ class RouteBook:
         """Queues to send to as they were told last; none before `publish_queues`."""
         return self._publish.get(topic, ())
 
+    def any_topic_of(self, broker_name: str) -> str | None:
+        """A topic that messages of this client may go to at a broker; None while none is known."""
+        for topic, queues in self._publish.items():
+            if topic not in self._borrowed and any(queue.broker_name == broker_name for queue in queues):
+                return topic
+        return None
+
     async def publish_queues(
         self, topic: str, default_topic: str, default_queues: int, timeout_s: float = CALL_TIMEOUT_S
     ) -> tuple[MessageQueue, ...]:

@@ -1,19 +1,27 @@
 """Which queue a message goes to when the application does not say.
 
-The next one in turn, beginning at a random place for every topic; after a failure, the next one at another broker.
+The next one in turn, beginning at a random place for every topic; after a failure, the next one at another broker. With
+latency fault tolerance (`latency_faults`) brokers that failed or were slow are left alone for a while, with least
+latency (`broker_latencies`) the broker is chosen first, then its next queue.
 
 Source: apache/rocketmq client/.../impl/producer/TopicPublishInfo.java (selectOneMessageQueue),
-client/.../common/ThreadLocalIndex.java.
+client/.../common/ThreadLocalIndex.java, client/.../latency/MQFaultStrategy.java (selectOneMessageQueue).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
+from gantrymq.client.broker_latencies import BrokerLatencies
+from gantrymq.client.latency_faults import LatencyFaults
+from gantrymq.client.retries import RETRY_CODES
+from gantrymq.client.selectors import Balancing
+from gantrymq.errors import BrokerRefused, NoRoute
 from gantrymq.model.queue import MessageQueue
+from gantrymq.world import Clock
 
-__all__ = ["QueueTurns"]
+__all__ = ["QueueChoice", "QueueTurns"]
 
 _MASK = 0x7FFFFFFF
 
@@ -39,9 +47,98 @@ class QueueTurns:
                 return queue
         return queues[self._turn(topic) % len(queues)]
 
+    def begin_anywhere(self, topic: str) -> None:
+        """Go on at a random place, so that sends that failed together do not meet again."""
+        self._next[topic] = self._chance.getrandbits(31)
+
     def _turn(self, topic: str) -> int:
         turn = self._next.get(topic)
         if turn is None:
             turn = self._chance.getrandbits(31)
         self._next[topic] = (turn + 1) & _MASK
         return turn
+
+
+class QueueChoice:
+    """Chooses queues for one producer, and hears how the attempts there end."""
+
+    def __init__(
+        self, clock: Clock, chance: random.Random, under_way: Callable[[str], int], faults: LatencyFaults | None = None
+    ) -> None:
+        """Without *faults* there is no latency fault tolerance; *under_way* tells how many sends a broker has."""
+        self._clock = clock
+        self._turns = QueueTurns(chance)
+        self._under_way = under_way
+        self._faults = faults
+        self._latencies: BrokerLatencies | None = None  # from the first send on that asks for them
+        self.listens = faults is not None  # whether it is to hear of attempts
+
+    def choose(
+        self,
+        topic: str,
+        queues: Sequence[MessageQueue],
+        balancing: Balancing = Balancing.ROUND_ROBIN,
+        avoid: Collection[str] = (),
+        *,
+        again: bool = False,
+    ) -> MessageQueue:
+        """The queue to try.
+
+        Args:
+            topic: of all *queues*.
+            queues: at least one.
+            balancing: how they are shared out.
+            avoid: names of brokers where the message failed already.
+            again: this is not its first attempt.
+        """
+        if self._faults is not None:
+            if again:
+                self._turns.begin_anywhere(topic)
+            queues = self._tolerating(self._faults, queues, avoid)
+        if balancing is Balancing.LEAST_LATENCY:
+            queues = self._soonest(queues, avoid)
+        return self._turns.choose(topic, queues, avoid)
+
+    def answered(self, broker: str, took_s: float) -> None:
+        """An attempt at *broker* succeeded after *took_s* seconds."""
+        now_ms = self._now_ms()
+        if self._faults is not None:
+            self._faults.answered(broker, took_s * 1000, now_ms)
+        if self._latencies is not None:
+            self._latencies.measured(broker, took_s * 1000, now_ms)
+
+    def failed(self, broker: str, error: BaseException) -> None:
+        """An attempt at *broker* ended with *error*; what is the message's fault says nothing."""
+        code = error.response_code if isinstance(error, BrokerRefused) else None
+        if not broker or isinstance(error, NoRoute) or (code is not None and code not in RETRY_CODES):
+            return
+        now_ms = self._now_ms()
+        if self._faults is not None:
+            (self._faults.lost if code is None else self._faults.refused)(broker, now_ms)
+        if self._latencies is not None:
+            self._latencies.lost(broker, now_ms)
+
+    def _now_ms(self) -> float:
+        return self._clock.monotonic() * 1000
+
+    def _tolerating(
+        self, faults: LatencyFaults, queues: Sequence[MessageQueue], avoid: Collection[str]
+    ) -> Sequence[MessageQueue]:
+        """Those at brokers that are available, else at those that are reachable, else all."""
+        now_ms = self._now_ms()
+        others = [queue for queue in queues if queue.broker_name not in avoid]
+        return (
+            [queue for queue in others if faults.is_available(queue.broker_name, now_ms)]
+            or [queue for queue in others if faults.is_reachable(queue.broker_name)]
+            or queues
+        )
+
+    def _soonest(self, queues: Sequence[MessageQueue], avoid: Collection[str]) -> Sequence[MessageQueue]:
+        """Those of the broker that answers soonest."""
+        if self._latencies is None:
+            self._latencies = BrokerLatencies()
+            self.listens = True
+        names = dict.fromkeys(queue.broker_name for queue in queues)
+        others = [name for name in names if name not in avoid]
+        best = self._latencies.best(others or names, self._under_way, self._now_ms())
+        return [queue for queue in queues if queue.broker_name == best]

@@ -1,40 +1,82 @@
-"""Which of a topic's queues a message goes to, for who says so: ``await producer.send(message, by_key("ann"))``.
+"""Which of a topic's queues a message goes to, for who says so.
 
-A selector is a function of the queues that can be written, sorted by broker and id. Messages that are chosen a queue
-for are tried at no other one.
+    await producer.send(message, by_key("ann"))                                   # this message
+    client.producer("shop", selector=by_key(lambda message: message.keys or ""))  # every message of the producer
+    client.producer("shop", selector=Balancing.LEAST_LATENCY)
+
+A selector is a function of the queues that can be written, sorted by broker and id, and of the message. What it chooses
+is kept to: the message is tried at no other queue. With `Balancing` the producer chooses, and what fails is tried
+elsewhere.
 
 Source: apache/rocketmq client/.../producer/selector/SelectMessageQueueByHash.java, SelectMessageQueueByRandom.java.
+SelectMessageQueueByMachineRoom.java there chooses nothing.
 """
 
 from __future__ import annotations
 
+import enum
 import random
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
+from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Selector", "at_random", "by_key"]
-
-Selector = Callable[[Sequence[MessageQueue]], MessageQueue]
+__all__ = ["Balancing", "Selector", "Where", "at_random", "by_key", "selected"]
 
 
-def by_key(key: str | int) -> Selector:
+class Selector(Protocol):
+    """Chooses a queue; plain, and quick, as it runs for each message."""
+
+    def __call__(self, queues: Sequence[MessageQueue], message: Message, /) -> MessageQueue:
+        """One of *queues*, of which there is at least one; an exception fails the send."""
+        ...
+
+
+class Balancing(enum.Enum):
+    """Ways in which the producer shares messages out among queues."""
+
+    ROUND_ROBIN = "round_robin"  # the next queue of the topic
+    LEAST_LATENCY = "least_latency"  # the next queue at the broker that lately answers soonest
+
+
+Where = MessageQueue | Selector | Balancing
+
+
+def by_key(key: str | int | Callable[[Message], str | int]) -> Selector:
     """Messages of one *key* go to one queue while the number of queues stays; to the one that Java's hash gives.
 
     Args:
-        key: of order, customer, ...; a text is hashed as Java's String, a number as its Integer or Long.
+        key: of order, customer, ..., or a function that gets it of the message. A text is hashed as Java's String, a
+            number as its Integer or Long.
     """
-    hashed = tags_code(key) if isinstance(key, str) else _hash_of_number(key)
-    return lambda queues: queues[abs(hashed) % len(queues)]
+    if callable(key):
+        of = key
+        return lambda queues, message: queues[abs(_hash(of(message))) % len(queues)]
+    hashed = abs(_hash(key))
+    return lambda queues, _: queues[hashed % len(queues)]
 
 
 def at_random(chance: random.Random | None = None) -> Selector:
     """Any queue, drawn from *chance*."""
     draw = chance or random.Random()
-    return lambda queues: queues[draw.randrange(len(queues))]
+    return lambda queues, _: queues[draw.randrange(len(queues))]
 
 
-def _hash_of_number(number: int) -> int:
-    folded = number & 0xFFFFFFFF if -(1 << 31) <= number < 1 << 31 else (number ^ (number >> 32)) & 0xFFFFFFFF
+def selected(selector: Selector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+    """What *selector* chooses. Raises InvalidParameter: that is no queue."""
+    queue = selector(queues, message)
+    if not isinstance(queue, MessageQueue):
+        raise InvalidParameter(
+            f"the selector of a message to {message.topic} returned {queue!r}; expected one of the queues it was given"
+        )
+    return queue
+
+
+def _hash(key: str | int) -> int:
+    if isinstance(key, str):
+        return tags_code(key)
+    folded = key & 0xFFFFFFFF if -(1 << 31) <= key < 1 << 31 else (key ^ (key >> 32)) & 0xFFFFFFFF
     return folded - (1 << 32) if folded >= 1 << 31 else folded

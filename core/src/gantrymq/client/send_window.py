@@ -15,10 +15,8 @@ from typing import Final
 from gantrymq.errors import CallTimeout
 from gantrymq.world import Clock, Timer
 
-__all__ = ["MOST_BYTES", "MOST_SENDS", "SendWindow"]
+__all__ = ["SendWindow"]
 
-MOST_SENDS: Final = 512
-MOST_BYTES: Final = 16 * 1024 * 1024
 TICK_S: Final = 0.1
 TOGETHER: Final = 64  # sends that are let in, or given up, in one turn of the event loop
 
@@ -43,7 +41,7 @@ class SendWindow:
     is given up for what could not be read.
     """
 
-    def __init__(self, clock: Clock, broker_name: str, most: int = MOST_SENDS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, clock: Clock, broker_name: str, most: int, most_bytes: int) -> None:
         """At most *most* sends, and *most_bytes* bytes of bodies: a larger one goes by itself."""
         self._clock = clock
         self._name = broker_name

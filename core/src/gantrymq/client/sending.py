@@ -15,20 +15,23 @@ import attrs
 
 from gantrymq.client.batch_queues import BatchQueues
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.fault_detector import FaultDetector
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.latency_faults import LatencyFaults
 from gantrymq.client.outgoing import Outgoing, SendIdentity, packed, send_request
+from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, Policy, Retries
-from gantrymq.client.selection import QueueTurns
+from gantrymq.client.selection import QueueChoice
+from gantrymq.client.selectors import Balancing
 from gantrymq.client.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock, Workers
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["SEND_TIMEOUT_S", "Sending", "SendingOptions", "Submission"]
+__all__ = ["Sending", "Submission"]
 
-SEND_TIMEOUT_S: Final = 3.0
 RENEW_TIMEOUT_S: Final = 1.0  # what a name server may take of the time of a send that failed
 IN_THREAD_BYTES: Final = 64 * 1024  # of a body whose compression would hold the loop up: 24 ms a MB
 ONEWAYS_TOGETHER: Final = 64  # between two turns that others get
@@ -44,27 +47,25 @@ class Submission:
     compressor: Compressor | None = None  # for its body
 
 
-@attrs.frozen
-class SendingOptions:
-    """What sends of one producer have in common."""
-
-    identity: SendIdentity
-    retry_not_stored: bool  # try again where a message is stored less safely than promised
-    attempt_timeout_s: float | None  # of one attempt while another is left
-    most_sends: int  # under way at one broker
-    most_bytes: int  # the same of bodies
-
-
 class Sending:
     """Sends messages for one producer, from its start to its end."""
 
-    def __init__(self, instance: ClientInstance, options: SendingOptions, dropped: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        instance: ClientInstance,
+        identity: SendIdentity,
+        settings: ProducerSettings,
+        dropped: Callable[[], object],
+    ) -> None:
         """*dropped* is called for a oneway message that was taken and could not be written."""
         self._instance = instance
         self._clock = instance.world.clock
-        self._options = options
+        self._identity = identity
+        self._settings = settings
         self._dropped = dropped
-        self._turns = QueueTurns(instance.world.random)
+        faults = LatencyFaults(detecting=settings.detect_faults) if settings.latency_fault_tolerance else None
+        self._choice = QueueChoice(self._clock, instance.world.random, self._sends_at, faults)
+        self._detector = FaultDetector(instance, faults) if faults is not None and settings.detect_faults else None
         self.batch_queues = BatchQueues(instance)
         self._windows: dict[str, SendWindow] = {}  # by name of a broker
         self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
@@ -73,16 +74,23 @@ class Sending:
     def end(self) -> None:
         """Begin no further attempt."""
         self._ended = True
+        if self._detector is not None:
+            self._detector.end()
 
     async def queues(self, topic: str, timeout_s: float = SEND_TIMEOUT_S) -> tuple[MessageQueue, ...]:
         """Queues to send to, see `RouteBook.publish_queues`."""
-        identity = self._options.identity
+        identity = self._identity
         return await self._instance.routes.publish_queues(
             topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
         )
 
     async def send(
-        self, submission: Submission, queue: MessageQueue | None, timeout_s: float, policy: Policy
+        self,
+        submission: Submission,
+        queue: MessageQueue | None,
+        timeout_s: float,
+        policy: Policy,
+        balancing: Balancing = Balancing.ROUND_ROBIN,
     ) -> SendResult:
         """Send and wait until it is stored. Errors as `Producer.send`."""
         if queue is None:
@@ -96,19 +104,25 @@ class Sending:
             while again:
                 broker_name = ""
                 try:
-                    chosen = queue or self._turns.choose(
-                        submission.topic, await self.queues(submission.topic), retries.avoid
+                    chosen = queue or self._choice.choose(
+                        submission.topic,
+                        await self.queues(submission.topic),
+                        balancing,
+                        retries.avoid,
+                        again=retries.last is not None,
                     )
                     broker_name = chosen.broker_name
                     retries.brokers += (broker_name,)
-                    limit_s = None if retries.last_attempt else self._options.attempt_timeout_s
+                    limit_s = None if retries.last_attempt else self._settings.attempt_timeout_s
                     left_s = await state.enter(self._window(broker_name), limit_s, finished=retries.answered)
                     self._check_open()
                     result = await self._attempt(await state.outgoing(self._instance.world.workers), chosen, left_s)
-                    if result.ok or not self._options.retry_not_stored:
+                    if result.ok or not self._settings.retry_not_stored:
                         return result
                     again = retries.less_safe(broker_name)
                 except FAILURES as error:
+                    if self._choice.listens:
+                        self._choice.failed(broker_name, error)
                     again = retries.failed(broker_name, error)
                 again = again and await self._pause(submission.topic, queue, state, retries)
             if result is not None:
@@ -119,25 +133,37 @@ class Sending:
         finally:
             state.leave(finished=result is not None or retries.answered)
 
-    async def oneway(self, submission: Submission, queue: MessageQueue | None, timeout_s: float) -> None:
+    async def oneway(
+        self,
+        submission: Submission,
+        queue: MessageQueue | None,
+        timeout_s: float,
+        balancing: Balancing = Balancing.ROUND_ROBIN,
+    ) -> None:
         """Hand to a connection. Errors as `Producer.send_oneway`."""
         topic, instance = submission.topic, self._instance
         if queue is None:
-            queue = self._turns.choose(topic, await self.queues(topic, timeout_s))
+            queue = self._choice.choose(topic, await self.queues(topic, timeout_s), balancing)
         elif queue.topic != topic:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
         outgoing = await _made(submission, instance.world.workers)
         connection = await instance.rpc.writable(address, timeout_s)
-        identity, now_ms = self._options.identity, self._clock.now_ms()
+        identity, now_ms = self._identity, self._clock.now_ms()
         connection.oneway(send_request(outgoing, queue, identity, now_ms, oneway=True), self._dropped)
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
         address = await self._address(queue)
-        request = send_request(outgoing, queue, self._options.identity, self._clock.now_ms())
+        request = send_request(outgoing, queue, self._identity, self._clock.now_ms())
+        if not self._choice.listens:
+            reply = await self._instance.rpc.send(address, request, timeout_s)
+            return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_ids)
+        begun = self._clock.monotonic()
         reply = await self._instance.rpc.send(address, request, timeout_s)
-        return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_ids)
+        result = read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_ids)
+        self._choice.answered(queue.broker_name, self._clock.monotonic() - begun)
+        return result
 
     async def _pause(self, topic: str, queue: MessageQueue | None, state: _SendState, retries: Retries) -> bool:
         """Wait where another attempt would come too soon; False when no time is left for one."""
@@ -156,6 +182,10 @@ class Sending:
         routes = self._instance.routes
         return routes.master(queue.broker_name) or await routes.find_broker(queue.topic, queue.broker_name)
 
+    def _sends_at(self, broker_name: str) -> int:
+        window = self._windows.get(broker_name)
+        return window.sends if window is not None else 0
+
     def _check_open(self) -> None:
         if self._ended:
             raise ClientError("this Producer was closed before the message was sent")
@@ -163,10 +193,8 @@ class Sending:
     def _window(self, broker_name: str) -> SendWindow:
         window = self._windows.get(broker_name)
         if window is None:
-            options = self._options
-            window = self._windows[broker_name] = SendWindow(
-                self._clock, broker_name, options.most_sends, options.most_bytes
-            )
+            most, most_bytes = self._settings.max_under_way, self._settings.max_under_way_bytes
+            window = self._windows[broker_name] = SendWindow(self._clock, broker_name, most, most_bytes)
         return window
 
 

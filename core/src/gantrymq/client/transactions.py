@@ -22,11 +22,9 @@ from typing import Final, Unpack
 
 import attrs
 
-from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.producer import Producer, ProducerOptions
+from gantrymq.client.producer import AllProducerOptions, Producer
 from gantrymq.client.results import SendResult
-from gantrymq.client.sending import SEND_TIMEOUT_S
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model import properties as names
 from gantrymq.model.ids import parse_offset_id
@@ -67,15 +65,11 @@ class Transaction:
         return self.sent.message_id
 
 
-class TransactionProducerOptions(ProducerOptions, ConnectOptions, total=False):
-    """What a `TransactionProducer` takes besides group and check."""
-
-
 class TransactionProducer(Producer):
     """A producer with transactions, and all that `Producer` has."""
 
     def __init__(
-        self, group: str, check: Check, namesrv: str | None = None, **options: Unpack[TransactionProducerOptions]
+        self, group: str, check: Check, namesrv: str | None = None, **options: Unpack[AllProducerOptions]
     ) -> None:
         """Nothing is opened before `start`.
 
@@ -101,7 +95,7 @@ class TransactionProducer(Producer):
         await super()._unregister(instance)
 
     @asynccontextmanager
-    async def transaction(self, message: Message, timeout_s: float = SEND_TIMEOUT_S) -> AsyncIterator[Transaction]:
+    async def transaction(self, message: Message, timeout_s: float | None = None) -> AsyncIterator[Transaction]:
         """Store *message* out of sight, and decide on it when the block is left.
 
         An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A

@@ -16,13 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Container, Coroutine, Mapping
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Unpack
 
 import attrs
 
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient, within
-from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions, unknown_option
+from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group.answers import ConsumerAnswers, Direct
 from gantrymq.client.group.failing import Failing
@@ -99,8 +99,8 @@ class Consumer(BaseClient):
         """
         names.check_group(group)
         self.group = group
-        settings, connect = _apart(type(self), options)
-        self.settings = ConsumerSettings.of(settings)
+        settings, connect = apart(type(self), options, SettingOptions.__annotations__)
+        self.settings = ConsumerSettings(**settings)
         super().__init__(namesrv, **connect)
         self._subscriptions: dict[str, Subscription] = {}
         for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
@@ -377,15 +377,6 @@ class _Run:
         task = self._instance.job(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-
-
-def _apart(owner: type, options: ConsumerOptions) -> tuple[SettingOptions, ConnectOptions]:
-    given: dict[str, Any] = dict(options)
-    connect = {name: given.pop(name) for name in CONNECT_OPTIONS if name in given}
-    for name in given:
-        if name not in SettingOptions.__annotations__:
-            raise unknown_option(owner, name, *SettingOptions.__annotations__)
-    return cast("SettingOptions", given), cast("ConnectOptions", connect)
 
 
 def _subscription(topic: str, expression: str, expression_type: str) -> Subscription:

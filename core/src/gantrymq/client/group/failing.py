@@ -19,10 +19,10 @@ from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.outgoing import SendIdentity, prepare
+from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.retries import Policy
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S
-from gantrymq.client.send_window import MOST_BYTES, MOST_SENDS
-from gantrymq.client.sending import SEND_TIMEOUT_S, Sending, SendingOptions, Submission
+from gantrymq.client.sending import Sending, Submission
 from gantrymq.errors import GantryError
 from gantrymq.model import properties as names
 from gantrymq.model.message import Message, ReceivedMessage
@@ -72,9 +72,7 @@ class Failing:
         self._settings = settings
         self._handing = handing
         self._unit_mode = unit_mode
-        self._sending = Sending(
-            instance, SendingOptions(SendIdentity(_INNER_GROUP), False, None, MOST_SENDS, MOST_BYTES), _nothing
-        )
+        self._sending = Sending(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _nothing)
 
     def end(self) -> None:
         """Send nothing any more."""

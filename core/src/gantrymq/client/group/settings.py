@@ -7,7 +7,7 @@ client/.../impl/consumer/DefaultMQPushConsumerImpl.java (checkConfig).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import attrs
 
@@ -56,11 +56,6 @@ class ConsumerSettings:
     suspend_s: float = attrs.field(default=1.0, validator=_within(0.01, 30))  # a queue whose message failed, orderly
     commit_every_s: float = attrs.field(default=5.0, validator=_within(0.1, 3600))
     rebalance_every_s: float = attrs.field(default=20.0, validator=_within(1, 3600))
-
-    @classmethod
-    def of(cls, given: SettingOptions) -> Self:
-        """Made of options. Raises InvalidParameter: a value is out of bounds."""
-        return cls(**given)
 
     @property
     def tries(self) -> int:
