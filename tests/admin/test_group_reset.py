@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq.client.admin.broker_offsets import BrokerOffsets
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
-from gantrymq_admin.group_offsets import BrokerOffsets
 
 pytest.importorskip("gantrymq_storage_memory")
 

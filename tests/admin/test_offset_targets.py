@@ -5,8 +5,9 @@ import random
 import click
 import pytest
 
+from gantrymq.client.admin.offset_moves import OffsetMove, refuse_outside
 from gantrymq.errors import InvalidParameter
-from gantrymq_admin.offset_targets import FIRST_TIME_MS, QueueMove, parse_target, refuse_outside
+from gantrymq_admin.offset_targets import FIRST_TIME_MS, parse_target
 
 NOW_MS = 1_800_000_000_000
 
@@ -52,13 +53,13 @@ def test_what_is_passed_over_and_read_again_adds_up():
         end = lowest + draw.randrange(6)
         before = draw.choice([None, draw.randrange(12)])
         after = draw.randint(lowest, end)
-        move = QueueMove("b", 0, lowest, end, before, after)
+        move = OffsetMove("b", 0, lowest, end, before, after)
         old = range(lowest, end) if before is None else range(min(max(before, lowest), end), end)
         assert len(old) - move.skipped == end - after
 
 
 def test_an_offset_that_a_queue_does_not_have_is_refused_with_the_first_of_them():
-    moves = [QueueMove("b", queue_id, 2, 5, None, after) for queue_id, after in enumerate((2, 5, 6, 1))]
+    moves = [OffsetMove("b", queue_id, 2, 5, None, after) for queue_id, after in enumerate((2, 5, 6, 1))]
     with pytest.raises(InvalidParameter, match=r"offset 6 is not in queue 2 of b \(and 1 more\), which has 2 to 5"):
         refuse_outside(moves)
     refuse_outside(moves[:2])

@@ -23,7 +23,6 @@ from harness.probe import request
 from gantrymq.client import Admin, Producer, PullStatus, Reader
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.topic import TopicConfig
-from gantrymq_admin.messages import MessageAdmin
 
 TOPIC = "Stepped"
 SENDS = 20
@@ -140,7 +139,7 @@ def test_messages_are_found_by_time_and_by_key_on_both_sides_of_a_step(
             for asked in (times[0], times[SENDS - 1] + 1, times[SENDS], times[-1]):
                 first = next((n for n, stored in enumerate(times) if stored >= asked), len(times))
                 assert await consumer.offset_at(queue, asked) == first, (asked, times)
-        async with MessageAdmin(server.namesrv) as admin:
+        async with Admin(server.namesrv) as admin:
             found = await admin.query_message(TOPIC, "key7", begin_ms=times[0], end_ms=times[-1] + 1)
             assert [message.queue_offset for message in found] == [7, SENDS + 7]
 

@@ -12,7 +12,6 @@ pytest.importorskip("gantrymq_admin")
 from gantrymq.broker import BrokerServer
 from gantrymq.client import Admin
 from gantrymq.model.topic import TopicConfig
-from gantrymq_admin.groups import BrokerAdmin
 from gantrymq_spark import register
 from gantrymq_testing.running_broker import RunningBroker
 
@@ -144,7 +143,7 @@ def test_offsets_expire_before_they_are_read(spark, broker, tmp_path, fail):
     query = Query(spark, broker, topic, tmp_path)
     query.run(failOnDataLoss=fail)
     fill(broker, topic, 2, 9)
-    admin_does(broker, lambda admin: BrokerAdmin(admin, broker.broker_address).clean("log"))
+    admin_does(broker, lambda admin: admin.clean(broker.broker_address, "log"))
     deadline = time.monotonic() + DEADLINE_S
     while (log := broker.call(broker.store.state)).max_log_offset - log.min_log_offset > LOG_FILE_BYTES:
         assert time.monotonic() < deadline, "nothing expires"

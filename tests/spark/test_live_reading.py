@@ -20,7 +20,6 @@ from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed, Connectio
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
-from gantrymq_admin.groups import BrokerAdmin
 from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_spark.live.losses import DataLost
@@ -51,7 +50,7 @@ async def fill(cluster, count, queues=4, body=b"", topic="T"):
 
 async def expire(cluster):
     async with Admin(cluster.namesrv, world=cluster.world) as admin:
-        await BrokerAdmin(admin, cluster.broker_address).clean("log")
+        await admin.clean(cluster.broker_address, "log")
     await cluster.world.clock.sleep(2)
 
 

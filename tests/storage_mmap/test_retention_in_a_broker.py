@@ -6,8 +6,6 @@ from gantrymq.client import Admin, PullStatus, SendFailed
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
 
-BrokerAdmin = pytest.importorskip("gantrymq_admin.groups").BrokerAdmin
-
 SMALL = {"plugins": "storage_mmap", "store": "mmap", "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400}
 BODY = b"b" * 3000  # two to a log file
 
@@ -20,7 +18,7 @@ async def filled(cluster, count=7):
 
 async def cleaned(cluster, what="log"):
     async with Admin(cluster.namesrv, world=cluster.world) as admin:
-        said = await BrokerAdmin(admin, cluster.broker_address).clean(what)
+        said = await admin.clean(cluster.broker_address, what)
     await cluster.world.clock.sleep(2)
     return said
 

@@ -9,6 +9,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from store_cuts import cut
 
+from gantrymq.client import Admin
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.names import OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -17,7 +18,7 @@ from gantrymq.world.real import real_world
 from gantrymq_testing import simulate_cluster
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, ROLLBACK, TOPIC, Half, TransactionBench
-from gantrymq_transaction.admin import TransactionAdmin
+from gantrymq_transaction.admin import show_transaction
 
 DELAY_MS = 10_000
 SETTINGS = {
@@ -132,9 +133,9 @@ def test_the_command_shows_where_it_waits_and_where_it_came():
         producer = await bench.producer()
         half = await bench.half(producer, b"one", {"TIMER_DELAY_SEC": "10"})
         await producer.end(half, COMMIT)
-        async with TransactionAdmin(bench.cluster.namesrv, world=bench.cluster.world) as admin:
+        async with Admin(bench.cluster.namesrv, world=bench.cluster.world) as admin:
             for topic in (TIMER_TOPIC, TOPIC):
-                shown = await admin.transaction(bench.cluster.broker_address, half.unique_id)
+                shown = await show_transaction(admin, bench.cluster.broker_address, half.unique_id)
                 assert [each["topic"] for each in shown["committed"]] == [topic]
                 await bench.clock.sleep(15)
 

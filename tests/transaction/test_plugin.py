@@ -9,12 +9,13 @@ pytest.importorskip("gantrymq_storage_memory")
 
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.cli.open_group import TO_INSTALL
+from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, PluginError
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing import simulate_cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, TOPIC, TransactionBench
-from gantrymq_transaction.admin import TransactionAdmin
+from gantrymq_transaction.admin import list_transactions, resume_check, show_transaction
 
 THEIRS = """
 from gantrymq.errors import RefusedWith
@@ -96,17 +97,17 @@ def test_operators_see_what_is_undecided_given_up_and_committed():
         halves = [await bench.half(producer, b"%d" % number, {"KEYS": f"k{number}"}) for number in range(5)]
         await producer.end(halves[0], COMMIT)
         address = cluster.broker_address
-        async with TransactionAdmin(cluster.namesrv, world=cluster.world) as admin:
-            page = await admin.transactions(address, count=3)
+        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+            page = await list_transactions(admin, address, count=3)
             assert [each["keys"] for each in page["transactions"]] == ["k1", "k2", "k3"]
             assert (page["undecided"], page["next"]) == (4, 4)
             first = page["transactions"][0]
             assert (first["checks"], first["producer_group"], first["topic"]) == (0, "producers", TOPIC)
-            page = await admin.transactions(address, start=page["next"])
+            page = await list_transactions(admin, address, start=page["next"])
             assert [each["unique_id"] for each in page["transactions"]] == [halves[4].unique_id]
             assert page["next"] is None
-            assert (await admin.transactions(address, group="others"))["transactions"] == []
-            shown = await admin.transaction(address, halves[0].unique_id)
+            assert (await list_transactions(admin, address, group="others"))["transactions"] == []
+            shown = await show_transaction(admin, address, halves[0].unique_id)
             assert [each["undecided"] for each in shown["half_messages"]] == [False]
             assert [each["topic"] for each in shown["committed"]] == [TOPIC]
 
@@ -114,13 +115,13 @@ def test_operators_see_what_is_undecided_given_up_and_committed():
             for _ in range(5):
                 await producer.join("p1")
                 await cluster.world.clock.sleep(1)
-            page = await admin.transactions(address, given_up=True)
+            page = await list_transactions(admin, address, given_up=True)
             assert [each["checks"] for each in page["transactions"]] == [3] * 4
             assert page["undecided"] == 0
             given_up = page["transactions"][0]
             asked = len(producer.asked)
-            await admin.resume_check(given_up["offset_id"])
-            assert (await admin.transactions(address))["undecided"] == 1
+            await resume_check(admin, given_up["offset_id"])
+            assert (await list_transactions(admin, address))["undecided"] == 1
             await bench.asked([producer], asked + 1, 30)
             assert producer.asked[-1].ext["msgId"] == given_up["unique_id"]
         await bench.close()
@@ -169,10 +170,10 @@ def test_what_would_be_given_up_again_at_once_is_not_resumed():
         producer = await bench.producer()
         half = await bench.half(producer, b"one")
         await bench.clock.sleep(73 * 3600 + 60)
-        async with TransactionAdmin(cluster.namesrv, world=cluster.world) as admin:
-            (given_up,) = (await admin.transaction(cluster.broker_address, half.unique_id))["given_up"]
+        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+            (given_up,) = (await show_transaction(admin, cluster.broker_address, half.unique_id))["given_up"]
             with pytest.raises(BrokerRefused, match=r"was born 73 hours ago; half messages older than 72 hours"):
-                await admin.resume_check(given_up["offset_id"])
+                await resume_check(admin, given_up["offset_id"])
         await bench.close()
 
     simulate_cluster(work, limit_s=80 * 3600)

@@ -9,13 +9,14 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from store_cuts import cut
 
+from gantrymq.client import Admin
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.transaction_contract_bench import COMMIT, TOPIC, Half, TransactionBench
-from gantrymq_transaction.admin import TransactionAdmin
+from gantrymq_transaction.admin import list_transactions
 
 golden_stores = pytest.importorskip("golden_stores")
 
@@ -47,8 +48,8 @@ def run(root, work, **settings):
 
 
 async def listed(bench, **wanted):
-    async with TransactionAdmin(bench.cluster.namesrv) as admin:
-        return await admin.transactions(bench.cluster.broker_address, **wanted)
+    async with Admin(bench.cluster.namesrv) as admin:
+        return await list_transactions(admin, bench.cluster.broker_address, **wanted)
 
 
 def test_pending_transactions_of_a_java_broker_are_known(tmp_path):

@@ -116,9 +116,9 @@ def test_members_of_a_group_as_one_broker_sees_them(ask):
     ask(work)
 
 
-def test_route_of_an_unknown_topic_says_where_to_look(ask):
+def test_route_of_an_unknown_topic_is_a_sentence_without_commands_of_a_shell(ask):
     async def work(admin, c):
-        with pytest.raises(NoRoute, match="gantrymq topic list"):
+        with pytest.raises(NoRoute, match="^no name server knows topic Nope$"):
             await admin.route("Nope")
         assert len((await admin.route("T")).queues) == 2
 
@@ -136,7 +136,7 @@ def test_one_name_server_is_asked_by_its_address(ask):
 
 def test_refusals_and_garbled_replies_are_raised(ask):
     async def work(admin, c):
-        with pytest.raises(BrokerRefused, match="a:10911 answered code 3"):
+        with pytest.raises(BrokerRefused, match=r"a:10911 does not serve GET_BROKER_RUNTIME_INFO \(28\): "):
             await admin.runtime_info("a:10911")
         c.brokers["a"].answers[RequestCode.GET_BROKER_RUNTIME_INFO] = Command(0, body=b"[]")
         c.brokers["a"].answers[RequestCode.GET_TOPIC_STATS_INFO] = Command(

@@ -9,48 +9,19 @@ from __future__ import annotations
 import attrs
 import click
 
+from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetTarget
 from gantrymq.commands.times import read_time_ms
-from gantrymq.errors import InvalidParameter
 
-__all__ = ["EARLIEST", "FIRST_TIME_MS", "LATEST", "QueueMove", "Target", "parse_target", "refuse_outside"]
+__all__ = ["FIRST_TIME_MS", "Target", "parse_target"]
 
-EARLIEST, LATEST = "earliest", "latest"
 FIRST_TIME_MS = 100_000_000_000  # in March 1973
 
 
 @attrs.frozen
-class Target:
-    """One of: an end of the queue (*edge*), a time, a queue offset."""
+class Target(OffsetTarget):
+    """A target, and how it was written."""
 
-    text: str  # as it was given
-    edge: str = ""
-    time_ms: int | None = None
-    queue_offset: int | None = None
-
-    def at_once(self, min_offset: int, max_offset: int) -> int | None:
-        """The offset in a queue with these bounds; None where the broker has to look a time up."""
-        if self.edge == EARLIEST:
-            return min_offset
-        if self.edge == LATEST:
-            return max_offset
-        return self.queue_offset
-
-
-@attrs.frozen
-class QueueMove:
-    """One queue of a group and where the group goes on in it."""
-
-    broker: str  # its name
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    before: int | None  # committed; None without a commit
-    after: int
-
-    @property
-    def skipped(self) -> int:
-        """Messages that the group will not read; below 0: that it reads again."""
-        return self.after - min(max(self.before or 0, self.min_offset), self.max_offset)
+    text: str = attrs.field(default="", kw_only=True)
 
 
 def parse_target(text: str, now_ms: int) -> Target:
@@ -61,9 +32,9 @@ def parse_target(text: str, now_ms: int) -> Target:
     """
     word = text.strip()
     if word.lower() in (EARLIEST, LATEST):
-        return Target(text, edge=word.lower())
+        return Target(text=text, edge=word.lower())
     if word.isascii() and word.isdecimal() and int(word) < FIRST_TIME_MS:
-        return Target(text, queue_offset=int(word))
+        return Target(text=text, queue_offset=int(word))
     try:
         time_ms = read_time_ms(word if word.isascii() else "")
     except click.BadParameter:
@@ -73,20 +44,4 @@ def parse_target(text: str, now_ms: int) -> Target:
         ) from None
     if time_ms > now_ms:
         raise click.BadParameter(f"{text!r} is still to come; latest passes over all there is now")
-    return Target(text, time_ms=time_ms)
-
-
-def refuse_outside(moves: list[QueueMove]) -> None:
-    """Refuse an offset that a queue does not have.
-
-    Raises:
-        InvalidParameter: it is below the minimum or behind the end of one of the queues; none was changed.
-    """
-    bad = [move for move in moves if not move.min_offset <= move.after <= move.max_offset]
-    if bad:
-        first = bad[0]
-        others = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise InvalidParameter(
-            f"offset {first.after} is not in queue {first.queue_id} of {first.broker}{others}, which has "
-            f"{first.min_offset} to {first.max_offset}; nothing was changed. Pick a queue with -q, or use a time"
-        )
+    return Target(text=text, time_ms=time_ms)

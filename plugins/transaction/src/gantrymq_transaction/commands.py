@@ -7,12 +7,14 @@ from typing import Any, Final
 
 import click
 
+from gantrymq.client import Admin
+from gantrymq.client.admin import ClusterUnclear
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.ids import is_offset_id
-from gantrymq_transaction.admin import TransactionAdmin
+from gantrymq_transaction.admin import list_transactions, resume_check, show_transaction
 
 __all__ = ["transactions"]
 
@@ -34,10 +36,13 @@ cluster_option = click.option(
 broker_option = click.option("-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port.")
 
 
-async def _brokers(admin: TransactionAdmin, cluster: str | None, broker: str | None) -> tuple[str, ...]:
+async def _brokers(admin: Admin, cluster: str | None, broker: str | None) -> tuple[str, ...]:
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
-    return (broker,) if broker else await admin.masters(cluster)
+    try:
+        return (broker,) if broker else await admin.masters(cluster)
+    except ClusterUnclear as problem:
+        raise ClusterUnclear(f"{problem}; -c names a cluster, -b one broker") from problem
 
 
 @click.group()
@@ -69,7 +74,7 @@ def list_(
     """List transactions that are undecided, oldest half message first."""
 
     async def work() -> list[dict[str, Any]]:
-        async with TransactionAdmin(namesrv) as admin:
+        async with Admin(namesrv) as admin:
             wanted = {"group": group, "topic": topic, "given_up": given_up}
             return [await _listed(admin, each, most, start, wanted) for each in await _brokers(admin, cluster, broker)]
 
@@ -101,14 +106,12 @@ def list_(
         )
 
 
-async def _listed(
-    admin: TransactionAdmin, address: str, most: int, start: int, wanted: dict[str, Any]
-) -> dict[str, Any]:
+async def _listed(admin: Admin, address: str, most: int, start: int, wanted: dict[str, Any]) -> dict[str, Any]:
     """Pages of one broker until *most* are found or there are no more."""
     found: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     for _ in range(PAGES):
-        page = await admin.transactions(address, start=start, count=min(1000, most - len(found)), **wanted)
+        page = await list_transactions(admin, address, start=start, count=min(1000, most - len(found)), **wanted)
         found += page["transactions"]
         if page["next"] is None or len(found) >= most:
             break
@@ -130,9 +133,9 @@ def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, 
     """
 
     async def work() -> list[dict[str, Any]]:
-        async with TransactionAdmin(namesrv) as admin:
+        async with Admin(namesrv) as admin:
             return [
-                {**await admin.transaction(each, unique_id), "broker": each}
+                {**await show_transaction(admin, each, unique_id), "broker": each}
                 for each in await _brokers(admin, cluster, broker)
             ]
 
@@ -169,11 +172,11 @@ def resume(name: str, cluster: str | None, broker: str | None, namesrv: str, out
     """
 
     async def work() -> tuple[str, str]:
-        async with TransactionAdmin(namesrv) as admin:
+        async with Admin(namesrv) as admin:
             wanted = name
             if not is_offset_id(name):
                 wanted = await _given_up(admin, name, await _brokers(admin, cluster, broker))
-            return await admin.resume_check(wanted), wanted
+            return await resume_check(admin, wanted), wanted
 
     address, wanted = run(work())
     if output == "json":
@@ -182,9 +185,9 @@ def resume(name: str, cluster: str | None, broker: str | None, namesrv: str, out
     click.echo(f"{address} asks the producer of {wanted} again")
 
 
-async def _given_up(admin: TransactionAdmin, unique_id: str, brokers: tuple[str, ...]) -> str:
+async def _given_up(admin: Admin, unique_id: str, brokers: tuple[str, ...]) -> str:
     for address in brokers:
-        found = (await admin.transaction(address, unique_id))["given_up"]
+        found = (await show_transaction(admin, address, unique_id))["given_up"]
         if found:
             return str(found[-1]["offset_id"])
     raise ClientError(f"no broker gave a transaction with the unique id {unique_id} up; see gantrymq transactions list")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client.admin import CLEANINGS
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
+from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
-from gantrymq_admin.groups import CLEANINGS, BrokerAdmin
 
 
 @click.command()
@@ -37,9 +37,9 @@ def clean(what: Sequence[str], cluster: str | None, broker: str | None, namesrv:
 async def _clean(
     namesrv: str, what: Sequence[str], cluster: str | None, broker: str | None
 ) -> list[tuple[str, str, str]]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         return [
-            (address, each, await BrokerAdmin(admin, address).clean(each))
+            (address, each, await admin.clean(address, each))
             for address in await brokers_of(admin, cluster, broker)
             for each in what
         ]

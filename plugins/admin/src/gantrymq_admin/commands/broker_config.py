@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ConfigError
+from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
-from gantrymq_admin.groups import BrokerAdmin
 
 
 @click.group()
@@ -59,9 +58,9 @@ async def _get(
     namesrv: str, keys: Sequence[str], cluster: str | None, broker: str | None
 ) -> list[tuple[str, dict[str, str]]]:
     found = []
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
-            settings = await BrokerAdmin(admin, address).settings()
+            settings = await admin.broker_settings(address)
             missing = [key for key in keys if key not in settings]
             if missing:
                 raise ConfigError(f"{address} has no setting {', '.join(missing)}")
@@ -70,8 +69,8 @@ async def _get(
 
 
 async def _set(namesrv: str, settings: dict[str, str], cluster: str | None, broker: str | None) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         addresses = list(await brokers_of(admin, cluster, broker))
         for address in addresses:
-            await BrokerAdmin(admin, address).change(settings)
+            await admin.change_broker_settings(address, settings)
         return addresses

@@ -15,7 +15,7 @@ from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.groups import GroupAdmin
+from gantrymq_admin.asking import asking
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -200,9 +200,9 @@ def _late(queue: dict[str, Any]) -> str:
 
 async def _list(namesrv: str, cluster: str | None, broker: str | None, everything: bool) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
-            for name, config in (await GroupAdmin(admin).configs(address)).items():
+            for name, config in (await admin.groups(address)).items():
                 if not everything and name in names.SYSTEM_GROUPS:
                     continue
                 shown = found.setdefault(
@@ -216,39 +216,38 @@ async def _list(namesrv: str, cluster: str | None, broker: str | None, everythin
                         "brokers": [],
                     },
                 )
-                online = await GroupAdmin(admin).clients(address, name)
+                online = await admin.consumer_connections(address, name)
                 shown["clients"] = max(shown["clients"], len(online.clients) if online is not None else 0)
                 shown["brokers"].append(address)
     return [found[name] for name in sorted(found)]
 
 
 async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker: str | None) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         addresses = await brokers_of(admin, cluster, broker)
         for address in addresses:
-            await GroupAdmin(admin).create(address, config)
+            await admin.create_group(address, config)
         return list(addresses)
 
 
 async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | None, clean_offsets: bool) -> list[str]:
     if name in names.SYSTEM_GROUPS or names.is_system_group(name):
         raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
-    async with Admin(namesrv) as admin:
-        groups = GroupAdmin(admin)
+    async with asking(namesrv) as admin:
         addresses = await brokers_of(admin, cluster, broker)
-        known = await _known(groups, addresses, name)
+        known = await _known(admin, addresses, name)
         if not known:
             raise _no_group(name)
         for address in known:
-            await groups.delete(address, name, clean_offsets=clean_offsets)
+            await admin.delete_group(address, name, clean_offsets=clean_offsets)
         return known
 
 
 async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"group": name, "clients": [], "subscriptions": []}
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
-            found = await GroupAdmin(admin).clients(address, name)
+            found = await admin.consumer_connections(address, name)
             if found is None:
                 continue
             shown["clients"] += [
@@ -273,14 +272,13 @@ async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | N
 
 
 async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | None) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
-        groups = GroupAdmin(admin)
+    async with asking(namesrv) as admin:
         addresses = await brokers_of(admin, cluster, broker)
         queues = []
         for address in addresses:
-            progress = await groups.progress(address, name)
+            progress = await admin.group_progress(address, name)
             behind = {queue.topic for queue, found in progress.items() if found.behind}
-            late = {topic: await _late_of(groups, address, name, topic) for topic in sorted(behind)}
+            late = {topic: await _late_of(admin, address, name, topic) for topic in sorted(behind)}
             queues += [
                 {
                     "topic": queue.topic,
@@ -295,22 +293,23 @@ async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | 
                 }
                 for queue, found in progress.items()
             ]
-        if not queues and not await _known(groups, addresses, name):  # a deleted group may have offsets left
+        if not queues and not await _known(admin, addresses, name):  # a deleted group may have offsets left
             raise _no_group(name)
         return queues
 
 
-async def _late_of(groups: GroupAdmin, address: str, name: str, topic: str) -> dict[MessageQueue, int]:
+async def _late_of(admin: Admin, address: str, name: str, topic: str) -> dict[MessageQueue, int]:
     """Nothing where the broker does not say."""
     try:
-        return await groups.late(address, name, topic)
+        times = await admin.group_times(address, name, topic)
     except BrokerRefused:
         return {}
+    return {queue: found.late_ms for queue, found in times.items()}
 
 
-async def _known(groups: GroupAdmin, addresses: Sequence[str], name: str) -> list[str]:
+async def _known(admin: Admin, addresses: Sequence[str], name: str) -> list[str]:
     """The brokers that know the group."""
-    return [address for address in addresses if name in await groups.configs(address)]
+    return [address for address in addresses if name in await admin.groups(address)]
 
 
 def _no_group(name: str) -> GroupNotExist:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, cast
 
 import click
 
-from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
-from gantrymq.errors import BrokerRefused, FormatError, GroupNotExist, RefusedWith
+from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Header, header_of
+from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
 
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
@@ -85,10 +84,10 @@ async def _explain(
     """What each broker says that knows the group."""
     found, missing = list[dict[str, Any]](), ""
     header = ExplainGroupRequest(consumer_group=group, topic=topic)
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             try:
-                reply = await admin.ask(address, EXPLAIN_GROUP, header)
+                said = await admin.ask_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")
             except BrokerRefused as problem:
                 if problem.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise RefusedWith(
@@ -100,10 +99,7 @@ async def _explain(
                     raise
                 missing = f"there is no group {group}; 'gantrymq group list' shows those there are"
                 continue
-            try:
-                found.append({"address": address, **json.loads(bytes(reply.payload))})
-            except (TypeError, ValueError) as problem:
-                raise FormatError(f"what {address} says of group {group} is not the JSON of 65021") from problem
+            found.append({"address": address, **said})
     if not found:
         raise GroupNotExist(missing or f"no broker of the cluster is there to explain group {group}")
     return found

@@ -5,22 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import attrs
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
-from gantrymq.errors import ClientError, GroupNotExist
-from gantrymq.model import names
+from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import legal_group
-from gantrymq_admin.group_offsets import BrokerOffsets, brokers_with, refuse_by_members
-from gantrymq_admin.groups import GroupAdmin
-from gantrymq_admin.offset_targets import QueueMove, Target, parse_target, refuse_outside
+from gantrymq_admin.offset_targets import Target, parse_target
 
 SHOWN = 40  # queues of a table for people; --output json has all
-
-Plan = list[tuple[BrokerOffsets, list[QueueMove]]]
 
 
 def _target(_context: click.Context, _option: click.Parameter, text: str) -> Target:
@@ -84,93 +78,38 @@ def clone(source: str, group: str, topic: str | None, dry_run: bool, namesrv: st
 async def _reset(
     namesrv: str, group: str, topic: str, target: Target, queue: int | None, dry_run: bool
 ) -> dict[str, Any]:
-    async with Admin(namesrv) as admin:
-        brokers = await _knowing(await brokers_with(admin, topic, queue), group)
-        plan = [(broker, await broker.moves(group, target)) for broker in brokers]
-        refuse_outside([move for _, moves in plan for move in moves])
-        return await _apply(group, plan, target if queue is None else None, dry_run=dry_run)
+    async with asking(namesrv) as admin:
+        try:
+            done = await admin.reset_offsets(group, topic, target, queue_id=queue, dry_run=dry_run)
+        except QueueUnknown as problem:
+            raise QueueUnknown(f"{problem}; see: gantrymq topic status -t {topic}") from problem
+        return _document(done, group)
 
 
 async def _clone(namesrv: str, source: str, group: str, topic: str | None, dry_run: bool) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
-        groups = GroupAdmin(admin)
-        topics = [topic] if topic else await _topics_of(admin, groups, source)
-        done = []
-        for name in topics:
-            plan: Plan = []
-            for broker in await _knowing(await brokers_with(admin, name), source):
-                offsets = await broker.committed(source)
-                if not dry_run and offsets and not await broker.known(group):
-                    config = (await groups.configs(broker.address))[source]
-                    if config.attributes:
-                        left_out = ", ".join(sorted(config.attributes))
-                        click.echo(f"attributes of {source} are not cloned to {group}: {left_out}", err=True)
-                    await groups.create(
-                        broker.address, attrs.evolve(config, name=group, attributes={}, subscriptions=None)
-                    )
-                plan.append((broker, await broker.moves(group, offsets)))
-            if not any(moves for _, moves in plan):
-                raise ClientError(f"{source} has committed nothing on topic {name}; nothing was changed")
-            done.append({"topic": name, **await _apply(group, plan, None, dry_run=dry_run)})
-        return done
-
-
-async def _topics_of(admin: Admin, groups: GroupAdmin, source: str) -> list[str]:
-    """Topics that a group committed on, its retry topic aside."""
-    found: set[str] = set()
-    for address in await admin.masters():
-        found |= {queue.topic for queue in await groups.progress(address, source)}
-    topics = sorted(name for name in found if not name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)))
-    if not topics:
-        raise ClientError(f"{source} has committed nothing; see: gantrymq group progress -g {source}")
-    return topics
-
-
-async def _knowing(brokers: list[BrokerOffsets], group: str) -> list[BrokerOffsets]:
-    """Those of the brokers that know the group. Raises GroupNotExist without any."""
-    known = [broker for broker in brokers if await broker.known(group)]
-    if not known:
-        raise GroupNotExist(f"there is no group {group}; 'gantrymq group list' shows those there are")
-    for broker in brokers:
-        if broker not in known:
-            warn(f"broker {broker.name} does not know group {group}; it is left out")
-    return known
-
-
-async def _apply(group: str, plan: Plan, by_members: Target | None, *, dry_run: bool) -> dict[str, Any]:
-    """Set what is planned; with *by_members* members of an older kind may do it.
-
-    Nothing is set anywhere when one of the brokers cannot do it.
-    """
-    ways = []
-    online = 0
-    for broker, moves in plan:
-        if not moves:
-            ways.append("")
-            continue
-        here = await broker.online(group)
-        online = max(online, here)
-        way = "broker" if await broker.server_side() else "members" if here else "commit"
-        if way == "members":
-            if by_members is None:
-                raise ClientError(
-                    f"{here} members of {group} are online at broker {broker.name}, which does not set offsets itself "
-                    "(useServerSideResetOffset); they would commit over it: stop them first. Nothing was changed"
-                )
-            refuse_by_members(broker.name, group, by_members)
-        ways.append(way)
-    if not dry_run:
+    async with asking(namesrv) as admin:
         try:
-            await _set(group, plan, ways, by_members)
-        except ClientError as problem:
-            raise ClientError(f"{problem}; some queues may be set already, run the command again") from problem
-    queues = [move for _, moves in plan for move in moves]
+            done = await admin.clone_offsets(source, group, topic, dry_run=dry_run)
+        except NothingCommitted as problem:
+            advice = "" if topic else f"; see: gantrymq group progress -g {source}"
+            raise NothingCommitted(f"{problem}{advice}") from problem
+        for each in done:
+            if each.attributes_left_out:
+                left_out = ", ".join(each.attributes_left_out)
+                click.echo(f"attributes of {source} are not cloned to {group}: {left_out}", err=True)
+        return [{"topic": each.topic, **_document(each, source)} for each in done]
+
+
+def _document(done: OffsetReset, known_as: str) -> dict[str, Any]:
+    """For scripts; warns of brokers that do not know the group *known_as*."""
+    for broker in done.left_out:
+        warn(f"broker {broker} does not know group {known_as}; it is left out")
     return {
-        "dry_run": dry_run,
-        "online": online,
-        "by": sorted({way for way in ways if way}),
-        "skipped": sum(max(0, move.skipped) for move in queues),
-        "read_again": sum(max(0, -move.skipped) for move in queues),
+        "dry_run": done.dry_run,
+        "online": done.online,
+        "by": list(done.ways),
+        "skipped": done.skipped,
+        "read_again": done.read_again,
         "queues": [
             {
                 "broker": move.broker,
@@ -181,19 +120,9 @@ async def _apply(group: str, plan: Plan, by_members: Target | None, *, dry_run: 
                 "after": move.after,
                 "skipped": move.skipped,
             }
-            for move in queues
+            for move in done.moves
         ],
     }
-
-
-async def _set(group: str, plan: Plan, ways: list[str], by_members: Target | None) -> None:
-    for (broker, moves), way in zip(plan, ways, strict=True):
-        if way == "broker":
-            await broker.set_here(group, moves)
-        elif way == "members" and by_members is not None:
-            await broker.tell_members(group, by_members)
-        elif way == "commit":
-            await broker.commit(group, moves)
 
 
 # --- showing --------------------------------------------------------------------------------------------------------

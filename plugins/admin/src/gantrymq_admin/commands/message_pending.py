@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any, Final, cast
 
@@ -12,9 +11,10 @@ from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.commands.times import read_time_ms
-from gantrymq.errors import BrokerRefused, FormatError, RefusedWith
+from gantrymq.errors import BrokerRefused, RefusedWith
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
+from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
 
 __all__ = ["pending"]
@@ -68,7 +68,7 @@ async def _pending(
     namesrv: str, topic: str | None, until_ms: int | None, most: int, cluster: str | None, broker: str | None
 ) -> list[dict[str, Any]]:
     found = []
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             sources, messages = await _of_broker(admin, address, topic, until_ms, most)
             messages.sort(key=lambda message: message["due_ms"])
@@ -102,7 +102,7 @@ async def _of_broker(
 
 async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, Any]:
     try:
-        reply = await admin.ask(address, PENDING, header)
+        return await admin.ask_json(address, PENDING, header, what="pending messages")
     except BrokerRefused as problem:
         if problem.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
@@ -111,7 +111,3 @@ async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, 
             f"the broker at {address} does not tell what is pending: it is RocketMQ's, or lacks a plugin; "
             "pip install gantrymq-schedule beside it",
         ) from problem
-    try:
-        return dict(json.loads(bytes(reply.payload)))
-    except (TypeError, ValueError) as problem:
-        raise FormatError(f"what {address} says of pending messages is not the JSON of 65001") from problem

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from gantrymq.client.admin import FOREVER_MS
 from gantrymq.commands.message_shown import as_json, body_text, show
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
@@ -13,8 +14,8 @@ from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.model.message import ReceivedMessage
+from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.topic import topic_option
-from gantrymq_admin.messages import FOREVER_MS, MessageAdmin
 
 __all__ = ["lines_of", "local_time", "query", "view"]
 
@@ -48,7 +49,7 @@ def query(
     end_ms = read_time_ms(end, param_hint="--end") if end is not None else FOREVER_MS
 
     async def work() -> list[ReceivedMessage]:
-        async with MessageAdmin(namesrv) as admin:
+        async with asking(namesrv) as admin:
             if unique is None:
                 return await admin.query_message(name, str(key), begin_ms or 0, end_ms, most)
             found = await admin.query_unique(name, unique, begin_ms)
@@ -79,7 +80,7 @@ def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
         )
 
     async def work() -> ReceivedMessage:
-        async with MessageAdmin(namesrv) as admin:
+        async with asking(namesrv) as admin:
             if by_place:
                 return await admin.view_message(message_id)
             return (await admin.query_unique(str(topic), message_id))[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any, Final, cast
 
 import click
@@ -12,8 +11,9 @@ from gantrymq.client import Admin
 from gantrymq.client.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
-from gantrymq.errors import BrokerRefused, ConnectFailed, GantryError
+from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError
 from gantrymq.remoting.codes import RequestCode
+from gantrymq_admin.asking import asking
 
 SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # of gantrymq-diagnosis
 
@@ -65,7 +65,7 @@ def status(namesrv: str, output: str) -> None:
 
 
 async def _look(namesrv: str) -> dict[str, Any]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         looked = await asyncio.gather(*(_look_at_server(admin, server) for server in admin.name_servers))
         servers = [shown for shown, _ in looked]
         infos = [info for _, info in looked if info is not None]
@@ -120,9 +120,9 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
 async def _figures(admin: Admin, address: str) -> dict[str, Any]:
     """What plugins of a broker of ours show: name to value and what it is; nothing where it does not say."""
     try:
-        reply = await admin.ask(address, SHOWN_FIGURES)
-        return {str(each.pop("name")): each for each in json.loads(bytes(reply.payload))["figures"]}
-    except (BrokerRefused, AttributeError, KeyError, TypeError, ValueError):
+        found = await admin.ask_json(address, SHOWN_FIGURES, what="figures")
+        return {str(each.pop("name")): each for each in found["figures"]}
+    except (BrokerRefused, FormatError, AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin
 from gantrymq.client.routes import TopicRoute
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
@@ -15,6 +14,7 @@ from gantrymq.errors import InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.topic import TopicConfig, perm_text
+from gantrymq_admin.asking import asking
 from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
@@ -171,7 +171,7 @@ def status(name: str, namesrv: str, output: str) -> None:
 
 
 async def _list(namesrv: str, everything: bool) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         topics = await admin.topics()
         if everything:
             return topics
@@ -184,7 +184,7 @@ async def _list(namesrv: str, everything: bool) -> list[str]:
 async def _create(
     namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
 ) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         addresses = [broker] if broker else await admin.masters(cluster)
         if not fewer_queues:
             for address in addresses:
@@ -195,7 +195,7 @@ async def _create(
 
 
 async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[str], list[str]]:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         if name not in await admin.topics():
             raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
         brokers = await admin.delete_topic(name, cluster)
@@ -203,30 +203,23 @@ async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[st
 
 
 async def _route(namesrv: str, name: str) -> TopicRoute:
-    async with Admin(namesrv) as admin:
+    async with asking(namesrv) as admin:
         return await admin.route(name)
 
 
 async def _status(namesrv: str, name: str) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
-        found = await admin.route(name)
-        queues: list[dict[str, Any]] = []
-        for broker in found.brokers:
-            address = broker.readable()
-            if address is None:
-                continue
-            for queue, stats in (await admin.topic_stats(address, name)).items():
-                queues.append(
-                    {
-                        "broker": queue.broker_name,
-                        "queue": queue.queue_id,
-                        "min_offset": stats.min_offset,
-                        "max_offset": stats.max_offset,
-                        "messages": stats.max_offset - stats.min_offset,
-                        "updated_ms": stats.updated_ms,
-                    }
-                )
-    return queues
+    async with asking(namesrv) as admin:
+        return [
+            {
+                "broker": queue.broker_name,
+                "queue": queue.queue_id,
+                "min_offset": stats.min_offset,
+                "max_offset": stats.max_offset,
+                "messages": stats.count,
+                "updated_ms": stats.updated_ms,
+            }
+            for queue, stats in (await admin.topic_status(name)).items()
+        ]
 
 
 # --- reading options and showing ------------------------------------------------------------------------------------

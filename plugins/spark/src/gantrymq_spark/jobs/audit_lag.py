@@ -118,8 +118,8 @@ async def live_groups(
             ends = await _ends(admin, address, wanted)
             if not ends:
                 continue
-            reply = await admin.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
-            of_broker = ConsumerOffsetsFile.from_json(loads(reply.payload)).offsets
+            table = await admin.ask_json(address, RequestCode.GET_ALL_CONSUMER_OFFSET, what="offsets")
+            of_broker = ConsumerOffsetsFile.from_json(table).offsets
             found += lags(of_broker, {place: end for place, (_, end) in ends.items()}, name)
             groups = {lag.group for lag in found if lag.broker_name == name}
             left = [DLQ_PREFIX + group for group in sorted(groups) if DLQ_PREFIX + group not in wanted]

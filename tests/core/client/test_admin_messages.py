@@ -2,13 +2,13 @@
 
 import pytest
 
+from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
 from gantrymq.model import properties
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.ids import UniqueIds, offset_id, parse_unique_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq_admin.messages import MessageAdmin
 
 QUERY, VIEW = RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID
 NONE = Command(22, remark="no message of topic T with key k was found in that time")
@@ -16,11 +16,11 @@ NONE = Command(22, remark="no message of topic T with key k was found in that ti
 
 @pytest.fixture
 def ask(simulate, cluster):
-    """Run a function of a MessageAdmin and a cluster."""
+    """Run a function of a Admin and a cluster."""
 
     def run(work, brokers="ab"):
         async def outer(world):
-            async with cluster(world, brokers) as c, MessageAdmin(c.namesrv, world=world) as admin:
+            async with cluster(world, brokers) as c, Admin(c.namesrv, world=world) as admin:
                 return await work(admin, c)
 
         return simulate(outer)
@@ -138,7 +138,7 @@ def test_a_message_is_viewed_at_the_broker_that_its_id_names(simulate, peer, rec
     async def work(world):
         broker = await peer(world, "10.0.0.9", 10911).start()
         broker.answers[VIEW] = Command(0, body=record(body=b"here", log_offset=200))
-        async with MessageAdmin("ns:9876", world=world) as admin:
+        async with Admin("ns:9876", world=world) as admin:
             found = await admin.view_message(offset_id(pack_host("10.0.0.9", 10911), 200))
             assert (found.body, found.log_offset) == (b"here", 200)
             assert broker.of(VIEW)[0].ext["offset"] == "200"

@@ -1,4 +1,4 @@
-"""Administration of messages: finding them by key, by unique key and by offset id.
+"""Finding messages by key, by unique key and by offset id.
 
 Every broker of the topic is asked, its master where it has one. Brokers may answer with messages that only share the
 key's hash; those are left out here.
@@ -12,24 +12,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gantrymq.client.admin import Admin
+from gantrymq.client.admin.problems import AnswerUnreadable
+from gantrymq.client.admin.topics import TopicCalls
 from gantrymq.client.decoding import received_from
-from gantrymq.errors import BrokerRefused, ClientError, FormatError, NoMessageFound, NoRoute
+from gantrymq.errors import BrokerRefused, ClientError, NoMessageFound, NoRoute
 from gantrymq.model.hosts import format_address
 from gantrymq.model.ids import parse_offset_id, parse_unique_id
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.pull import QueryMessageRequest, ViewMessageByIdRequest
 
-__all__ = ["FOREVER_MS", "MessageAdmin"]
+__all__ = ["FOREVER_MS", "MessageCalls"]
 
 FOREVER_MS = 2**63 - 1
 UNIQUE_MARGIN_MS = 13 * 3_600_000  # a client's local time may be that far from ours
 MOST_BY_UNIQUE_KEY = 32
 
 
-class MessageAdmin(Admin):
-    """An `Admin` that finds messages."""
+class MessageCalls(TopicCalls):
+    """Of `Admin`."""
 
     async def query_message(
         self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
@@ -75,17 +76,13 @@ class MessageAdmin(Admin):
             BrokerRefused: code 1, the broker has no message there.
             ConnectFailed, ConnectionLost, CallTimeout: it does not answer.
         """
-        try:
-            host, port, log_offset = parse_offset_id(offset_id)
-        except ValueError as problem:
-            raise ClientError(str(problem)) from None
-        address = format_address(host, port)
-        reply = await self._ask(
+        address, log_offset = _place(offset_id)
+        reply = await self.ask(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
         )
         found = list(received_from(reply.payload, ""))
         if not found:
-            raise FormatError(f"{address} answered a look-up by id with nothing")
+            raise AnswerUnreadable(f"{address} answered a look-up by id with nothing")
         return found[0]
 
     def _made(self, unique_key: str) -> int:
@@ -107,7 +104,7 @@ class MessageAdmin(Admin):
         if not brokers:
             raise NoRoute(f"topic {topic} has no broker that can be asked")
         answers = await asyncio.gather(
-            *(self._ask(address, RequestCode.QUERY_MESSAGE, request) for _, address in brokers), return_exceptions=True
+            *(self.ask(address, RequestCode.QUERY_MESSAGE, request) for _, address in brokers), return_exceptions=True
         )
         found: list[ReceivedMessage] = []
         reasons: list[str] = []
@@ -131,6 +128,15 @@ class MessageAdmin(Admin):
         if not found:
             raise NoMessageFound(f"topic {topic} has no message with key {key}; " + "; ".join(reasons))
         return sorted(found, key=lambda each: each.store_timestamp)
+
+
+def _place(offset_id: str) -> tuple[str, int]:
+    """The broker that an offset id names, and the log offset. Raises ClientError: it is none."""
+    try:
+        host, port, log_offset = parse_offset_id(offset_id)
+    except ValueError as problem:
+        raise ClientError(str(problem)) from None
+    return format_address(host, port), log_offset
 
 
 def _request(topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryMessageRequest:

@@ -1,0 +1,125 @@
+"""Asking servers: one request, its answer, and what can go wrong. All parts of the facade stand on this."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar, Unpack
+
+from gantrymq.client.admin.problems import AnswerUnreadable, RequestNotServed, reading
+from gantrymq.client.base import BaseClient
+from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.rpc import refused
+from gantrymq.errors import BrokerRefused, NoRoute
+from gantrymq.loose_json import loads
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.base import Header
+from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
+
+__all__ = ["Asking", "each"]
+
+ADMIN_TIMEOUT_S: Final = 5.0
+AT_ONCE: Final = 64  # requests under way to one broker
+
+Given = TypeVar("Given")
+Got = TypeVar("Got")
+
+
+class Asking(BaseClient):
+    """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
+
+    def __init__(
+        self, namesrv: str | None = None, *, timeout_s: float = ADMIN_TIMEOUT_S, **connect: Unpack[ConnectOptions]
+    ) -> None:
+        """Nothing is opened before `start`.
+
+        Args:
+            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+            timeout_s: of every call.
+            **connect: see `ConnectOptions`.
+
+        Raises:
+            InvalidParameter: there is no option of a name given.
+        """
+        super().__init__(namesrv, **connect)
+        self._timeout_s = timeout_s
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Their addresses, as given."""
+        return self._started().servers.addresses
+
+    async def ask(
+        self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
+    ) -> Command:
+        """Ask one server anything; the answer says SUCCESS.
+
+        Raises:
+            RequestNotServed: the server does not know the request.
+            BrokerRefused: the answer has another code.
+            ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+        """
+        try:
+            return await self._started().rpc.ask(address, code, header, body, timeout_s=self._timeout_s)
+        except BrokerRefused as refusal:
+            raise _clearer(refusal, code) from None
+
+    async def ask_json(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes | None = None,
+        *,
+        what: str,
+    ) -> dict[Any, Any]:
+        """As `ask`, for a request whose answer is a JSON object: the object. *what* names it in errors.
+
+        Raises:
+            AnswerUnreadable: it is none.
+            as `ask`: otherwise.
+        """
+        return members_of(await self.ask(address, code, header, body), f"{what} of {address}")
+
+    async def _ask_name_server(self, code: RequestCode, header: Header | None, server: str | None = None) -> Command:
+        """The answer of *server*, or of the first name server that gives one."""
+        if server is not None:
+            return await self.ask(server, code, header)
+        reply, server = await self._started().routes.ask_any(code, header, self._timeout_s)
+        if reply.code == ResponseCode.TOPIC_NOT_EXIST and isinstance(header, GetRouteinfoByTopicRequest):
+            raise NoRoute(f"no name server knows topic {header.topic}")
+        if reply.code != ResponseCode.SUCCESS:
+            raise _clearer(refused(reply, server), code)
+        return reply
+
+
+def members_of(reply: Command, what: str) -> dict[Any, Any]:
+    """The JSON object in an answer. Raises AnswerUnreadable: there is none."""
+    with reading(what):
+        data = loads(reply.payload or b"{}")
+    if not isinstance(data, dict):
+        raise AnswerUnreadable(f"{what} are no JSON object: {bytes(reply.payload[:40])!r}")
+    return data
+
+
+def _clearer(refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:
+    if refusal.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        return RequestNotServed(code, refusal.address, refusal.remark)
+    return refusal
+
+
+async def each(given: Sequence[Given], ask: Callable[[Given], Awaitable[Got]]) -> list[Got]:
+    """Ask for each, AT_ONCE at a time; the results in order.
+
+    Raises:
+        what the first that failed raised, when all that were under way have ended.
+    """
+    results: list[Got] = []
+    for begin in range(0, len(given), AT_ONCE):
+        done = await asyncio.gather(*(ask(one) for one in given[begin : begin + AT_ONCE]), return_exceptions=True)
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+    return results

@@ -1,0 +1,121 @@
+"""What one broker does: its figures, its counters, entries of its queues, and cleaning up.
+
+Sources: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java,
+remoting/.../protocol/body/{BrokerStatsData,QueryConsumeQueueResponseBody}.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client.admin.asking import Asking
+from gantrymq.client.admin.problems import reading
+from gantrymq.errors import InvalidParameter
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.admin import CleanRequest, ViewBrokerStatsDataRequest
+from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
+
+__all__ = ["CLEANINGS", "BrokerCalls", "Counter", "CounterWindow", "QueueEntries", "QueueEntryInfo"]
+
+CLEANINGS: Final[Mapping[str, RequestCode]] = {
+    "log": RequestCode.DELETE_EXPIRED_COMMITLOG,
+    "queues": RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+    "topics": RequestCode.CLEAN_UNUSED_TOPIC,
+}
+"""What a broker can be asked to clean: expired log files, expired queues, queues of unknown topics."""
+
+
+@attrs.frozen
+class CounterWindow:
+    """A counter over a time."""
+
+    sum: float
+    per_s: float
+    average: float  # of one time that it was counted
+
+
+@attrs.frozen
+class Counter:
+    """A counter of a broker over its last minute, hour and day."""
+
+    minute: CounterWindow
+    hour: CounterWindow
+    day: CounterWindow
+
+
+@attrs.frozen
+class QueueEntryInfo:
+    """One entry of a queue."""
+
+    log_offset: int  # bytes from the start of the log
+    size_bytes: int
+    tags_code: int
+
+
+@attrs.frozen
+class QueueEntries:
+    """Entries of a queue, and its bounds; queue offsets."""
+
+    min_offset: int
+    max_offset: int
+    entries: tuple[QueueEntryInfo, ...]
+
+
+class BrokerCalls(Asking):
+    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost, CallTimeout without an answer."""
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        """A broker's figures by name, as texts; which there are depends on its version."""
+        found = await self.ask_json(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="figures")
+        with reading(f"the figures of {address}"):
+            return {str(name): str(value) for name, value in sorted((found.get("table") or {}).items())}
+
+    async def counter(self, address: str, name: str, key: str) -> Counter:
+        """One counter of a broker.
+
+        Args:
+            address: ip:port of the broker.
+            name: such as TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE, SNDBCK_PUT_NUMS,
+                BROKER_PUT_NUMS, BROKER_GET_NUMS.
+            key: a topic, ``topic@group``, or for the last two the cluster.
+
+        Raises:
+            BrokerRefused: nothing was counted under that name and key since the broker started.
+        """
+        header = ViewBrokerStatsDataRequest(stats_name=name, stats_key=key)
+        found = await self.ask_json(address, RequestCode.VIEW_BROKER_STATS_DATA, header, what="counters")
+        with reading(f"the counter {name} of {address}"):
+            return Counter(*(_window(found.get(each) or {}) for each in ("statsMinute", "statsHour", "statsDay")))
+
+    async def queue_entries(self, address: str, topic: str, queue_id: int, start: int, count: int) -> QueueEntries:
+        """Entries of a queue from queue offset *start* on, *count* at most; brokers of ours give 1000 at once.
+
+        Raises:
+            BrokerRefused: the broker has no such queue.
+        """
+        header = QueryConsumeQueueRequest(topic=topic, queue_id=queue_id, index=start, count=count)
+        found = await self.ask_json(address, RequestCode.QUERY_CONSUME_QUEUE, header, what="entries")
+        with reading(f"the entries of queue {queue_id} of {topic} at {address}"):
+            entries = tuple(
+                QueueEntryInfo(int(each["physicOffset"]), int(each["physicSize"]), int(each["tagsCode"]))
+                for each in found.get("queueData") or ()
+            )
+            return QueueEntries(int(found["minQueueIndex"]), int(found["maxQueueIndex"]), entries)
+
+    async def clean(self, address: str, what: str) -> str:
+        """Have one of `CLEANINGS` done; returns what the broker says of it, empty for one of Java's.
+
+        Raises:
+            InvalidParameter: *what* is none of them.
+        """
+        if what not in CLEANINGS:
+            raise InvalidParameter(f"a broker does not clean {what!r}, but one of {', '.join(CLEANINGS)}")
+        return (await self.ask(address, CLEANINGS[what], CleanRequest(report=True))).remark or ""
+
+
+def _window(members: Mapping[str, Any]) -> CounterWindow:
+    return CounterWindow(*(float(members.get(name) or 0) for name in ("sum", "tps", "avgpt")))

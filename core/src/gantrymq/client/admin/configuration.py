@@ -1,0 +1,104 @@
+"""Settings of servers that run, and the key-value table of name servers.
+
+Sources: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getBrokerConfig, updateBrokerConfig),
+namesrv/.../processor/DefaultRequestProcessor.java, tools/.../admin/DefaultMQAdminExtImpl.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.client.admin.asking import Asking, members_of
+from gantrymq.client.admin.headers import KvListRequest, KvRequest, KvResponse, PutKvRequest
+from gantrymq.client.admin.problems import reading
+from gantrymq.client.rpc import reply_header
+from gantrymq.errors import BrokerRefused, InvalidParameter
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.settings_file import parse_properties
+
+__all__ = ["ORDER_NAMESPACE", "ConfigurationCalls"]
+
+ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
+"""Where name servers keep how an ordered topic lies: its name to ``broker-a:4;broker-b:8``, queues by broker."""
+
+
+class ConfigurationCalls(Asking):
+    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the server's code, or ConnectFailed,
+    ConnectionLost, CallTimeout without an answer."""
+
+    async def broker_settings(self, address: str) -> dict[str, str]:
+        """Every setting of one broker as text, sorted by key."""
+        return await self._settings(address, RequestCode.GET_BROKER_CONFIG)
+
+    async def change_broker_settings(self, address: str, settings: Mapping[str, str]) -> None:
+        """Change settings while the broker runs; what Java brokers change stays in their file.
+
+        Raises:
+            InvalidParameter: a key or value spans lines.
+            BrokerRefused: code 16, a key is black-listed; 1, it cannot change now or the value does not fit.
+        """
+        await self.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=_properties(settings))
+
+    async def name_server_settings(self, server: str | None = None) -> dict[str, str]:
+        """Every setting of one name server as text, sorted by key; of the first one as given where none is named."""
+        return await self._settings(server or self.name_servers[0], RequestCode.GET_NAMESRV_CONFIG)
+
+    async def change_name_server_settings(
+        self, settings: Mapping[str, str], server: str | None = None
+    ) -> tuple[str, ...]:
+        """Change settings of one name server, or of all as given; returns which.
+
+        Raises:
+            as `change_broker_settings`; those before it have changed.
+        """
+        servers, body = (server,) if server else self.name_servers, _properties(settings)
+        for each in servers:
+            await self.ask(each, RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+        return servers
+
+    async def kv_values(self, namespace: str) -> dict[str, str]:
+        """All keys of a namespace with their values, sorted; empty for one that nobody wrote to."""
+        try:
+            reply = await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, KvListRequest(namespace=namespace))
+        except BrokerRefused as refusal:
+            if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
+                return {}
+            raise
+        table = members_of(reply, "the values of a name server").get("table") or {}
+        with reading("the values of a name server"):
+            return {str(key): str(value) for key, value in sorted(table.items())}
+
+    async def kv_value(self, namespace: str, key: str) -> str | None:
+        """One value, None where there is none."""
+        try:
+            reply = await self._ask_name_server(RequestCode.GET_KV_CONFIG, KvRequest(namespace=namespace, key=key))
+        except BrokerRefused as refusal:
+            if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+        return reply_header(KvResponse, reply, "a name server").value
+
+    async def put_kv_value(self, namespace: str, key: str, value: str) -> None:
+        """Set a value at every name server as given; an error leaves it set at those before."""
+        header = PutKvRequest(namespace=namespace, key=key, value=value)
+        for server in self.name_servers:
+            await self.ask(server, RequestCode.PUT_KV_CONFIG, header)
+
+    async def delete_kv_value(self, namespace: str, key: str) -> None:
+        """Remove a value at every name server as given; fine where there is none."""
+        for server in self.name_servers:
+            await self.ask(server, RequestCode.DELETE_KV_CONFIG, KvRequest(namespace=namespace, key=key))
+
+    async def _settings(self, address: str, code: RequestCode) -> dict[str, str]:
+        reply = await self.ask(address, code)
+        with reading(f"the settings of {address}"):
+            lines = parse_properties(bytes(reply.payload).decode(errors="replace"), f"the settings of {address}")
+        return dict(sorted((line.key, line.value) for line in lines))
+
+
+def _properties(settings: Mapping[str, str]) -> bytes:
+    for key, value in settings.items():
+        if "\n" in key + value or "\r" in key + value:
+            raise InvalidParameter(f"{key}: a setting is one line")
+    return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in settings.items()).encode()

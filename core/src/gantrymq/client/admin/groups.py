@@ -1,0 +1,92 @@
+"""Consumer groups as brokers keep them: their settings, and what they read.
+
+Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
+"""
+
+from __future__ import annotations
+
+from gantrymq.client.admin.clusters import ClusterCalls
+from gantrymq.client.admin.problems import RequestNotServed, reading
+from gantrymq.errors import GroupNotExist
+from gantrymq.loose_json import dumps
+from gantrymq.model import names
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.subscription import Subscription
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.groups import (
+    DeleteSubscriptionGroupRequest,
+    GetSubscriptionGroupConfigRequest,
+    QuerySubscriptionByConsumerRequest,
+)
+from gantrymq.remoting.headers.topics import QueryTopicsByConsumerRequest
+
+__all__ = ["GroupCalls"]
+
+
+class GroupCalls(ClusterCalls):
+    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost, CallTimeout without an answer."""
+
+    async def groups(self, address: str) -> dict[str, GroupConfig]:
+        """Every group that one broker knows, sorted by name, its own included."""
+        found = await self.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="groups")
+        with reading(f"the groups of {address}"):
+            table = found.get("subscriptionGroupTable") or {}
+            return {str(name): GroupConfig.from_json(table[name], str(name)) for name in sorted(table)}
+
+    async def group_config(self, address: str, group: str) -> GroupConfig:
+        """What one broker knows of a group; a broker before 5.0 is asked for all of them.
+
+        Raises:
+            GroupNotExist: it knows none of that name; where groups are made by themselves, a Java broker makes it.
+        """
+        header = GetSubscriptionGroupConfigRequest(group=group)
+        try:
+            found = await self.ask_json(
+                address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header, what="group settings"
+            )
+        except RequestNotServed:
+            found_here = (await self.groups(address)).get(group)
+            if found_here is None:
+                raise GroupNotExist(f"broker {address} knows no group {group}") from None
+            return found_here
+        with reading(f"the settings of group {group} at {address}"):
+            return GroupConfig.from_json(found)
+
+    async def create_group(self, address: str, config: GroupConfig) -> None:
+        """Create a group, or change one, at one broker. Raises InvalidParameter: the name is not legal."""
+        names.check_group(config.name)
+        body = dumps(config.to_json(), sort=True)
+        await self.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+
+    async def create_group_in(self, config: GroupConfig, cluster: str | None = None) -> tuple[str, ...]:
+        """Create or change a group at every master of a cluster; returns their addresses.
+
+        Raises:
+            as `masters`: the cluster is not clear.
+            as `create_group`: otherwise; the masters before have it.
+        """
+        names.check_group(config.name)
+        masters = await self.masters(cluster)
+        for master in masters:
+            await self.create_group(master, config)
+        return masters
+
+    async def delete_group(self, address: str, group: str, *, clean_offsets: bool = False) -> None:
+        """Forget a group at one broker, and what it committed when *clean_offsets*; fine where there is none."""
+        header = DeleteSubscriptionGroupRequest(group_name=group, clean_offset=clean_offsets)
+        await self.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    async def topics_of_group(self, address: str, group: str) -> list[str]:
+        """Topics that a group subscribes to at one broker, or committed offsets for, sorted; its retry topic too."""
+        header = QueryTopicsByConsumerRequest(group=group)
+        found = await self.ask_json(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, what="topics")
+        return sorted({str(topic) for topic in found.get("topicList") or ()})
+
+    async def subscription(self, address: str, group: str, topic: str) -> Subscription | None:
+        """What the members of a group that are online want of a topic; None where they do not want it."""
+        header = QuerySubscriptionByConsumerRequest(group=group, topic=topic)
+        found = await self.ask_json(address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header, what="subscription")
+        with reading(f"the subscription of group {group} at {address}"):
+            data = found.get("subscriptionData")
+            return None if data is None else Subscription.from_json(data, group)

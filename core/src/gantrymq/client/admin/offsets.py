@@ -1,0 +1,116 @@
+"""Offsets of queues, and of groups in them. Queues are `MessageQueue`; the master of their broker is asked.
+
+Source: apache/rocketmq client/.../impl/MQAdminImpl.java (maxOffset, minOffset, searchOffset, earliestMsgStoreTime).
+"""
+
+from __future__ import annotations
+
+from gantrymq.client.admin.asking import Asking, each
+from gantrymq.client.admin.headers import EarliestStoreTimeResponse
+from gantrymq.client.rpc import reply_header
+from gantrymq.errors import BrokerRefused, InvalidParameter
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.headers.base import Header
+from gantrymq.remoting.headers.offsets import (
+    GetEarliestMsgStoretimeRequest,
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    OffsetResponse,
+    QueryConsumerOffsetRequest,
+    SearchOffsetByTimestampRequest,
+    UpdateConsumerOffsetRequest,
+)
+
+__all__ = ["OffsetCalls"]
+
+
+class OffsetCalls(Asking):
+    """Of `Admin`. Every call raises `NoRoute` where the queue's broker is not known, `BrokerRefused` with its code, and
+    ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that the queue still has; 0 for an empty one."""
+        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, header)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get."""
+        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+        """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        header = SearchOffsetByTimestampRequest(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            timestamp=time_ms,
+            boundary_type="LOWER",
+            bname=queue.broker_name,
+        )
+        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
+        """When the oldest message of the queue was stored, wall time; None for an empty one."""
+        header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+        address = await self._master_of(queue)
+        reply = await self.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        told = reply_header(EarliestStoreTimeResponse, reply, address).timestamp
+        return told if told >= 0 else None
+
+    async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The group's place in the queue, None without one. 4.9 tells 0 for a new group as well."""
+        header = QueryConsumerOffsetRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False,
+            bname=queue.broker_name,
+        )
+        try:
+            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except BrokerRefused as refusal:
+            if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    async def committed_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """The group's places in all queues of a topic where it has one, sorted."""
+        queues = sorted(await self._started().routes.readable_queues(topic))
+
+        async def one(queue: MessageQueue) -> int | None:
+            return await self.committed_offset(group, queue)
+
+        found = zip(queues, await each(queues, one), strict=True)
+        return {queue: at for queue, at in found if at is not None}
+
+    async def commit_offset(self, group: str, queue: MessageQueue, queue_offset: int) -> None:
+        """Commit for a group as a member would: right for one that is offline, see `reset_offsets` for others.
+
+        Raises:
+            InvalidParameter: the queue does not have the offset.
+        """
+        end = await self.max_offset(queue)
+        if not 0 <= queue_offset <= end:
+            raise InvalidParameter(
+                f"offset {queue_offset} cannot be committed: {queue.topic}, {queue.broker_name}, queue "
+                f"{queue.queue_id} has offsets from 0 to its end at {end}"
+            )
+        await self._commit(group, queue, queue_offset)
+
+    async def _commit(self, group: str, queue: MessageQueue, queue_offset: int) -> None:
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=queue_offset,
+            bname=queue.broker_name,
+        )
+        await self.ask(await self._master_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        address = await self._master_of(queue)
+        return reply_header(OffsetResponse, await self.ask(address, code, header), address).offset
+
+    async def _master_of(self, queue: MessageQueue) -> str:
+        return await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)

@@ -1,0 +1,112 @@
+"""How far consumer groups are: in queue offsets, and in time.
+
+Sources: apache/rocketmq remoting/.../protocol/admin/{ConsumeStats,OffsetWrapper,ConsumeStatsList}.java,
+remoting/.../protocol/body/QueueTimeSpan.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from gantrymq.client.admin.asking import Asking
+from gantrymq.client.admin.problems import reading
+from gantrymq.loose_json import object_key
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.groups import (
+    GetBrokerConsumeStatsRequest,
+    GetConsumeStatsRequest,
+    QueryConsumeTimeSpanRequest,
+)
+
+__all__ = ["ProgressCalls", "QueueProgress", "QueueTimes"]
+
+
+@attrs.frozen
+class QueueProgress:
+    """How far a group is in one queue; queue offsets."""
+
+    max_offset: int
+    committed: int  # 0 without a commit
+    pulled: int  # at least *committed*
+    last_stored_ms: int  # store time of the last message consumed, 0 without one
+
+    @property
+    def behind(self) -> int:
+        """Messages that are not consumed yet; 0 where an older broker let the group commit more than there is."""
+        return max(0, self.max_offset - self.committed)
+
+
+@attrs.frozen
+class QueueTimes:
+    """Store times of one queue, ms; -1 where there is no such message."""
+
+    oldest_ms: int
+    newest_ms: int
+    consumed_ms: int  # of the last message that the group committed
+    late_ms: int  # how long ago the next message of the group was stored; 0 where it has everything
+
+
+class ProgressCalls(Asking):
+    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost, CallTimeout without an answer."""
+
+    async def group_progress(
+        self, address: str, group: str, topic: str | None = None
+    ) -> dict[MessageQueue, QueueProgress]:
+        """How far *group* is in the queues of one broker, sorted.
+
+        Args:
+            address: ip:port of the broker.
+            group: the consumer group.
+            topic: None for every topic that it committed offsets for.
+        """
+        header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
+        members = await self.ask_json(address, RequestCode.GET_CONSUME_STATS, header, what="consume stats")
+        with reading(f"consume stats of {address}"):
+            return _progress(members)
+
+    async def broker_progress(self, address: str) -> dict[str, dict[MessageQueue, QueueProgress]]:
+        """How far every group is in the queues of one broker, sorted by group; pulls are not told here."""
+        members = await self.ask_json(
+            address, RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStatsRequest(), what="consume stats"
+        )
+        found: dict[str, dict[MessageQueue, QueueProgress]] = {}
+        with reading(f"consume stats of {address}"):
+            for entry in members.get("consumeStatsList") or ():
+                for group, topics in entry.items():
+                    for stats in topics:
+                        found.setdefault(str(group), {}).update(_progress(stats))
+        return {group: dict(sorted(queues.items())) for group, queues in sorted(found.items())}
+
+    async def group_times(self, address: str, group: str, topic: str) -> dict[MessageQueue, QueueTimes]:
+        """Where *group* is in a topic's queues at one broker, by store times, sorted."""
+        header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
+        members = await self.ask_json(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, what="time spans")
+        with reading(f"the time spans of {address}"):
+            found = {
+                MessageQueue.from_json({"topic": topic, **each["messageQueue"]}): QueueTimes(
+                    int(each.get("minTimeStamp") or -1),
+                    int(each.get("maxTimeStamp") or -1),
+                    int(each.get("consumeTimeStamp") or -1),
+                    max(0, int(each.get("delayTime") or 0)),
+                )
+                for each in members.get("consumeTimeSpanSet") or ()
+            }
+        return dict(sorted(found.items()))
+
+
+def _progress(members: Mapping[Any, Any]) -> dict[MessageQueue, QueueProgress]:
+    found = {
+        MessageQueue.from_json(object_key(key)): QueueProgress(
+            int(stats["brokerOffset"]),
+            int(stats["consumerOffset"]),
+            int(stats.get("pullOffset") or stats["consumerOffset"]),  # 4.9 has none
+            int(stats.get("lastTimestamp") or 0),
+        )
+        for key, stats in (members.get("offsetTable") or {}).items()
+    }
+    return dict(sorted(found.items()))

@@ -1,0 +1,184 @@
+"""Topics: made and deleted at the masters of a cluster; name servers learn of new ones from brokers, and are told of
+deleted ones.
+
+Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from gantrymq.client.admin.asking import members_of
+from gantrymq.client.admin.clusters import ClusterCalls
+from gantrymq.client.admin.headers import TopicsOfClusterRequest
+from gantrymq.client.admin.problems import reading
+from gantrymq.client.routes import TopicRoute, parse_route
+from gantrymq.loose_json import object_key
+from gantrymq.model import names
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.nameserver import DeleteTopicInNamesrvRequest, GetRouteinfoByTopicRequest
+from gantrymq.remoting.headers.topics import (
+    CreateTopicRequest,
+    DeleteTopicInBrokerRequest,
+    GetTopicConfigRequest,
+    GetTopicStatsInfoRequest,
+    QueryTopicConsumeByWhoRequest,
+)
+
+__all__ = ["QueueStats", "TopicCalls"]
+
+
+@attrs.frozen
+class QueueStats:
+    """One queue as its broker sees it; queue offsets."""
+
+    min_offset: int
+    max_offset: int
+    updated_ms: int  # store time of the last message, 0 without one
+
+    @property
+    def count(self) -> int:
+        """How many messages there are."""
+        return self.max_offset - self.min_offset
+
+
+class TopicCalls(ClusterCalls):
+    """Of `Admin`. Errors of calls with an *address*, unless they say more: BrokerRefused with the broker's code, or
+    ConnectFailed, ConnectionLost, CallTimeout without an answer."""
+
+    async def topics(self, server: str | None = None) -> list[str]:
+        """Names of all topics, sorted. *server* and errors as for `clusters`."""
+        return _topics(await self._ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server))
+
+    async def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Names of the topics that brokers of *cluster* have, sorted. Raises as `clusters`."""
+        header = TopicsOfClusterRequest(cluster=cluster)
+        return _topics(await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header))
+
+    async def route(self, topic: str) -> TopicRoute:
+        """The route of one topic.
+
+        Raises:
+            NoRoute: there is none.
+            as `clusters`: otherwise.
+        """
+        header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
+        return parse_route((await self._ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).payload)
+
+    async def topic_clusters(self, topic: str) -> list[str]:
+        """Clusters that have the topic, sorted. Raises as `route`."""
+        return sorted({broker.cluster for broker in (await self.route(topic)).brokers})
+
+    async def create_topic(self, address: str, config: TopicConfig) -> None:
+        """Create or change a topic at one broker.
+
+        Args:
+            address: ip:port of a master.
+            config: attribute names begin with ``+`` (set) or ``-`` (take away).
+
+        Raises:
+            InvalidParameter: the name is not legal.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not do it.
+        """
+        names.check_topic(config.name)
+        header = CreateTopicRequest(
+            topic=config.name,
+            default_topic=names.DEFAULT_TOPIC,
+            read_queue_nums=config.read_queues,
+            write_queue_nums=config.write_queues,
+            perm=config.perm,
+            topic_filter_type=config.filter_type,
+            topic_sys_flag=config.sys_flag,
+            order=config.order,
+            attributes=",".join(f"{k}={v}" if k.startswith("+") else k for k, v in config.attributes.items()),
+            force=False,
+        )
+        await self.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    async def create_topic_in(self, config: TopicConfig, cluster: str | None = None) -> tuple[str, ...]:
+        """Create or change a topic at every master of a cluster.
+
+        Returns:
+            Addresses of the masters.
+
+        Raises:
+            as `masters`: the cluster is not clear.
+            as `create_topic`: otherwise; the masters before have it.
+        """
+        names.check_topic(config.name)
+        masters = await self.masters(cluster)
+        for master in masters:
+            await self.create_topic(master, config)
+        return masters
+
+    async def topic_config(self, address: str, topic: str) -> TopicConfig:
+        """What one broker knows of a topic.
+
+        Raises:
+            RequestNotServed: the broker is older than 5.0.
+            BrokerRefused: code 17, it knows none of that name.
+        """
+        header = GetTopicConfigRequest(topic=topic, lo=True)
+        found = await self.ask_json(address, RequestCode.GET_TOPIC_CONFIG, header, what="topic settings")
+        with reading(f"the settings of topic {topic} at {address}"):
+            return TopicConfig.from_json(found)
+
+    async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
+        """Every topic that one broker knows, sorted by name, its own included."""
+        found = await self.ask_json(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="topics")
+        with reading(f"the topics of {address}"):
+            table = found.get("topicConfigTable") or {}
+            return {str(name): TopicConfig.from_json(table[name], str(name)) for name in sorted(table)}
+
+    async def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
+        """Delete a topic at the masters of a cluster, then at every name server.
+
+        Returns:
+            Addresses of the brokers it was deleted at.
+
+        Raises:
+            ClientError: as `masters`.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a server does not do it; those before it did.
+        """
+        masters = await self.masters(cluster)
+        for master in masters:
+            await self.ask(master, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerRequest(topic=topic))
+        header = DeleteTopicInNamesrvRequest(topic=topic, cluster_name=cluster)
+        for server in self.name_servers:
+            await self.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+        return masters
+
+    async def topic_stats(self, address: str, topic: str) -> dict[MessageQueue, QueueStats]:
+        """Offsets of a topic's queues at one broker, sorted. Raises BrokerRefused: code 17, it has no such topic."""
+        header = GetTopicStatsInfoRequest(topic=topic)
+        members = await self.ask_json(address, RequestCode.GET_TOPIC_STATS_INFO, header, what="topic stats")
+        with reading(f"topic stats of {address}"):
+            found = {
+                MessageQueue.from_json(object_key(key)): QueueStats(
+                    int(stats["minOffset"]), int(stats["maxOffset"]), int(stats.get("lastUpdateTimestamp") or 0)
+                )
+                for key, stats in (members.get("offsetTable") or {}).items()
+            }
+        return dict(sorted(found.items()))
+
+    async def topic_status(self, topic: str) -> dict[MessageQueue, QueueStats]:
+        """Offsets of a topic's queues at every broker of its route, sorted. Raises as `route` and `topic_stats`."""
+        found: dict[MessageQueue, QueueStats] = {}
+        for broker in (await self.route(topic)).brokers:
+            address = broker.readable()
+            if address is not None:
+                found |= await self.topic_stats(address, topic)
+        return dict(sorted(found.items()))
+
+    async def groups_of_topic(self, address: str, topic: str) -> list[str]:
+        """Consumer groups that read a topic at one broker, online or with offsets, sorted."""
+        header = QueryTopicConsumeByWhoRequest(topic=topic)
+        found = await self.ask_json(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, what="groups")
+        return sorted({str(group) for group in found.get("groupList") or ()})
+
+
+def _topics(reply: Command) -> list[str]:
+    return sorted({str(topic) for topic in members_of(reply, "the topics of a name server").get("topicList") or ()})
