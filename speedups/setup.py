@@ -10,7 +10,7 @@ from setuptools import Extension, setup
 
 SOURCES = (
     *("module", "frames", "header", "sends", "messages", "records"),
-    *("index", "answers", "entries", "crc"),
+    *("index", "answers", "entries", "received", "crc"),
 )
 HEADERS = ("common", "header", "json", "record")
 LIMITED = not get_config_var("Py_GIL_DISABLED")

@@ -168,6 +168,8 @@ extern PyType_Spec message_maker_spec;
 extern PyType_Spec record_encoder_spec;
 extern PyType_Spec answer_writer_spec;
 extern PyType_Spec entry_reader_spec;
+extern PyType_Spec message_reader_spec;
 extern PyMethodDef index_methods[];
+extern PyMethodDef received_methods[];
 
 #endif

@@ -106,6 +106,7 @@ execute(PyObject *module)
     PyType_Spec *specs[] = {
         &frame_cutter_spec,   &send_reader_spec,   &message_maker_spec,
         &record_encoder_spec, &answer_writer_spec, &entry_reader_spec,
+        &message_reader_spec,
     };
     make_crc_tables();
     for (size_t index = 0; index < sizeof specs / sizeof *specs; index++) {
@@ -113,10 +114,13 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 3) < 0) { /* of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 4) < 0) { /* of gantrymq.speedups */
         return -1;
     }
-    return PyModule_AddFunctions(module, index_methods);
+    if (PyModule_AddFunctions(module, index_methods) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, received_methods);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -15,6 +15,7 @@ import pytest
 
 from gantrymq import speedups
 from gantrymq.broker.wire import sends_alike
+from gantrymq.client import decoding
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.formats.record import encode_record
@@ -22,7 +23,9 @@ from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessa
 from gantrymq.model import properties
 from gantrymq.model.sys_flag import (
     BORN_HOST_V6,
+    COMPRESSED,
     INNER_BATCH,
+    NEED_UNWRAP,
     TRANSACTION_COMMIT,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -562,6 +565,89 @@ def test_answers_are_written_alike(seed):
         assert answers.frames(sends, results) == answers._frames(sends, results)
 
 
+# --- received messages ------------------------------------------------------------------------------------------------
+
+
+def property_text(rng):
+    pieces = (
+        b"TAGS\x01A",
+        b"TAGS\x01",
+        b"TAGS\x01B\x01b",
+        b"XTAGS\x01A",
+        b"a\x01b",
+        b"\x01b",
+        b"a\x01",
+        b"a",
+        b"",
+        b"TAGS",
+    )
+    odd = ("k\x01\u5317".encode(), b"\xff\x01\xfe", b"TAGS\x01\xff", b"a\x01" + b"v" * 300, b"a\x01\0")
+    text = b"\x02".join(rng.choice(rng.choice((pieces, odd))) for _ in range(rng.randrange(6)))
+    return text + rng.choice((b"", b"\x02"))
+
+
+def stored_record(rng):
+    hosts = (STORE_HOST, bytes(15) + b"\1\0\0\x2a\x9f")
+    odd = rng.choice((COMPRESSED, INNER_BATCH, NEED_UNWRAP, INNER_BATCH | NEED_UNWRAP, TRANSACTION_COMMIT, -1))
+    data = encode_record(
+        topic=rng.choice(("T", "T", "U", "\u0442\u0435\u043c\u0430", "t" * 300)),
+        queue_id=rng.randrange(5),
+        body=rng.randbytes(rng.choice((0, 1, 100))),
+        properties=property_text(rng),
+        queue_offset=rng.randrange(1 << 40),
+        log_offset=rng.randrange(1 << 60),
+        store_timestamp=rng.randrange(1 << 41),
+        born_timestamp=rng.randrange(1 << 41),
+        born_host=rng.choice(hosts),
+        store_host=rng.choice(hosts),
+        flag=rng.randrange(-5, 5),
+        sys_flag=odd if rng.random() < 0.1 else 0,
+        reconsume_times=rng.randrange(3),
+        prepared_offset=rng.randrange(1 << 50),
+    )
+    if rng.random() < 0.1:  # in a length or in the topic, most often
+        at = rng.choice((rng.randrange(len(data)), 3, 7, 87, len(data) - 1))
+        data = data[:at] + rng.randbytes(1) + data[at + 1 :]
+    return data
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_messages_are_received_alike(seed, monkeypatch):
+    rng = random.Random(seed)
+    read = 0
+    for _ in range(150):
+        data = b"".join(stored_record(rng) for _ in range(rng.randrange(9)))
+        data = data[: rng.randrange(len(data) + 1)] if rng.random() < 0.2 else data
+        given = ("b", rng.choice(((), (), {"A"}, {"A", "B\x01b", "\ufffd"})), rng.choice((0, 7, 1 << 63)))
+        own, other = [], []
+        end, expected = (
+            read_messages(data, 0, *given, into)
+            for read_messages, into in ((decoding.plain_messages, own), (decoding._plain_messages, other))
+        )
+        assert end == expected
+        assert own == other
+        read += len(own)
+        whole = list(decoding.received_from(data, *given))
+        with monkeypatch.context() as patch:
+            patch.setattr(decoding, "plain_messages", decoding._plain_messages)
+            assert whole == list(decoding.received_from(data, *given))
+    assert read > 100
+
+
+@pytest.mark.parametrize("position", [-1, 1])
+def test_messages_begin_in_the_records(position):
+    with pytest.raises(ValueError, match="a position"):
+        decoding.plain_messages(b"", position, "b", (), 0, [])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_properties_are_decoded_alike(seed):
+    rng = random.Random(seed)
+    for _ in range(200):
+        text = rng.choice((bytes, bytearray, memoryview))(property_text(rng))
+        assert list(properties.decode(text).items()) == list(properties._decode(text).items())
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -576,8 +662,11 @@ def test_nothing_is_kept():
     entries = [entry(rng) for _ in range(5)]
     queue = ConsumeQueue(None, "T", 0)
     pieces = [log_piece(rng, 0) for _ in range(5)]
+    pulled = b"".join(stored_record(rng) for _ in range(50))
 
     def work():
+        for each in decoding.received_from(pulled, "b", {"A"}):
+            assert each.properties is not None
         for piece in pieces:
             plain_entries.plain_entries(piece, 0, 0, 1 << 40, 100, True, {})
         commands = all_of(frames_module.cut_frames(read, 1 << 20)[0])

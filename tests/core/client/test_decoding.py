@@ -1,10 +1,39 @@
+import copy
+import gc
+import pickle
 import sys
 
+import attrs
 import pytest
 
+from gantrymq.client import decoding
 from gantrymq.client.decoding import received_from, wanted_tags
 from gantrymq.errors import ClientError
-from gantrymq.formats.record import iter_records
+from gantrymq.formats.record import body_crc, iter_records
+from gantrymq.model.message import ReceivedMessage
+
+READERS = {decoding._plain_messages, decoding.plain_messages}  # one where no functions are compiled
+
+
+@pytest.fixture(params=READERS)
+def reader(request, monkeypatch):
+    monkeypatch.setattr(decoding, "plain_messages", request.param)
+
+
+@pytest.fixture
+def lazy(record, reader):
+    """Makes the same message again and again."""
+
+    def made():
+        body = record(topic="T", body=b"body", properties=b"TAGS\x01A\x02a\x01b\x02", queue_offset=5, born_timestamp=9)
+        (message,) = received_from(body + record(), "broker-a", {"A"})
+        return message
+
+    return made
+
+
+def whole(message):
+    return attrs.asdict(message)
 
 
 def test_recorded_reply_is_read(golden):
@@ -18,6 +47,72 @@ def test_recorded_reply_is_read(golden):
     assert first.born_host.startswith("127.0.0.1:")
     assert first.broker_name == "broker-a"
     assert first.body.decode().startswith("straße")
+
+
+def test_fields_that_are_read_later_are_those_of_the_record(lazy):
+    message = lazy()
+    assert whole(message) == {
+        "topic": "T",
+        "body": b"body",
+        "properties": {"TAGS": "A", "a": "b"},
+        "flag": 0,
+        "queue_id": 0,
+        "queue_offset": 5,
+        "log_offset": 0,
+        "store_size": message.store_size,
+        "sys_flag": 0,
+        "born_timestamp": 9,
+        "born_host": "127.0.0.1:0",
+        "store_timestamp": 0,
+        "store_host": "127.0.0.1:0",
+        "reconsume_times": 0,
+        "body_crc": body_crc(b"body"),
+        "prepared_offset": 0,
+        "offset_id": "7F000001000000000000000000000000",
+        "broker_name": "broker-a",
+        "body_problem": "",
+    }
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        copy.copy,
+        copy.deepcopy,
+        attrs.evolve,
+        lambda message: pickle.loads(pickle.dumps(message)),
+        lambda message: ReceivedMessage(**whole(message)),
+        lambda message: eval(repr(message), {"ReceivedMessage": ReceivedMessage}),
+    ],
+)
+def test_a_message_of_which_little_is_read_is_equal_to_its_copies(lazy, same):
+    message = lazy()
+    other = same(message)
+    assert (other, whole(other), repr(other)) == (lazy(), whole(message), repr(message))
+    assert other != attrs.evolve(message, born_timestamp=10)
+
+
+def test_a_field_can_be_set_before_it_is_read(lazy):
+    message = lazy()
+    message.properties = {"TAGS": "B"}
+    message.flag = 7
+    assert (message.tags, message.flag) == ("B", 7)
+    message.properties["x"] = "y"
+    assert message.properties == {"TAGS": "B", "x": "y"}
+
+
+def test_what_a_message_does_not_have_it_does_not_read(lazy):
+    for message in (lazy(), ReceivedMessage(**whole(lazy()))):
+        with pytest.raises(AttributeError, match="no attribute 'born'"):
+            message.born  # noqa: B018
+        assert not hasattr(message, "__dict__")
+
+
+def test_a_message_keeps_no_pull_in_memory(record, reader):
+    body = b"".join(record(body=bytes(1000), properties=b"a\x01b\x02", queue_offset=n) for n in range(50))
+    (kept,) = (m for m in received_from(body, "b") if m.queue_offset == 25)
+    assert sum(len(each) for each in gc.get_referents(kept) if isinstance(each, bytes)) < 1200
+    assert not any(isinstance(each, memoryview) for each in gc.get_referents(kept))
 
 
 def test_compressed_bodies_are_inflated_and_the_bit_is_gone(golden):

@@ -15,22 +15,39 @@ PullAPIWrapper.java (processPullResult).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from struct import Struct, calcsize
 
 import attrs
 
+from gantrymq import speedups
 from gantrymq.errors import ClientError, FormatError
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import readable
-from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView, read_record
+from gantrymq.formats.record import (
+    HEAD_FIELDS,
+    HEAD_V4,
+    HEADS,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    RecordView,
+    read_record,
+)
 from gantrymq.model import ids
 from gantrymq.model import properties as property_text
 from gantrymq.model.hosts import host_text
 from gantrymq.model.message import ReceivedMessage
-from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
+from gantrymq.model.properties import TAGS
+from gantrymq.model.sys_flag import BORN_HOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STORE_HOST_V6
 
-__all__ = ["received_from", "wanted_tags"]
+__all__ = ["plain_messages", "received_from", "wanted_tags"]
 
 _INNER = INNER_BATCH | NEED_UNWRAP
+_ODD = COMPRESSED | INNER_BATCH | NEED_UNWRAP
+_HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+_PLACES = {name: place for place, (name, _) in enumerate(HEAD_FIELDS)}
+_FLAGS = Struct(">i")
+_FLAGS_AT = calcsize(">" + "".join(letters for _, letters in HEAD_FIELDS[: _PLACES["sys_flag"]]))
 
 
 def wanted_tags(expression: str) -> frozenset[str]:
@@ -64,6 +81,11 @@ def received_from(
     source = memoryview(body)
     position = 0
     while position < len(source):
+        plain: list[ReceivedMessage] = []
+        position = plain_messages(body, position, broker_name, tags, offset_delta, plain)
+        yield from plain
+        if position >= len(source):
+            return
         try:
             record = read_record(source, position)
         except FormatError as problem:
@@ -77,38 +99,88 @@ def received_from(
                 wanted = message.queue_offset >= first_offset and (not tags or message.tags in tags)
                 if wanted or message.body_problem:
                     yield message
-        elif not tags or record.properties.get("TAGS") in tags:
-            if record.sys_flag & COMPRESSED:
-                yield _received(record, broker_name, offset_delta)
-            else:
-                yield _left_in_record(record, broker_name, offset_delta)
+        elif not tags or record.properties.get(TAGS) in tags:
+            yield _received(record, broker_name, offset_delta)
 
 
-def _left_in_record(record: RecordView, broker_name: str, offset_delta: int) -> ReceivedMessage:
-    """The record as one message, of which only that is read by which it is found; the rest when it is asked for."""
-    message = ReceivedMessage.__new__(ReceivedMessage)
-    message.topic = record.topic
-    message.body = bytes(record.body)
-    message.queue_id = record.queue_id
-    message.queue_offset = record.queue_offset + offset_delta
-    message.log_offset = record.log_offset
-    message.store_size = record.total_size
-    message.reconsume_times = record.reconsume_times
-    message.broker_name = broker_name
-    message.body_problem = ""
-    message._source = (_decoded, record)
-    return message
+def _plain_messages(
+    records: bytes,
+    position: int,
+    broker_name: str,
+    tags: Collection[str],
+    offset_delta: int,
+    found: list[ReceivedMessage],
+) -> int:
+    """The messages of plain records, those that are whole and whose body is stored as it was sent.
+
+    Only that is read by which a message is found; the rest when it is asked for.
+
+    Args:
+        records: back to back.
+        position: where the first record begins.
+        broker_name: as for `received_from`, and the two behind it.
+        found: gets the messages.
+
+    Returns:
+        Where the first record begins that is not plain; the end of *records* if all are.
+    """
+    source = memoryview(records)
+    while position < len(source):
+        try:
+            record = read_record(source, position)
+        except FormatError:
+            break
+        if record.sys_flag & _ODD:
+            break
+        position += record.total_size
+        if tags and record.properties.get(TAGS) not in tags:
+            continue
+        message = ReceivedMessage.__new__(ReceivedMessage)
+        message.topic = record.topic
+        message.body = bytes(record.body)
+        message.queue_id = record.queue_id
+        message.queue_offset = record.queue_offset + offset_delta
+        message.log_offset = record.log_offset
+        message.store_size = record.total_size
+        message.reconsume_times = record.reconsume_times
+        message.broker_name = broker_name
+        message.body_problem = ""
+        rest = record.raw[: _layout(record.sys_flag).size], record.properties_bytes
+        message._rest = b"".join(rest)  # type: ignore[misc]  # a slot of its base
+        message._read_rest = _read_rest
+        found.append(message)
+    return position
 
 
-def _decoded(record: RecordView, name: str) -> object:
-    """The field *name* of a message whose body is stored as it was sent."""
-    if name == "born_host":
-        return host_text(record.born_host)
-    if name == "store_host":
-        return host_text(record.store_host)
+def _read_rest(rest: bytes, name: str) -> object:
+    """The field *name* of a message that was plain.
+
+    Args:
+        rest: the record's head, and behind it its property text.
+        name: one that `_plain_messages` does not read.
+    """
+    layout = _layout(_FLAGS.unpack_from(rest, _FLAGS_AT)[0])
+    if name == "properties":
+        return property_text.decode(rest[layout.size :])
+    head = layout.unpack_from(rest)
     if name == "offset_id":
-        return ids.offset_id(bytes(record.store_host), record.log_offset)
-    return getattr(record, name)
+        return ids.offset_id(head[_PLACES["store_host"]], head[_PLACES["log_offset"]])
+    value = head[_PLACES[name]]
+    return host_text(value) if name in ("born_host", "store_host") else value
+
+
+def _layout(sys_flag: int) -> Struct:
+    return HEADS[(sys_flag & _HOST_BITS) >> 4]
+
+
+plain_messages = (
+    _plain_messages
+    if speedups.compiled is None
+    else speedups.compiled.MessageReader(
+        *(ReceivedMessage, _read_rest, f"{TAGS}\x01".encode()),
+        *(MAGIC_V1, MAGIC_V2, _ODD, BORN_HOST_V6, STORE_HOST_V6),
+    )
+)
 
 
 def _received(record: RecordView, broker_name: str, offset_delta: int) -> ReceivedMessage:

@@ -77,8 +77,17 @@ class Message:
         return found
 
 
+class _LeftUnread:
+    """Where a message keeps what nobody asked for yet: the head and the property text of its record."""
+
+    __slots__ = ("_read_rest", "_rest")
+
+    _rest: bytes
+    _read_rest: Callable[[bytes, str], Any]
+
+
 @attrs.define
-class ReceivedMessage:
+class ReceivedMessage(_LeftUnread):
     """What an application gets, with where and when it was stored."""
 
     topic: str
@@ -100,7 +109,6 @@ class ReceivedMessage:
     offset_id: str
     broker_name: str = ""
     body_problem: str = ""  # why the body could not be decompressed, and what would help; else empty
-    _source: tuple[Callable[[Any, str], Any], Any] | None = attrs.field(default=None, init=False, repr=False, eq=False)
 
     if not TYPE_CHECKING:
 
@@ -108,8 +116,7 @@ class ReceivedMessage:
             """A field that was left in its record, see `gantrymq.client.decoding`; most are never asked for."""
             if name not in _FIELDS:
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-            decode, record = self._source
-            value = decode(record, name)
+            value = self._read_rest(self._rest, name)
             setattr(self, name, value)
             return value
 
@@ -143,4 +150,4 @@ class ReceivedMessage:
         return self.properties.get(names.UNIQ_KEY) or self.offset_id
 
 
-_FIELDS = {field.name: None for field in attrs.fields(ReceivedMessage) if field.init}  # in order
+_FIELDS = {field.name: None for field in attrs.fields(ReceivedMessage)}  # in order

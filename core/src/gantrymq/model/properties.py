@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq import speedups
+
 KEYS = "KEYS"
 TAGS = "TAGS"
 WAIT = "WAIT"
@@ -42,9 +44,12 @@ MAX_BYTES = 32767  # a signed 16-bit length stands before the text in a record
 _PAIR = b"\x02"
 
 
-def decode(text: bytes | bytearray | memoryview) -> dict[str, str]:
+def _decode(text: bytes | bytearray | memoryview) -> dict[str, str]:
     """Read stored property bytes (UTF-8; bytes that are not become U+FFFD)."""
     return decode_text(bytes(text).decode("utf-8", "replace"))
+
+
+decode = _decode if speedups.compiled is None else speedups.compiled.decode_properties
 
 
 def decode_text(text: str) -> dict[str, str]:
