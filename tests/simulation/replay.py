@@ -41,6 +41,7 @@ def main(words: list[str]) -> int:
         print(
             f"seed {seed}: {plan.store} {plan.settings['flushDiskType']} {' '.join(plan.faults) or 'no faults'}: "
             f"{report.sent} and {report.odd} sent, {report.acknowledged} acknowledged, {report.stored} stored, "
+            f"{report.shared} consumed by a group, {report.repeated} of them again, "
             f"{report.starts} starts, "
             f"{len(report.problems)} problems, {time.monotonic() - began:.2f} s",
             flush=True,

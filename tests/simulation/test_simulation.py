@@ -51,6 +51,11 @@ def test_plans_cover_every_fault_and_both_stores():
     assert happens >= {"cut", "part", "slow", "refuse", "jump", "stop", "crash", "crash_at_call", "name_server"}
     assert {plan.store for plan in plans} == {"memory", "mmap"}
     assert {plan.name_servers for plan in plans} == {1, 2}
+    groups = [plan.group for plan in plans if plan.group is not None]
+    assert {(group.orderly, group.by_loop) for group in groups} == {
+        (a, b) for a in (True, False) for b in (True, False)
+    }
+    assert any(group.failing for group in groups)
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])

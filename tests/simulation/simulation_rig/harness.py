@@ -31,6 +31,7 @@ from simulation_rig.machines import Machine, broker, name_server
 from simulation_rig.oracle import Log, judge_consumer, judge_log
 from simulation_rig.plan import Plan, draw
 from simulation_rig.producing import Sending
+from simulation_rig.sharing import Sharing
 from simulation_rig.trouble import Trouble
 
 BROKER = "10.0.1.1"
@@ -48,6 +49,8 @@ class Report:
     acknowledged: int = 0
     stored: int = 0
     odd: int = 0  # sent by the client of every other kind
+    shared: int = 0  # consumed by the group
+    repeated: int = 0  # of them more than once
     starts: int = 0  # of the broker
     problems: list[str] = attrs.field(factory=list)
 
@@ -95,6 +98,7 @@ class Run:
             Following(n, each, self._topics, plan.seed, self._flushed) for n, each in enumerate(plan.consumers)
         ]
         self._kinds = [Kinds(plan.kinds, BROKER, plan.seed)] if plan.kinds is not None else []
+        self._sharing = [Sharing(plan.group, self._topics, plan.seed, world)] if plan.group is not None else []
         count = len(self._sending) + len(self._following) + len(self._kinds) + 1
         self._clients = [SimulatedProcess(world, loop, f"10.0.2.{number + 1}", 2 + number) for number in range(count)]
         self._trouble = Trouble(plan, world.clock, delivery, self._name_servers, self._broker, self._clients)
@@ -108,17 +112,25 @@ class Run:
         producing = self._begin(self._sending, self._clients)
         following = self._begin(self._following, self._clients[len(producing) :])
         others = self._begin(self._kinds, self._clients[len(producing) + len(following) :])
+        sharing = [asyncio.ensure_future(each.run(self._namesrv)) for each in self._sharing]
         await self._trouble.run()
         await asyncio.wait(producing)
         self._trouble.repair()
+        for each in self._sharing:
+            each.settle()
         await self._within(CATCH_UP_S, "the servers to start", self._is_up)
         await self._within(CATCH_UP_S, "every kind of message", lambda: all(task.done() for task in others))
         log = await self._read_log()
         await self._within(CATCH_UP_S, "consumers to catch up", lambda: self._caught_up(log, following))
+        await self._within(
+            CATCH_UP_S, "the group to catch up", lambda: all(each.consumed(log) for each in self._sharing)
+        )
+        for each in self._sharing:
+            each.end()
         for task in following:
             task.cancel()
-        await asyncio.wait(following)
-        for task in (*producing, *following, *others):
+        await asyncio.wait([*following, *sharing])
+        for task in (*producing, *following, *others, *sharing):
             if not task.cancelled():
                 task.result()
         await self._judge(log)
@@ -224,6 +236,10 @@ class Run:
         for kinds in self._kinds:
             report.odd = len(kinds.sent)
             report.problems += kinds.judge()
+        for sharing in self._sharing:
+            report.shared = sum(sharing.counts.values()) + sum(sharing.elsewhere.values())
+            report.repeated = report.shared - len(sharing.counts) - len(sharing.elsewhere)
+            report.problems += sharing.judge(log)
         for plan, following in zip(self._plan.consumers, self._following, strict=True):
             words = frozenset() if plan.expression == "*" else frozenset(plan.expression.split(" || "))
             report.problems += following.bugs
@@ -259,7 +275,9 @@ class Run:
         await asyncio.sleep(10)
         for machine in (*self._name_servers, self._broker):
             self._report.problems += machine.leaks
-        for client in self._clients:
+        for client in (*self._clients, *(each for sharing in self._sharing for each in sharing.processes)):
+            if not client.alive:
+                continue
             left = [task.get_name() for task in client.tasks()]
             if left or client.network.open_connections:
                 self._report.problems.append(

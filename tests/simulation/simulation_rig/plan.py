@@ -46,6 +46,20 @@ class KindsPlan:
 
 
 @attrs.frozen
+class GroupPlan:
+    """A group whose members share the queues (see `simulation_rig.sharing`)."""
+
+    most: int  # members at a time
+    moves: int  # joins, leaves and deaths
+    pause_s: float  # between two of them, at most
+    orderly: bool
+    by_loop: bool  # else by a handler, which may fail
+    concurrency: int
+    pull_batch: int
+    failing: float  # share of deliveries that a handler refuses, at most twice a message
+
+
+@attrs.frozen
 class Plan:
     """A run."""
 
@@ -60,6 +74,7 @@ class Plan:
     pause_s: float  # between two faults, at most
     late: float  # share of deliveries that are late
     kinds: KindsPlan | None  # None where clocks are set: what is due would wait for a day, and nothing tell when
+    group: GroupPlan | None = None
 
 
 def draw(seed: int) -> Plan:
@@ -81,8 +96,26 @@ def draw(seed: int) -> Plan:
         kinds=None,
     )
     if store == "memory" or "jump" in plan.faults:
-        return plan
-    return attrs.evolve(plan, kinds=KindsPlan(rng.randint(5, 40), rng.choice((0.1, 1.0))))
+        return attrs.evolve(plan, group=_group(seed, failures=False))
+    kinds = KindsPlan(rng.randint(5, 40), rng.choice((0.1, 1.0)))
+    return attrs.evolve(plan, kinds=kinds, group=_group(seed, failures=True))
+
+
+def _group(seed: int, *, failures: bool) -> GroupPlan | None:
+    """In three of four runs; without *failures* nothing is to come again later."""
+    rng = random.Random(f"{seed}/group")
+    by_loop = rng.random() < 0.4
+    plan = GroupPlan(
+        most=rng.choice((1, 2, 3, 5)),
+        moves=rng.randint(0, 8),
+        pause_s=rng.choice((0.5, 5.0, 25.0)),
+        orderly=rng.random() < 0.4,
+        by_loop=by_loop,
+        concurrency=rng.choice((1, 4, 20)),
+        pull_batch=rng.choice((1, 8, 32)),
+        failing=rng.choice((0.0, 0.2)) if failures and not by_loop else 0.0,
+    )
+    return plan if rng.random() < 0.75 else None
 
 
 def _settings(rng: random.Random, store: str) -> dict[str, Any]:
