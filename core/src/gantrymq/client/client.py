@@ -12,11 +12,12 @@ What a client makes is started, and closed with the client if not before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
+from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.subscription import ALL, TAG
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from gantrymq.client.admin import Admin
     from gantrymq.client.group.consumer import Consumer, Rebalanced
     from gantrymq.client.group.settings import SettingOptions
-    from gantrymq.client.producer import Producer, ProducerOptions
+    from gantrymq.client.producer import OwnProducerOptions, Producer
     from gantrymq.client.reader import Reader, ReaderOptions
+    from gantrymq.client.tracing.hooks import Hook
+    from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.client.transactions import Check, TransactionProducer
 
 __all__ = ["Client"]
@@ -37,21 +40,33 @@ Options = TypeVar("Options", bound=Mapping[str, object])
 class Client(BaseClient):
     """Used as ``async with``, or between `start` and `close`."""
 
-    def __init__(self, namesrv: str | None = None, **connect: Unpack[ConnectOptions]) -> None:
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        *,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace = False,
+        **connect: Unpack[ConnectOptions],
+    ) -> None:
         """Nothing is opened before `start`.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+            hooks: of all its producers and consumers, besides their own; see `gantrymq.client.tracing.hooks`.
+            trace: of all its producers and consumers that are not told otherwise; see `MessageTrace`.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: there is no option of a name given.
+            InvalidParameter: there is no option of a name given, or one of *hooks* is none.
         """
         super().__init__(namesrv, **connect)
+        watching = Watching(hooks, trace)
+        self._hooks = watching.hooks
+        self._trace: bool | MessageTrace = watching.trace or False
         self._parts: list[BaseClient] = []
         self._admin: Admin | None = None
 
-    def producer(self, group: str, **options: Unpack[ProducerOptions]) -> Producer:
+    def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
         """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
 
         Raises:
@@ -60,13 +75,15 @@ class Client(BaseClient):
         """
         from gantrymq.client.producer import Producer
 
-        return self._begun(Producer(group, **self._own(options)))
+        return self._begun(Producer(group, **self._watched(options)))
 
-    def transaction_producer(self, group: str, check: Check, **options: Unpack[ProducerOptions]) -> TransactionProducer:
+    def transaction_producer(
+        self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
+    ) -> TransactionProducer:
         """A started producer with transactions; arguments as `TransactionProducer` has them. Raises as `producer`."""
         from gantrymq.client.transactions import TransactionProducer
 
-        return self._begun(TransactionProducer(group, check, **self._own(options)))
+        return self._begun(TransactionProducer(group, check, **self._watched(options)))
 
     def consumer(
         self,
@@ -78,6 +95,8 @@ class Client(BaseClient):
         auto_ack: bool = True,
         on_rebalance: Rebalanced | None = None,
         offsets_folder: str | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace | None = None,
         **settings: Unpack[SettingOptions],
     ) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
@@ -97,6 +116,8 @@ class Client(BaseClient):
                 auto_ack=auto_ack,
                 on_rebalance=on_rebalance,
                 offsets_folder=offsets_folder,
+                hooks=(*self._hooks, *hooks),
+                trace=self._trace if trace is None else trace,
                 **self._own(settings),
             )
         )
@@ -120,6 +141,13 @@ class Client(BaseClient):
 
             self._admin = self._begun(Admin())
         return self._admin
+
+    def _watched(self, options: OwnProducerOptions) -> OwnProducerOptions:
+        """As `_own`, with the hooks and the trace of this client."""
+        own = self._own(options)
+        own["hooks"] = (*self._hooks, *own.get("hooks", ()))
+        own.setdefault("trace", self._trace)
+        return own
 
     def _own(self, options: Options) -> Options:
         """*options*, none of which says how to connect. Raises InvalidParameter: one does."""

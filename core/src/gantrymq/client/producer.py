@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from gantrymq.client import checks
 from gantrymq.client.base import BaseClient
@@ -30,11 +30,23 @@ from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
 from gantrymq.client.selectors import Balancing, Where, selected
 from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.tracing.calls import SendCalls
+from gantrymq.client.tracing.watching import Watching, WatchOptions
 from gantrymq.model import names
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["RETRY_CODES", "SEND_TIMEOUT_S", "AllProducerOptions", "Producer", "ProducerOptions"]
+if TYPE_CHECKING:
+    from gantrymq.client.tracing.message_trace import MessageTrace
+
+__all__ = [
+    "RETRY_CODES",
+    "SEND_TIMEOUT_S",
+    "AllProducerOptions",
+    "OwnProducerOptions",
+    "Producer",
+    "ProducerOptions",
+]
 
 _NO_CODES: frozenset[int] = frozenset()
 _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
@@ -42,7 +54,11 @@ _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
-class AllProducerOptions(ProducerOptions, ConnectOptions, total=False):
+class OwnProducerOptions(ProducerOptions, WatchOptions, total=False):
+    """What a producer of a `Client` takes besides its group."""
+
+
+class AllProducerOptions(OwnProducerOptions, ConnectOptions, total=False):
     """What a `Producer` takes besides its group."""
 
 
@@ -66,8 +82,8 @@ class Producer(BaseClient):
         Args:
             group: producer group, named after the application.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            **options: of `ProducerSettings`, such as ``retries=5`` or ``selector=by_key(...)``, and of
-                `ConnectOptions`.
+            **options: of `ProducerSettings`, such as ``retries=5`` or ``selector=by_key(...)``, of `WatchOptions` and
+                of `ConnectOptions`.
 
         Raises:
             InvalidParameter: the group's name or a setting is not legal, or there is no option of a name given.
@@ -75,7 +91,9 @@ class Producer(BaseClient):
         """
         checks.check_producer_group(group)
         self.group = group
-        settings, connect = apart(type(self), options, ProducerOptions.__annotations__)
+        self._watching = Watching(options.pop("hooks", ()), options.pop("trace", False))
+        self._hooks: SendCalls | None = None
+        settings, connect = apart(type(self), options, OwnProducerOptions.__annotations__)
         self.settings = ProducerSettings(**settings)
         super().__init__(namesrv, **connect)
         self._policy = Policy(1 + self.settings.retries)
@@ -90,11 +108,14 @@ class Producer(BaseClient):
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
         self._sending = Sending(instance, identity, settings, self._count_dropped)
+        self._hooks = self._watching.sends(instance, self.group, settings.max_message_bytes)
 
     async def _finish(self) -> None:
         await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._watching.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
+        await self._watching.close()
         if self._sending is not None:
             self._sending.end()
             self._sending = None
@@ -135,6 +156,8 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
+        if self._hooks is not None:
+            return await self._single(sending, message, queue, timeout_s, self._policy)
         submission = self._submission(message, lambda: self._prepare(message))
         return await self._send(sending, submission, message, queue, timeout_s, self._policy)
 
@@ -151,6 +174,20 @@ class Producer(BaseClient):
         limit_s = self._limit_s(timeout_s)
         return await sending.send(submission, queue, limit_s, policy if queue is None else _ONE_QUEUE, balancing)
 
+    def _single(
+        self, sending: Sending, message: Message, queue: Where | None, timeout_s: float | None, policy: Policy
+    ) -> Coroutine[Any, Any, SendResult]:
+        """What sends *message*, which is checked, as it is now."""
+
+        def ready(message: Message) -> Coroutine[Any, Any, SendResult]:
+            outgoing = self._prepare(message)
+            submission = self._submission(message, lambda: outgoing)
+            return self._send(sending, submission, message, queue, timeout_s, policy)
+
+        if self._hooks is None:
+            return ready(message)
+        return self._hooks.around("single", (message,), queue, lambda context: ready(context.messages[0]))
+
     def send_soon(
         self, message: Message, queue: Where | None = None, timeout_s: float | None = None
     ) -> asyncio.Task[SendResult]:
@@ -160,9 +197,7 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        outgoing = self._prepare(message)
-        submission = self._submission(message, lambda: outgoing)
-        return self._begun(self._send(sending, submission, message, queue, timeout_s, self._policy))
+        return self._begun(self._single(sending, message, queue, timeout_s, self._policy))
 
     def send_async(
         self,
@@ -191,9 +226,7 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        outgoing = self._prepare(message)
-        submission = self._submission(message, lambda: outgoing)
-        task = self._begun(self._send(sending, submission, message, queue, timeout_s, self._async_policy))
+        task = self._begun(self._single(sending, message, queue, timeout_s, self._async_policy))
         if callback is not None:
             task.add_done_callback(lambda done: _report(done, callback))
         return task
@@ -219,6 +252,14 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
+        if self._hooks is None:
+            await self._oneway(sending, message, queue, timeout_s)
+            return
+        await self._hooks.around(
+            "oneway", (message,), queue, lambda context: self._oneway(sending, context.messages[0], queue, timeout_s)
+        )
+
+    async def _oneway(self, sending: Sending, message: Message, queue: Where | None, timeout_s: float | None) -> None:
         submission = self._submission(message, lambda: self._prepare(message))
         chosen, balancing = await self._chosen(sending, message, queue)
         await sending.oneway(submission, chosen, self._limit_s(timeout_s), balancing)
@@ -243,6 +284,15 @@ class Producer(BaseClient):
         for message in messages:
             checks.check_message(message, self.settings.max_message_bytes)
         sending = self._open()
+        if self._hooks is None:
+            return await self._batch(sending, messages, queue, timeout_s)
+        return await self._hooks.around(
+            "batch", messages, queue, lambda context: self._batch(sending, context.messages, queue, timeout_s)
+        )
+
+    async def _batch(
+        self, sending: Sending, messages: Sequence[Message], queue: Where | None, timeout_s: float | None
+    ) -> SendResult:
         topic = messages[0].topic
         await sending.queues(topic, self._limit_s(timeout_s))
         inner = await sending.batch_queues.are_those_of(topic)
@@ -326,6 +376,11 @@ class Producer(BaseClient):
 
     def _limit_s(self, timeout_s: float | None) -> float:
         return self.settings.default_timeout_s if timeout_s is None else timeout_s
+
+    @property
+    def trace(self) -> MessageTrace | None:
+        """What counts the records of its message trace; None where there is none."""
+        return self._watching.trace
 
     def _begun(self, work: Coroutine[Any, Any, SendResult]) -> asyncio.Task[SendResult]:
         task = asyncio.get_running_loop().create_task(work)

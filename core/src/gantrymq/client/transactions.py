@@ -114,21 +114,25 @@ class TransactionProducer(Producer):
             raise ClientError("a message of a transaction cannot be delayed; send it by itself")
         transaction = Transaction(await self.send(half, timeout_s=timeout_s))
         if not transaction.sent.ok:
-            await self._end(transaction, TransactionState.ROLLBACK)
+            await self._end(message, transaction, TransactionState.ROLLBACK)
             raise ClientError(f"the transaction was not begun: the broker answered {transaction.sent.status.name}")
         try:
             yield transaction
         except BaseException:
-            await self._end(transaction, TransactionState.ROLLBACK)
+            await self._end(message, transaction, TransactionState.ROLLBACK)
             raise
-        await self._end(transaction, transaction.state or TransactionState.COMMIT)
+        await self._end(message, transaction, transaction.state or TransactionState.COMMIT)
 
     def _marked(self, message: Message) -> dict[str, str]:
         return {**message.system_properties, names.TRAN_MSG: "true", names.PRODUCER_GROUP: self.group}
 
-    async def _end(self, transaction: Transaction, state: TransactionState) -> None:
+    async def _end(self, message: Message, transaction: Transaction, state: TransactionState) -> None:
         """Tell the broker that has the message; it need not be told, so that nothing is raised."""
         transaction.state = state
+        if self._hooks is not None:
+            sent = transaction.sent
+            master = self._started().routes.master(sent.queue.broker_name) or ""
+            self._hooks.ended(message, transaction.id, sent.transaction_id, state, master, from_check=False)
         if state is TransactionState.UNKNOWN:  # is answered by nobody; the broker asks in its time
             return
         instance, sent = self._started(), transaction.sent
@@ -159,6 +163,9 @@ class TransactionProducer(Producer):
         except Exception:
             logger.exception("checking transaction %s", message.message_id)
             state = TransactionState.UNKNOWN
+        if self._hooks is not None:
+            transaction_id = fields.get("transactionId")
+            self._hooks.ended(message, message.message_id, transaction_id, state, address, from_check=True)
         header = EndTransactionRequest(
             topic=message.topic,
             producer_group=self.group,

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Coroutine, Mapping
-from typing import Any, Final, Unpack
+from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
 
@@ -42,12 +42,19 @@ from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.tracing.calls import UnsettledMessages
+from gantrymq.client.tracing.hooks import ConsumeOutcome
+from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model import names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
+
+if TYPE_CHECKING:
+    from gantrymq.client.tracing.hooks import Hook
+    from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = ["Consumer", "ConsumerOptions"]
 
@@ -77,6 +84,8 @@ class Consumer(BaseClient):
         auto_ack: bool = True,
         on_rebalance: Rebalanced | None = None,
         offsets_folder: str | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """Nothing is opened before `start`.
@@ -90,6 +99,8 @@ class Consumer(BaseClient):
             auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
             on_rebalance: called with the queues taken and those given up.
             offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
+            hooks: are told of what is consumed, see `gantrymq.client.tracing.hooks`.
+            trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
             **options: of `ConsumerSettings`, such as ``orderly=True`` or ``consume_from="first"``, and of
                 `ConnectOptions`.
 
@@ -113,6 +124,7 @@ class Consumer(BaseClient):
         self._auto_ack = auto_ack
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
+        self._watching = Watching(hooks, trace)
         self._run: _Run | None = None
 
     def _register(self, instance: ClientInstance) -> None:
@@ -138,11 +150,13 @@ class Consumer(BaseClient):
     async def _finish(self) -> None:
         if self._run is not None:
             await self._run.finish(self._closers)
+        await self._watching.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
         run, self._run = self._run, None
         if run is not None:
             await run.end()
+        await self._watching.close()
         await instance.unregister_consumer(self.group)
 
     def __aiter__(self) -> Messages:
@@ -176,7 +190,11 @@ class Consumer(BaseClient):
         """
         run = self._manual()
         held = run.kept.pop(_key(message), None)
-        return held is not None and run.working.done(held, [message]) > 0
+        acknowledged = held is not None and run.working.done(held, [message]) > 0
+        if run.unsettled is not None:
+            outcome = ConsumeOutcome.SUCCESS if acknowledged else ConsumeOutcome.GIVEN_BACK
+            run.unsettled.settled(_key(message), outcome)
+        return acknowledged
 
     async def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
         """*message* was not consumed and is delivered again later; as `ReconsumeLater` says of *delay_level*.
@@ -185,6 +203,8 @@ class Consumer(BaseClient):
         """
         run = self._manual()
         held = run.kept.pop(_key(message), None)
+        if run.unsettled is not None:
+            run.unsettled.settled(_key(message), ConsumeOutcome.FAILED)
         if held is None or held.dropped or not held.holds(message):
             return False
         await run.working.failed(held, [message], delay_level)
@@ -242,6 +262,11 @@ class Consumer(BaseClient):
         """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""
         await self._running().store()
 
+    @property
+    def trace(self) -> MessageTrace | None:
+        """What counts the records of its message trace; None where there is none."""
+        return self._watching.trace
+
     def _running(self) -> _Run:
         self._started()
         assert self._run is not None
@@ -284,8 +309,12 @@ class _Run:
         self._figures = Figures()
         self._directs: dict[int, Direct] = {}
         self._failing = Failing(instance, group, settings, self.member.handing)
-        self.working = Working(self.member, self._failing, self._figures, self._directs)
+        hooks = consumer._watching.consumptions(
+            instance, group, broadcasting=settings.broadcasting, consume_timeout_s=settings.consume_timeout_s
+        )
+        self.working = Working(self.member, self._failing, self._figures, self._directs, hooks)
         self.kept: dict[_Key, HeldQueue] = {}
+        self.unsettled = None if hooks is None else UnsettledMessages(hooks)
         self._locks = QueueLocks(self.member)
         self._pulling = Pulling(self.member, self._moved)
         self.sharing = Sharing(self.member, consumer._strategy, self._locks, self._begin, self._changed)
@@ -306,8 +335,12 @@ class _Run:
         """Messages that the application acknowledges."""
         if len(self.kept) > 2 * sum(held.count for held in self.member.held.values()) + 1000:
             self.kept = {key: held for key, held in self.kept.items() if not held.dropped}
+            if self.unsettled is not None:
+                self.unsettled.keep_only(self.kept)
         for message in handed.messages:
             self.kept[_key(message)] = handed.held
+        if self.unsettled is not None:
+            self.unsettled.handed(handed.held.queue, [(_key(message), message) for message in handed.messages])
 
     async def balanced(self, timeout_s: float) -> None:
         """Wait until every topic was shared out once."""
@@ -338,6 +371,8 @@ class _Run:
             await self._locks.unlock(list(self.member.held))
         for held in self.member.held.values():
             held.drop()
+        if self.unsettled is not None:
+            self.unsettled.keep_only(())
         self._failing.end()
         self._instance.asked.consumers.pop(self._group, None)
 

@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from gantrymq.client.group.failing import ReconsumeLater
@@ -60,7 +61,7 @@ async def run_handler(
 async def _work(
     member: Membership, working: Working, call: Callable[[Any], Awaitable[Any]], batch_size: int | None
 ) -> None:
-    holder = Holder(working)
+    holder = working.holder(batch=batch_size is not None)
     try:
         while (handed := await member.handing.take(batch_size or 1)) is not None:
             holder.took(handed)
@@ -71,7 +72,7 @@ async def _work(
             except Exception as error:
                 ids = ", ".join(message.message_id for message in handed.messages[:3])
                 logger.exception("a handler of %s raised for %s", member.group, ids)
-                await holder.failed(0, f"{type(error).__name__}: {error}")
+                await holder.failed(0, error)
             else:
                 await _settle(holder, handed.messages, consumed if batch_size is not None else None)
     finally:
@@ -91,7 +92,7 @@ def _called(handler: Handler, threads: ThreadPoolExecutor | None) -> Callable[[A
     if threads is None:
         return handler
     loop = asyncio.get_running_loop()
-    return lambda messages: loop.run_in_executor(threads, handler, messages)
+    return lambda messages: loop.run_in_executor(threads, copy_context().run, handler, messages)
 
 
 def _is_async(handler: Handler) -> bool:

@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.membership import Membership
-from gantrymq.client.group.working import Holder, Working
+from gantrymq.client.group.working import Working
 from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["Batches", "Kept", "Messages"]
@@ -27,10 +27,12 @@ class _Stream(Generic[T]):
     Nobody tells an iterator that its loop was left: it notices when it is forgotten, at once in CPython.
     """
 
+    _several = False
+
     def __init__(self, member: Membership, working: Working, most: int, kept: Kept | None) -> None:
         """Up to *most* messages at a time; with *kept* the application acknowledges them."""
         self._handing = member.handing
-        self._holder = Holder(working)
+        self._holder = working.holder(batch=self._several)
         self._most = most
         self._kept = kept
 
@@ -63,6 +65,8 @@ class Messages(_Stream[ReceivedMessage]):
 
 class Batches(_Stream[list[ReceivedMessage]]):
     """Several of one queue at a time."""
+
+    _several = True
 
     def __aiter__(self) -> Batches:
         return self

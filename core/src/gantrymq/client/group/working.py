@@ -16,6 +16,8 @@ from gantrymq.client.group.figures import Figures
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
+from gantrymq.client.tracing.calls import ConsumeCalls
+from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
 from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["Holder", "Working"]
@@ -56,11 +58,12 @@ class Holder:
             self._working.done(handed.held, handed.messages[:count])
             self.handed = Handed(handed.held, handed.messages[count:])
 
-    async def failed(self, level: int, remark: str | None = None) -> None:
-        """They were not consumed."""
+    async def failed(self, level: int, error: Exception | None = None) -> None:
+        """They were not consumed; *error* is what was raised, if it was."""
         handed = self.handed
         if handed is not None:
             self._let_go()
+            remark = None if error is None else f"{type(error).__name__}: {error}"
             await self._working.failed(handed.held, handed.messages, level, remark)
 
     def give_back(self) -> None:
@@ -76,19 +79,67 @@ class Holder:
             self._working.let_go.set()
 
 
+class _HookedHolder(Holder):
+    """One whose hooks are told."""
+
+    def __init__(self, working: Working, hooks: ConsumeCalls, *, batch: bool) -> None:
+        self._hooks = hooks
+        self._batch = batch
+        self._context: ConsumeContext | None = None
+        super().__init__(working)
+
+    def took(self, handed: Handed) -> None:
+        super().took(handed)
+        self._context = self._hooks.before(handed.held.queue, handed.messages, batch=self._batch, in_task=True)
+
+    def done(self, count: int | None = None) -> None:
+        context, handed = self._context, self.handed
+        if context is not None and handed is not None:
+            if count is None or count >= len(handed.messages):
+                self._after(ConsumeOutcome.SUCCESS)
+            else:
+                context.consumed += count
+        super().done(count)
+
+    async def failed(self, level: int, error: Exception | None = None) -> None:
+        self._after(ConsumeOutcome.FAILED if error is None else ConsumeOutcome.EXCEPTION, error)
+        await super().failed(level, error)
+
+    def give_back(self) -> None:
+        self._after(ConsumeOutcome.GIVEN_BACK)
+        super().give_back()
+
+    def _after(self, outcome: ConsumeOutcome, error: Exception | None = None) -> None:
+        context, self._context = self._context, None
+        if context is not None:
+            self._hooks.after(context, outcome, error)
+
+
 class Working:
     """Belongs to one member."""
 
-    def __init__(self, member: Membership, failing: Failing, figures: Figures, directs: dict[int, Direct]) -> None:
+    def __init__(
+        self,
+        member: Membership,
+        failing: Failing,
+        figures: Figures,
+        directs: dict[int, Direct],
+        hooks: ConsumeCalls | None = None,
+    ) -> None:
         """*directs* are the messages that tools have consumed here."""
         self._member = member
         self._failing = failing
         self._figures = figures
         self._directs = directs
+        self._hooks = hooks
         self._clock = member.instance.world.clock
         self.holders: set[Holder] = set()
         self.closing = False  # whether somebody waits for holders
         self.let_go = asyncio.Event()  # set then, whenever one has nothing in hand any more
+
+    def holder(self, *, batch: bool) -> Holder:
+        """A new one; *batch* says that it takes several messages at a time."""
+        return Holder(self) if self._hooks is None else _HookedHolder(self, self._hooks, batch=batch)
 
     def done(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> int:
         """Messages of *held* are consumed. Returns how many of them were not finished before."""

@@ -1,0 +1,247 @@
+"""Calls of hooks: what they are told is put together here, and what they raise ends here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from gantrymq.client import checks
+from gantrymq.client.tracing.hooks import (
+    ConsumeContext,
+    ConsumeHook,
+    ConsumeOutcome,
+    EndTransactionContext,
+    Hook,
+    SendContext,
+    SendHook,
+    SendKind,
+    TransactionHook,
+)
+from gantrymq.errors import ClientError
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.properties import UNIQ_KEY
+from gantrymq.model.queue import MessageQueue
+
+if TYPE_CHECKING:
+    from gantrymq.client.instance import ClientInstance
+    from gantrymq.client.results import SendResult
+    from gantrymq.client.transactions import TransactionState
+
+__all__ = ["ConsumeCalls", "SendCalls", "UnsettledMessages"]
+
+Result = TypeVar("Result", bound="SendResult | None")
+
+logger = logging.getLogger("gantrymq.client")
+
+
+class _Calls:
+    """Calls hooks, and logs once what a method of one raises."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._clock = instance.world.clock
+        self._group = group
+        self._said: set[tuple[str, str]] = set()
+
+    def _call(self, method: Callable[[Any], object], context: object) -> None:
+        try:
+            method(context)
+        except Exception:
+            where = (type(getattr(method, "__self__", method)).__name__, getattr(method, "__name__", "hook"))
+            if where not in self._said:
+                self._said.add(where)
+                logger.exception("%s.%s, a hook of %s, raised; it is not said again", *where, self._group)
+
+
+class SendCalls(_Calls):
+    """For the sends of one producer."""
+
+    def __init__(self, hooks: Iterable[Hook], instance: ClientInstance, group: str, max_bytes: int) -> None:
+        """*max_bytes* is the longest body."""
+        super().__init__(instance, group)
+        self._hooks = [hook for hook in hooks if isinstance(hook, SendHook)]
+        self._ends = [hook for hook in hooks if isinstance(hook, TransactionHook)]
+        self._max_bytes = max_bytes
+
+    def around(
+        self,
+        kind: SendKind,
+        messages: Sequence[Message],
+        queue: object,
+        send: Callable[[SendContext], Coroutine[Any, Any, Result]],
+    ) -> Coroutine[Any, Any, Result]:
+        """What tells the hooks and sends *messages*, as they are now.
+
+        Args:
+            kind: what the application called.
+            messages: checked; they are not changed.
+            queue: a queue, or something that is none.
+            send: makes what sends the messages of the context.
+        """
+        return self._around(kind, self._copies(messages), queue, send)
+
+    async def _around(
+        self,
+        kind: SendKind,
+        copies: tuple[Message, ...],
+        queue: object,
+        send: Callable[[SendContext], Coroutine[Any, Any, Result]],
+    ) -> Result:
+        context = SendContext(
+            kind=kind,
+            group=self._group,
+            client_id=self._instance.client_id,
+            topic=copies[0].topic,
+            messages=copies,
+            queue=queue if isinstance(queue, MessageQueue) else None,
+            started_ms=self._clock.now_ms(),
+        )
+        begun = self._clock.monotonic()
+        properties = [dict(message.properties) for message in copies]
+        for hook in self._hooks:
+            self._call(hook.before_send, context)
+        self._check(context, properties)
+        try:
+            result = await send(context)
+        except BaseException as error:
+            self._after(context, begun, None, error)
+            raise
+        self._after(context, begun, result, None)
+        return result
+
+    def ended(
+        self,
+        message: Message | ReceivedMessage,
+        message_id: str,
+        transaction_id: str | None,
+        state: TransactionState,
+        broker_address: str,
+        *,
+        from_check: bool,
+    ) -> None:
+        """A transaction was decided; arguments as `EndTransactionContext` has them."""
+        context = EndTransactionContext(
+            group=self._group,
+            client_id=self._instance.client_id,
+            topic=message.topic,
+            message=message,
+            message_id=message_id,
+            transaction_id=transaction_id,
+            state=state,
+            from_check=from_check,
+            broker_address=broker_address,
+        )
+        for hook in self._ends:
+            self._call(hook.end_transaction, context)
+
+    def _after(
+        self, context: SendContext, begun: float, result: SendResult | None, error: BaseException | None
+    ) -> None:
+        context.duration_s = self._clock.monotonic() - begun
+        context.result, context.error = result, error
+        if result is not None:
+            context.queue = result.queue
+            context.broker_address = self._instance.routes.master(result.queue.broker_name) or ""
+        for hook in self._hooks:
+            self._call(hook.after_send, context)
+
+    def _copies(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        return tuple(
+            attrs.evolve(
+                message,
+                body=bytes(message.body),
+                properties=dict(message.properties),
+                system_properties={UNIQ_KEY: self._instance.ids.next(), **message.system_properties},
+            )
+            for message in messages
+        )
+
+    def _check(self, context: SendContext, properties: list[dict[str, str]]) -> None:
+        """What the hooks made of the messages can be sent; else they go with *properties*, those before."""
+        try:
+            for message in context.messages:
+                checks.check_message(message, self._max_bytes)
+        except ClientError as problem:
+            for message, before in zip(context.messages, properties, strict=True):
+                message.properties = before
+            where = ("before_send", "properties")
+            if where not in self._said:
+                self._said.add(where)
+                logger.warning("messages of %s are sent without what hooks added: %s", self._group, problem)
+
+
+class ConsumeCalls(_Calls):
+    """For what one consumer hands out."""
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook],
+        instance: ClientInstance,
+        group: str,
+        *,
+        broadcasting: bool,
+        consume_timeout_s: float,
+    ) -> None:
+        super().__init__(instance, group)
+        self._hooks = [hook for hook in hooks if isinstance(hook, ConsumeHook)]
+        self._broadcasting = broadcasting
+        self._timeout_s = consume_timeout_s
+
+    def before(
+        self, queue: MessageQueue, messages: Sequence[ReceivedMessage], *, batch: bool, in_task: bool
+    ) -> ConsumeContext:
+        """They are handed out; arguments as `ConsumeContext` has them."""
+        context = ConsumeContext(
+            group=self._group,
+            client_id=self._instance.client_id,
+            topic=queue.topic,
+            queue=queue,
+            messages=messages,
+            batch=batch,
+            broadcasting=self._broadcasting,
+            in_task=in_task,
+            started_ms=self._clock.now_ms(),
+        )
+        context.notes[self] = self._clock.monotonic()
+        for hook in self._hooks:
+            self._call(hook.before_consume, context)
+        return context
+
+    def after(self, context: ConsumeContext, outcome: ConsumeOutcome, error: BaseException | None = None) -> None:
+        """They are in nobody's hand any more."""
+        context.duration_s = self._clock.monotonic() - context.notes[self]
+        if outcome is ConsumeOutcome.SUCCESS:
+            context.consumed = len(context.messages)
+        late = context.duration_s >= self._timeout_s and outcome is not ConsumeOutcome.EXCEPTION
+        context.outcome, context.error = ConsumeOutcome.TIME_OUT if late else outcome, error
+        for hook in reversed(self._hooks):
+            self._call(hook.after_consume, context)
+
+
+class UnsettledMessages:
+    """Messages in the hand of an application that acknowledges them itself."""
+
+    def __init__(self, calls: ConsumeCalls) -> None:
+        self._calls = calls
+        self._contexts: dict[Hashable, ConsumeContext] = {}
+
+    def handed(self, queue: MessageQueue, messages: Iterable[tuple[Hashable, ReceivedMessage]]) -> None:
+        """The application has *messages* of *queue*, each under a key."""
+        for key, message in messages:
+            self.settled(key, ConsumeOutcome.GIVEN_BACK)  # handed out before, by a queue that went and came again
+            self._contexts[key] = self._calls.before(queue, [message], batch=False, in_task=False)
+
+    def settled(self, key: Hashable, outcome: ConsumeOutcome) -> None:
+        """One was acknowledged, or was not; harmless where it is not known."""
+        context = self._contexts.pop(key, None)
+        if context is not None:
+            self._calls.after(context, outcome)
+
+    def keep_only(self, keys: Iterable[Hashable]) -> None:
+        """Only these may still be acknowledged."""
+        kept = set(keys)
+        for key in [key for key in self._contexts if key not in kept]:
+            self.settled(key, ConsumeOutcome.GIVEN_BACK)

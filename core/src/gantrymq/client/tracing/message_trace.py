@@ -1,0 +1,204 @@
+"""Message trace: who sent a message, where it lies, who consumed it and how long that took, in RocketMQ's own format.
+
+    async with Client("127.0.0.1:9876", trace=True) as client:
+
+It is written to a topic of the same cluster, where ``mqadmin queryMsgTraceById``, RocketMQ's dashboard and
+`gantrymq.client.decode_trace` read it. Sends that failed and oneway ones are not in it, as nothing is known of them;
+nor is what a broker with ``traceOn=false`` took. Of a batch each message is in it, under its own id.
+
+Sources: apache/rocketmq client/.../trace/hook/SendMessageTraceHookImpl.java, ConsumeMessageTraceHookImpl.java,
+EndTransactionTraceHookImpl.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.client.checks import is_delayed
+from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome, EndTransactionContext, SendContext
+from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore, TraceRecord
+from gantrymq.client.tracing.writer import TraceWriter
+from gantrymq.errors import InvalidParameter
+from gantrymq.model import names
+from gantrymq.model import properties as property_names
+from gantrymq.model.message import Message, ReceivedMessage
+
+if TYPE_CHECKING:
+    from gantrymq.client.instance import ClientInstance
+
+__all__ = ["MessageTrace", "TraceHook"]
+
+_DEFAULT_REGION: Final = "DefaultRegion"
+_START_DELIVER_TIME: Final = "__STARTDELIVERTIME"
+_STATES: Final = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "UNKNOWN": "UNKNOW"}
+
+
+class MessageTrace:
+    """How message traces are written, and how many were; one may be given to several producers and consumers.
+
+    Attributes:
+        topic: where they go.
+        written: records that are stored.
+        dropped: records that are not: there was no room, or no broker took them.
+    """
+
+    def __init__(
+        self, topic: str = names.TRACE_TOPIC, *, batch: int = 20, most_waiting: int = 2048, flush_every_s: float = 5.0
+    ) -> None:
+        """RocketMQ's defaults.
+
+        Args:
+            topic: has to exist, or brokers have to make it.
+            batch: records of one message, 1 to 100.
+            most_waiting: records of one producer or consumer that wait to be written; more are dropped.
+            flush_every_s: the longest time that one waits for others, in seconds.
+
+        Raises:
+            InvalidParameter: the topic's name is not legal, or a number is out of bounds.
+        """
+        names.check_topic(topic)
+        if not 1 <= batch <= 100:
+            raise InvalidParameter(f"batch of a message trace is {batch}; expected 1 to 100")
+        if most_waiting < batch:
+            raise InvalidParameter(f"most_waiting of a message trace is {most_waiting}; expected {batch} and more")
+        if not 0 < flush_every_s <= 3600:
+            raise InvalidParameter(f"flush_every_s of a message trace is {flush_every_s}; expected 0 to 3600")
+        self.topic = topic
+        self.batch = batch
+        self.most_waiting = most_waiting
+        self.flush_every_s = flush_every_s
+        self.written = 0
+        self.dropped = 0
+
+    def writer(self, instance: ClientInstance, group: str, role: str) -> TraceWriter:
+        """What writes the traces of one producer (*role* PRODUCE) or consumer (CONSUME)."""
+        return TraceWriter(self, instance, group, role)
+
+
+class TraceHook:
+    """The hook that makes records of what it is told."""
+
+    def __init__(self, topic: str, append: Callable[[list[TraceRecord]], object], instance: ClientInstance) -> None:
+        """What is sent to and consumed from topics that begin with *topic* is not traced."""
+        self._topic = topic
+        self._append = append
+        self._instance = instance
+
+    def before_send(self, context: SendContext) -> None:
+        """Nothing yet."""
+
+    def after_send(self, context: SendContext) -> None:
+        """Pub, one for each message."""
+        result = context.result
+        if result is None or not result.trace_on or context.topic.startswith(self._topic):
+            return
+        offset_ids = result.offset_ids
+        if len(offset_ids) != len(context.messages):  # an inner batch is one record
+            offset_ids = offset_ids[:1] * len(context.messages)
+        self._append(
+            [
+                Pub(
+                    time_ms=context.started_ms,
+                    region=result.region,
+                    group=context.group,
+                    topic=context.topic,
+                    message_id=message.system_properties[property_names.UNIQ_KEY],
+                    tags=message.tags or None,
+                    keys=_keys(message),
+                    store_host=context.broker_address,
+                    body_length=len(message.body),
+                    cost_ms=int(context.duration_s * 1000),
+                    message_type=_message_type(message),
+                    offset_id=offset_id,
+                    success=result.ok,
+                )
+                for message, offset_id in zip(context.messages, offset_ids, strict=True)
+            ]
+        )
+
+    def before_consume(self, context: ConsumeContext) -> None:
+        """SubBefore, one for each message."""
+        traced = list(self._traced(context))
+        if traced:
+            request_id = context.notes[self] = self._instance.ids.next()
+            self._append(
+                [
+                    SubBefore(
+                        time_ms=context.started_ms,
+                        region=message.properties.get(property_names.MSG_REGION) or _DEFAULT_REGION,
+                        group=context.group,
+                        request_id=request_id,
+                        message_id=message.message_id,
+                        retry_times=message.reconsume_times,
+                        keys=message.keys,
+                    )
+                    for _, message in traced
+                ]
+            )
+
+    def after_consume(self, context: ConsumeContext) -> None:
+        """SubAfter, one for each message."""
+        request_id, outcome = context.notes.get(self), context.outcome
+        if request_id is None or outcome is None:
+            return
+        known = ConsumeOutcome.FAILED if outcome is ConsumeOutcome.GIVEN_BACK else outcome
+        self._append(
+            [
+                SubAfter(
+                    request_id=request_id,
+                    message_id=message.message_id,
+                    cost_ms=int(context.duration_s * 1000 / len(context.messages)),
+                    success=number < context.consumed,
+                    keys=message.keys,
+                    context_code=known.value,
+                    time_ms=self._instance.world.clock.now_ms(),
+                    group=context.group,
+                )
+                for number, message in self._traced(context)
+            ]
+        )
+
+    def _traced(self, context: ConsumeContext) -> Iterator[tuple[int, ReceivedMessage]]:
+        """Those of its messages that are traced, each with its number."""
+        if not context.topic.startswith(self._topic):
+            for number, message in enumerate(context.messages):
+                if message.properties.get(property_names.TRACE_ON) != "false":
+                    yield number, message
+
+    def end_transaction(self, context: EndTransactionContext) -> None:
+        """EndTransaction."""
+        message = context.message
+        if context.topic.startswith(self._topic):
+            return
+        received = message.properties if isinstance(message, ReceivedMessage) else {}
+        self._append(
+            [
+                EndTransaction(
+                    time_ms=self._instance.world.clock.now_ms(),
+                    region=received.get(property_names.MSG_REGION) or _DEFAULT_REGION,
+                    group=context.group,
+                    topic=context.topic,
+                    message_id=context.message_id,
+                    tags=message.tags or None,
+                    keys=_keys(message),
+                    store_host=context.broker_address,
+                    message_type=MessageType.TRANSACTION_COMMIT,
+                    transaction_id=context.transaction_id,
+                    state=_STATES[context.state.name],
+                    from_check=context.from_check,
+                )
+            ]
+        )
+
+
+def _keys(message: Message | ReceivedMessage) -> str | None:
+    keys = message.keys
+    return (keys if keys is None or isinstance(keys, str) else " ".join(keys)) or None
+
+
+def _message_type(message: Message) -> MessageType:
+    if is_delayed(message) or _START_DELIVER_TIME in message.properties:
+        return MessageType.DELAY
+    half = message.system_properties.get(property_names.TRAN_MSG) == "true"
+    return MessageType.TRANSACTION_HALF if half else MessageType.NORMAL

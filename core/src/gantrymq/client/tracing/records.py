@@ -1,0 +1,195 @@
+"""The records of RocketMQ's message trace: what stands in a message of the trace topic. No I/O.
+
+    body of a message    | record | record | ...      UTF-8, each record ended by 0x02
+    record               | kind 0x01 field 0x01 field ...      in the order of the classes below
+
+    Pub               one message was sent
+    SubBefore         one message was handed to a consumer
+    SubAfter          that was over; its request id is that of the SubBefore
+    EndTransaction    the sender decided on a message that was stored out of sight
+
+A text that is not there is written as ``null``, as Java does, whose readers need the last field of a SubBefore. Fields
+that a later version adds at the end of a record are read past, and so are records of other kinds.
+
+Source: apache/rocketmq client/.../trace/TraceDataEncoder.java, TraceConstants.java, TraceType.java.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.errors import FormatError
+
+__all__ = [
+    "EndTransaction",
+    "MessageType",
+    "Pub",
+    "SubAfter",
+    "SubBefore",
+    "TraceRecord",
+    "decode_trace",
+    "encode_trace",
+    "trace_keys",
+]
+
+_FIELD: Final = "\x01"
+_RECORD: Final = "\x02"
+_NULL: Final = "null"
+
+
+class MessageType(enum.Enum):
+    """Values are the places in RocketMQ's MessageType."""
+
+    NORMAL = 0
+    TRANSACTION_HALF = 1
+    TRANSACTION_COMMIT = 2
+    DELAY = 3
+    ORDER = 4
+
+
+@attrs.frozen
+class Pub:
+    """A message was sent; fields in order."""
+
+    time_ms: int  # when the send began
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str | None
+    keys: str | None  # separated by blanks
+    store_host: str  # ip:port of the broker
+    body_length: int  # bytes; ours before compression, Java's after it
+    cost_ms: int
+    message_type: MessageType
+    offset_id: str | None
+    success: bool  # stored as safely as the broker promises
+
+
+@attrs.frozen
+class SubBefore:
+    """A message was handed to a consumer; fields in order."""
+
+    time_ms: int
+    region: str
+    group: str
+    request_id: str  # of all messages handed out together, and of their SubAfter
+    message_id: str
+    retry_times: int
+    keys: str | None
+
+
+@attrs.frozen
+class SubAfter:
+    """A consumer was done with a message; fields in order."""
+
+    request_id: str
+    message_id: str
+    cost_ms: int  # of all handed out together, divided by their number
+    success: bool
+    keys: str | None
+    context_code: int  # RocketMQ's ConsumeReturnType, see `gantrymq.client.tracing.hooks.ConsumeOutcome`
+    time_ms: int = 0  # not written by brokers' cloud services, nor by clients before 4.7
+    group: str = ""
+
+
+@attrs.frozen
+class EndTransaction:
+    """A transaction was decided; fields in order."""
+
+    time_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str | None
+    keys: str | None
+    store_host: str
+    message_type: MessageType
+    transaction_id: str | None
+    state: str  # COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW
+    from_check: bool  # whether the broker asked
+
+
+TraceRecord = Pub | SubBefore | SubAfter | EndTransaction
+
+_KINDS: Final[dict[str, type[TraceRecord]]] = {
+    each.__name__: each for each in (Pub, SubBefore, SubAfter, EndTransaction)
+}
+
+
+def encode_trace(records: Iterable[TraceRecord]) -> str:
+    """The body of a message of the trace topic, as text."""
+    return "".join(
+        _FIELD.join((type(record).__name__, *map(_text, attrs.astuple(record, recurse=False)))) + _RECORD
+        for record in records
+    )
+
+
+def trace_keys(record: TraceRecord) -> Iterator[str]:
+    """The keys under which the message of *record* is found: the id and the keys of the message traced."""
+    yield record.message_id
+    if record.keys:
+        yield from record.keys.split()
+
+
+def decode_trace(body: bytes) -> list[TraceRecord]:
+    """The records in the body of a message of the trace topic, in order.
+
+    Raises:
+        FormatError: it is no text, or a record of a kind known here has too few fields or one that cannot be read.
+    """
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as problem:
+        raise FormatError(f"a trace is UTF-8 text, this one is not: {problem}") from problem
+    found: list[TraceRecord] = []
+    for line in text.split(_RECORD):
+        name, *fields = line.split(_FIELD)
+        kind = _KINDS.get(name)
+        if kind is not None:
+            found.append(_read(kind, fields))
+    return found
+
+
+def _read(kind: type[TraceRecord], fields: list[str]) -> TraceRecord:
+    readers = _READERS[kind]
+    if kind is Pub and len(fields) == 12:  # before 4.6 without an offset id
+        fields = [*fields[:11], _NULL, fields[11]]
+    needed = sum(field.default is attrs.NOTHING for field in attrs.fields(kind))
+    if len(fields) < needed:
+        raise FormatError(f"a {kind.__name__} record of a trace has {len(fields)} fields, expected {needed} and more")
+    try:
+        return kind(*(read(field) for read, field in zip(readers, fields, strict=False)))
+    except ValueError as problem:
+        raise FormatError(f"a {kind.__name__} record of a trace cannot be read: {problem}") from problem
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, MessageType):
+        return str(value.value)
+    return _NULL if value is None else str(value)
+
+
+def _no_null(text: str) -> str | None:
+    return None if text in ("", _NULL) else text
+
+
+def _number(text: str) -> int:
+    return int(text or "0")
+
+
+_BY_TYPE: Final[dict[str, Callable[[str], Any]]] = {
+    "int": _number,
+    "str": str,
+    "str | None": _no_null,
+    "bool": lambda text: text.lower() == "true",
+    "MessageType": lambda text: MessageType(int(text)),
+}
+_READERS: Final = {kind: [_BY_TYPE[str(field.type)] for field in attrs.fields(kind)] for kind in _KINDS.values()}

@@ -1,0 +1,90 @@
+"""What watches one producer or consumer: the hooks it was given, and its message trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypedDict
+
+from gantrymq.client.tracing.calls import ConsumeCalls, SendCalls
+from gantrymq.client.tracing.hooks import ConsumeHook, Hook, SendHook, TransactionHook
+from gantrymq.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from gantrymq.client.instance import ClientInstance
+    from gantrymq.client.tracing.message_trace import MessageTrace
+    from gantrymq.client.tracing.writer import TraceWriter
+
+__all__ = ["WatchOptions", "Watching"]
+
+
+class WatchOptions(TypedDict, total=False):
+    """Options of `Client`, `Producer`, `TransactionProducer` and `Consumer`; each may be left out."""
+
+    hooks: Iterable[Hook]
+    """Are told of what is sent and consumed, see `gantrymq.client.tracing.hooks`; what a `Client` makes has those of
+    the client besides."""
+
+    trace: bool | MessageTrace
+    """Whether it is traced in a topic of the cluster; a `MessageTrace` says how. What a `Client` makes does as the
+    client where it is not told otherwise."""
+
+
+class Watching:
+    """Made with its producer or consumer; begun when that is started, closed when that is."""
+
+    def __init__(self, hooks: Iterable[Hook], trace: bool | MessageTrace) -> None:
+        """Raises InvalidParameter: one of *hooks* is none."""
+        self.hooks = tuple(hooks)
+        for hook in self.hooks:
+            if isinstance(hook, type) or not isinstance(hook, SendHook | ConsumeHook | TransactionHook):
+                raise InvalidParameter(
+                    f"{hook!r} is no hook; expected an object with before_send and after_send, before_consume and "
+                    "after_consume, or end_transaction"
+                )
+        self.trace = _trace(trace)
+        self._writer: TraceWriter | None = None
+
+    def sends(self, instance: ClientInstance, group: str, max_bytes: int) -> SendCalls | None:
+        """What a producer calls from now on; None for nothing. *max_bytes* is its longest body."""
+        hooks = self._begin(instance, group, "PRODUCE")
+        return SendCalls(hooks, instance, group, max_bytes) if hooks else None
+
+    def consumptions(
+        self, instance: ClientInstance, group: str, *, broadcasting: bool, consume_timeout_s: float
+    ) -> ConsumeCalls | None:
+        """What a consumer calls from now on; None for nothing."""
+        hooks = self._begin(instance, group, "CONSUME")
+        if not hooks:
+            return None
+        return ConsumeCalls(hooks, instance, group, broadcasting=broadcasting, consume_timeout_s=consume_timeout_s)
+
+    def _begin(self, instance: ClientInstance, group: str, role: str) -> tuple[Hook, ...]:
+        if self.trace is None:
+            return self.hooks
+        from gantrymq.client.tracing.message_trace import TraceHook
+
+        self._writer = self.trace.writer(instance, group, role)
+        return (*self.hooks, TraceHook(self.trace.topic, self._writer.append, instance))
+
+    async def flush(self) -> None:
+        """Write the traces that wait."""
+        if self._writer is not None:
+            await self._writer.flush()
+
+    async def close(self) -> None:
+        """As `flush`; no further one is written."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.close()
+
+
+def _trace(trace: bool | MessageTrace) -> MessageTrace | None:
+    if trace is False:
+        return None
+    from gantrymq.client.tracing.message_trace import MessageTrace
+
+    if trace is True:
+        return MessageTrace()
+    if not isinstance(trace, MessageTrace):
+        raise InvalidParameter(f"trace is {trace!r}; expected True, False or a MessageTrace")
+    return trace

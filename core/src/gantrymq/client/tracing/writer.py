@@ -1,0 +1,173 @@
+"""Trace records on their way: collected, packed into messages, sent beside what they tell of.
+
+    append -> waiting, up to so many -> a message of up to `batch` records -> up to 4 messages under way
+
+A message goes when `batch` records wait, or when the first of them has waited for ``flush_every_s``. What finds no room
+is dropped and counted, as is what could not be sent: a trace never holds a message up, and takes bounded memory.
+
+Source: apache/rocketmq client/.../trace/AsyncTraceDispatcher.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from gantrymq.client.base import within
+from gantrymq.client.compressor import Compressor
+from gantrymq.client.outgoing import SendIdentity, prepare
+from gantrymq.client.producer_settings import ProducerSettings
+from gantrymq.client.retries import Policy
+from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
+from gantrymq.errors import GantryError
+from gantrymq.model.message import Message
+from gantrymq.model.names import MAX_GROUP_CHARS
+
+if TYPE_CHECKING:
+    from gantrymq.client.instance import ClientInstance
+    from gantrymq.client.tracing.message_trace import MessageTrace
+    from gantrymq.world import Timer
+
+__all__ = ["CLOSE_S", "MOST_BODY_BYTES", "TraceWriter"]
+
+logger = logging.getLogger("gantrymq.client")
+
+MOST_BODY_BYTES: Final = 128_000
+MOST_KEY_BYTES: Final = 16_000  # of the property, half of what all of them may take
+MOST_UNDER_WAY: Final = 4
+TIMEOUT_S: Final = 5.0
+CLOSE_S: Final = 5.0  # for what waits when a client is closed
+_COMPRESS_OVER: Final = 4096
+_ATTEMPTS: Final = Policy(attempts=3)
+
+
+class TraceWriter:
+    """Writes the trace of one producer or consumer, from its start to its end."""
+
+    def __init__(self, trace: MessageTrace, instance: ClientInstance, group: str, role: str) -> None:
+        """*role* is PRODUCE or CONSUME."""
+        self._trace = trace
+        self._instance = instance
+        self._clock = instance.world.clock
+        identity = SendIdentity(f"_INNER_TRACE_PRODUCER-{group}-{role}-1"[:MAX_GROUP_CHARS])
+        self._sending = Sending(instance, identity, ProducerSettings(), _nothing)
+        self._compressor = Compressor("zlib", 5)
+        self._waiting: deque[TraceRecord] = deque()
+        self._due = asyncio.Event()
+        self._everything = False  # whether less than a whole message goes as well
+        self._timer: Timer | None = None
+        self._room = asyncio.Semaphore(MOST_UNDER_WAY)
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()  # nothing waits, nothing is under way
+        self._idle.set()
+        self._said = False
+        self._closed = False
+        self._job = instance.job(self._run())
+
+    def append(self, records: Sequence[TraceRecord]) -> None:
+        """Write them soon; those for which there is no room are dropped and counted."""
+        room = 0 if self._closed else self._trace.most_waiting - len(self._waiting)
+        if room < len(records):
+            self._lost(records[max(0, room) :], "more of them wait than may, or the client was closed")
+            self._trace.dropped += len(records) - max(0, room)
+            records = records[: max(0, room)]
+        if not records:
+            return
+        self._waiting.extend(records)
+        self._idle.clear()
+        if len(self._waiting) >= self._trace.batch:
+            self._due.set()
+        elif self._timer is None:
+            self._timer = self._clock.call_later(self._trace.flush_every_s, self._flush_soon)
+
+    async def flush(self) -> None:
+        """Wait until nothing waits and nothing is under way, `CLOSE_S` seconds at most."""
+        if not self._idle.is_set():
+            self._flush_soon()
+            await within(self._clock, CLOSE_S, self._idle.wait())
+
+    async def close(self) -> None:
+        """Write what waits, as `flush`; what is left then is dropped and counted."""
+        try:
+            await self.flush()
+        finally:
+            self._closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._sending.end()
+            for task in (self._job, *self._under_way):
+                task.cancel()
+            self._trace.dropped += len(self._waiting)
+            self._lost(self._waiting, "the client was closed before they could be sent")
+            self._waiting.clear()
+
+    def _flush_soon(self) -> None:
+        self._timer = None
+        self._everything = True
+        self._due.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            everything, self._everything = self._everything, False
+            while len(self._waiting) >= (1 if everything else self._trace.batch):
+                await self._room.acquire()
+                task = asyncio.get_running_loop().create_task(self._send(self._taken()))
+                self._under_way.add(task)
+                task.add_done_callback(self._done)
+            if self._waiting and self._timer is None:
+                self._timer = self._clock.call_later(self._trace.flush_every_s, self._flush_soon)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._room.release()
+        if not self._waiting and not self._under_way:
+            self._idle.set()
+
+    def _taken(self) -> list[TraceRecord]:
+        """The next records that go into one message."""
+        found: list[TraceRecord] = []
+        body = keys = 0
+        while self._waiting and len(found) < self._trace.batch:
+            record = self._waiting[0]
+            body += len(encode_trace((record,)).encode())
+            keys += sum(len(key.encode()) + 1 for key in trace_keys(record))
+            if found and (body > MOST_BODY_BYTES or keys > MOST_KEY_BYTES):
+                break
+            found.append(self._waiting.popleft())
+        return found
+
+    async def _send(self, records: list[TraceRecord]) -> None:
+        keys = tuple(dict.fromkeys(key for record in records for key in trace_keys(record)))
+        message = Message(self._trace.topic, encode_trace(records).encode(), keys=keys)
+        size = len(message.body)
+        submission = Submission(
+            message.topic,
+            size,
+            lambda: prepare(message, self._instance.ids.next),
+            self._compressor if size >= _COMPRESS_OVER else None,
+        )
+        try:
+            await self._sending.send(submission, None, TIMEOUT_S, _ATTEMPTS)
+            self._trace.written += len(records)
+        except GantryError as problem:
+            self._trace.dropped += len(records)
+            self._lost(records, str(problem))
+        except asyncio.CancelledError:
+            self._trace.dropped += len(records)
+            raise
+
+    def _lost(self, records: Sequence[TraceRecord] | deque[TraceRecord], why: str) -> None:
+        if records and not self._said:
+            self._said = True
+            text = "records of the message trace are not written to %s: %s; counted in MessageTrace.dropped, said once"
+            logger.warning(text, self._trace.topic, why)
+
+
+def _nothing() -> None:
+    """Nothing is sent without an answer."""
