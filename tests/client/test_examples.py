@@ -1,10 +1,12 @@
 """The README's Python is what stands in examples/, and that runs as it is."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -21,13 +23,14 @@ END_S = 60.0
 OF_THE_CLIENT = sorted((ROOT / "examples" / "client").glob("*.py"))
 
 
-def example(name, namesrv):
-    """Start a program of examples/ as a reader of the README would."""
+def example(name, namesrv, folder=None):
+    """Start a program of examples/ as a reader of the README would, in *folder*."""
     return subprocess.Popen(
         [sys.executable, ROOT / "examples" / f"{name}.py"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "NAMESRV_ADDR": namesrv},
         preexec_fn=heed_ctrl_c,
     )
@@ -101,6 +104,37 @@ def test_examples_of_the_client(servers):
         finally:
             handling.kill()
     assert lines == ["order 1, try 1\n", "order 2, try 1\n", "order 3, try 2\n", "order 4, try 1\n"]
+
+
+def test_the_example_that_books_each_order_once(servers, tmp_path):
+    """Every order is sent twice, as a producer does that got no answer; the program is killed and started again."""
+    asyncio.run(send_orders_twice(servers.namesrv))
+    with example("client/once", servers.namesrv, tmp_path) as booking:
+        lines = {booking.stdout.readline() for _ in range(5)}
+        booking.kill()
+    with example("client/once", servers.namesrv, tmp_path) as booking:
+        try:
+            while len(lines) < 10:
+                lines.add(booking.stdout.readline())
+            booking.send_signal(signal.SIGINT)
+            _, errors = booking.communicate(timeout=END_S)
+        finally:
+            booking.kill()
+    assert (booking.returncode, errors) == (0, "")
+    assert sorted(lines) == [f"order {number} is booked\n" for number in range(10)]
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        assert database.execute("SELECT order_id FROM bookings ORDER BY order_id").fetchall() == [
+            (n,) for n in range(10)
+        ]
+
+
+async def send_orders_twice(namesrv):
+    async with Client(namesrv) as client:
+        producer = client.producer("orders")
+        for number in range(10):
+            body = json.dumps({"id": number, "amount": 20}).encode()
+            result = await producer.send(Message("Orders", body))
+            await producer.send(Message("Orders", body, system_properties={"UNIQ_KEY": result.message_id}))
 
 
 async def send_orders(namesrv):

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gantrymq.client.group.consumer import Consumer
     from gantrymq.client.group.failing import ReconsumeLater
     from gantrymq.client.group.settings import ConsumerSettings
+    from gantrymq.client.idempotency.consuming import Idempotent, idempotent
+    from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
+    from gantrymq.client.idempotency.sqlite_records import SqliteRecords
+    from gantrymq.client.idempotency.threads import ThreadConnection
     from gantrymq.client.producer import Producer
     from gantrymq.client.producer_settings import ProducerSettings
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
@@ -66,6 +70,7 @@ __all__ = [
     "Consumer",
     "ConsumerSettings",
     "EndTransactionContext",
+    "Idempotent",
     "InvalidParameter",
     "Message",
     "MessageIllegal",
@@ -88,7 +93,10 @@ __all__ = [
     "SendHook",
     "SendResult",
     "SendStatus",
+    "SqlAlchemyRecords",
+    "SqliteRecords",
     "Subscription",
+    "ThreadConnection",
     "TlsClient",
     "Transaction",
     "TransactionHook",
@@ -97,6 +105,7 @@ __all__ = [
     "at_random",
     "by_key",
     "decode_trace",
+    "idempotent",
     "reply_to",
 ]
 
@@ -116,6 +125,7 @@ _HOMES: Final = {
     "Consumer": "gantrymq.client.group.consumer",
     "ConsumerSettings": "gantrymq.client.group.settings",
     "EndTransactionContext": "gantrymq.client.tracing.hooks",
+    "Idempotent": "gantrymq.client.idempotency.consuming",
     "InvalidParameter": "gantrymq.errors",
     "Message": "gantrymq.model.message",
     "MessageIllegal": "gantrymq.errors",
@@ -138,7 +148,10 @@ _HOMES: Final = {
     "SendHook": "gantrymq.client.tracing.hooks",
     "SendResult": "gantrymq.client.results",
     "SendStatus": "gantrymq.client.results",
+    "SqlAlchemyRecords": "gantrymq.client.idempotency.sqlalchemy_records",
+    "SqliteRecords": "gantrymq.client.idempotency.sqlite_records",
     "Subscription": "gantrymq.client.subscription",
+    "ThreadConnection": "gantrymq.client.idempotency.threads",
     "TlsClient": "gantrymq.remoting.tls_contexts",
     "Transaction": "gantrymq.client.transactions",
     "TransactionHook": "gantrymq.client.tracing.hooks",
@@ -147,6 +160,7 @@ _HOMES: Final = {
     "at_random": "gantrymq.client.selectors",
     "by_key": "gantrymq.client.selectors",
     "decode_trace": "gantrymq.client.tracing.records",
+    "idempotent": "gantrymq.client.idempotency.consuming",
     "reply_to": "gantrymq.client.requesting",
 }
 

@@ -40,7 +40,7 @@ from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STORE_HOST_V6
 
-__all__ = ["plain_messages", "received_from", "wanted_tags"]
+__all__ = ["plain_messages", "received_from", "unique_ids", "wanted_tags"]
 
 _INNER = INNER_BATCH | NEED_UNWRAP
 _ODD = COMPRESSED | INNER_BATCH | NEED_UNWRAP
@@ -101,6 +101,21 @@ def received_from(
                     yield message
         elif not tags or record.properties.get(TAGS) in tags:
             yield _received(record, broker_name, offset_delta)
+
+
+def unique_ids(message: ReceivedMessage) -> tuple[str, str]:
+    """The unique id that the message got when it was sent, and the one that it shows; "" for one that it has not.
+
+    They differ for messages of a client's batch: brokers append the batch's properties to theirs, and the last wins.
+    """
+    shown = message.properties.get(property_text.UNIQ_KEY, "")
+    rest: bytes = getattr(message, "_rest", b"")
+    if not rest:
+        return shown, shown
+    text = rest[_layout(_FLAGS.unpack_from(rest, _FLAGS_AT)[0]).size :].decode("utf-8", "replace")
+    name = f"{property_text.UNIQ_KEY}\x01"
+    pairs = (pair for pair in text.split("\x02") if pair.startswith(name))
+    return next(pairs, name).removeprefix(name), shown
 
 
 def _plain_messages(

@@ -1,0 +1,262 @@
+"""Consume a message once, in three steps.
+
+1. The keys of a message are looked up among those consumed lately, in memory; one that is there is a duplicate.
+2. They are looked up in the database.
+3. A transaction begins, the keys are written, and the handler makes its change in the same transaction. Both are there
+   after the commit, or neither is: then the message was not consumed, and comes again.
+
+    once = idempotent(SqliteRecords("shop.db"), "billing")
+
+    @once
+    def handle(message, connection):
+        connection.execute("UPDATE accounts ...")
+
+    await consumer.run(handle)
+
+Two members that have the same message at once both get to the third step. The database's primary key lets one write the
+keys; the other waits for its commit, is refused, and takes the message for what it is by then, a duplicate.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from gantrymq.client.idempotency.cache import RecentKeys
+from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, batch_mark, identity_of
+from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, AsyncRecords, Consumed, Records
+from gantrymq.client.idempotency.threads import ThreadConnection
+from gantrymq.errors import InvalidParameter
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.world import World
+
+__all__ = ["Idempotent", "idempotent"]
+
+logger = logging.getLogger("gantrymq.client")
+
+KEEP_S: Final = 7 * 24 * 3600.0
+PRUNE_EVERY_S: Final = 600.0
+CACHE_SIZE: Final = 10_000
+THREADS: Final = 8
+
+
+def idempotent(
+    store: Records,
+    group: str,
+    *,
+    key: KeyOf | None = None,
+    keep_s: float = KEEP_S,
+    cache_size: int = CACHE_SIZE,
+    threads: int = THREADS,
+    world: World | None = None,
+) -> Idempotent:
+    """What makes handlers, and bodies of loops, do their work once for each message.
+
+    Args:
+        store: `SqliteRecords` or `SqlAlchemyRecords`, in the database in which the handlers work.
+        group: consumer group; each group consumes a message once.
+        key: of a message, in place of its unique id: text of 1 to 255 characters, such as the number of an order.
+        keep_s: seconds after which a record is forgotten; longer than a message may take to come again. Brokers keep
+            messages for 72 h by default, and the last of 16 tries comes after less than 5 h.
+        cache_size: keys in memory, some 150 bytes each; 0 for none.
+        threads: messages under way at once where the database's calls block.
+        world: None for the real one.
+
+    Raises:
+        InvalidParameter: a number is out of bounds, or *group* is empty or longer than 255 characters.
+    """
+    return Idempotent(store, group, key=key, keep_s=keep_s, cache_size=cache_size, threads=threads, world=world)
+
+
+class Idempotent:
+    """Made by `idempotent`; used in one event loop at a time.
+
+    Attributes:
+        consumed: messages whose transaction was committed here.
+        duplicates: messages that were consumed before, here or elsewhere.
+    """
+
+    def __init__(
+        self,
+        store: Records,
+        group: str,
+        *,
+        key: KeyOf | None,
+        keep_s: float,
+        cache_size: int,
+        threads: int,
+        world: World | None,
+    ) -> None:
+        """As `idempotent` has it."""
+        if not 0 < len(group) <= MAX_KEY_CHARS:
+            raise InvalidParameter(
+                f"the group {group[:20]!r} has {len(group)} characters; expected 1 to {MAX_KEY_CHARS}"
+            )
+        for name, value, least in (("keep_s", keep_s, 1), ("cache_size", cache_size, 0), ("threads", threads, 1)):
+            if value < least:
+                raise InvalidParameter(f"{name} is {value}; expected {least} and more")
+        if world is None:
+            from gantrymq.world.real import real_world
+
+            world = real_world(worker_threads=threads)
+        self._store = store
+        self._group = group
+        self._key = key
+        self._keep_ms = int(keep_s * 1000)
+        self._recent = RecentKeys(cache_size)
+        self._world = world
+        self._records: AsyncRecords = store.beside_loop(world.workers, threads)
+        self._prepared = False
+        self._prune_at_s = 0.0
+        self.consumed = 0
+        self.duplicates = 0
+
+    def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+        """A handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed before.
+
+        Args:
+            handler: its change to the database goes through *connection*, in a transaction that is committed when it
+                returns and rolled back when it raises. A plain function runs in a thread and gets the database's own
+                connection; an async one gets the ``AsyncConnection`` of an async engine, else a `ThreadConnection`. For
+                ``batch_size`` it gets a list of the messages that are new, in one transaction.
+
+        Raises:
+            InvalidParameter: a plain function, and a store of an async engine.
+        """
+        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+            call = handler
+        elif self._store.blocking:
+
+            async def call(message: Any, connection: ThreadConnection) -> Any:
+                return await connection.run(lambda own: handler(message, own))
+        else:
+            raise InvalidParameter("a plain handler cannot await the connection of an async engine; write 'async def'")
+
+        @functools.wraps(handler)
+        async def handle(message: Any) -> Any:
+            several = not isinstance(message, ReceivedMessage)
+            async with self._attempt(message if several else [message]) as (new, connection):
+                if new:
+                    await call(new if several else message, connection)
+
+        return handle
+
+    @asynccontextmanager
+    async def attempt(self, message: ReceivedMessage) -> AsyncIterator[Any]:
+        """The connection for what *message* changes, in a transaction as `__call__` says; None for a duplicate.
+
+            async for message in consumer:
+                async with once.attempt(message) as connection:
+                    if connection is not None:
+                        await connection.execute("UPDATE accounts ...")
+
+        Raises:
+            InvalidParameter: the key of the message is not legal.
+            what the database raises: the message was not consumed.
+        """
+        async with self._attempt([message]) as (_, connection):
+            yield connection
+
+    async def prune(self) -> int:
+        """Forget all records that are older than ``keep_s``, of any group; returns how many.
+
+        Some of them are forgotten every 10 minutes while messages are consumed.
+        """
+        await self._prepare()
+        total = 0
+        while (count := await self._records.prune(self._world.clock.now_ms() - self._keep_ms)) > 0:
+            total += count
+            if count < PRUNED_AT_ONCE:
+                break
+        return total
+
+    @asynccontextmanager
+    async def _attempt(self, messages: Sequence[ReceivedMessage]) -> AsyncIterator[tuple[list[ReceivedMessage], Any]]:
+        records = self._records
+        async with records.turn():
+            identities = [await self._identity(message) for message in messages]
+            while new := await self._new(identities):
+                entered = False
+                keys = [key for number in new for key in identities[number].keys]
+                try:
+                    async with records.transaction() as connection:
+                        await records.add(connection, self._rows(keys))
+                        entered = True
+                        yield [messages[number] for number in new], connection
+                except records.conflicts:
+                    left = await self._new(identities)
+                    if left == new or (entered and left):
+                        raise  # not our key, or not all of them: nothing of this was committed
+                    if entered:  # the database told only at the commit that another member was first
+                        self.duplicates += len(messages)
+                        return
+                else:
+                    self._recent.add(keys)
+                    self.consumed += len(new)
+                    self.duplicates += len(messages) - len(new)
+                    await self._prune_some()
+                    return
+            self.duplicates += len(messages)
+            yield [], None
+
+    async def _identity(self, message: ReceivedMessage) -> Identity:
+        """The keys of *message*; asks and tells the database what is the id of a batch."""
+        await self._prepare()
+        identity = identity_of(message, self._key)
+        if identity.batch and not self._recent.has((mark := batch_mark(identity.batch),)):
+            if not await self._records.known(self._group, (mark,)):
+                await self._mark(mark)
+            self._recent.add((mark,))
+        if identity.perhaps_of_batch is not None:
+            mark, place = identity.perhaps_of_batch
+            if self._recent.has((mark,)) or await self._records.known(self._group, (mark,)):
+                return Identity((place,))
+        return identity
+
+    async def _mark(self, mark: str) -> None:
+        try:
+            async with self._records.transaction() as connection:
+                await self._records.add(connection, self._rows((mark,)))
+        except self._records.conflicts:
+            if not await self._records.known(self._group, (mark,)):
+                raise
+
+    async def _new(self, identities: Sequence[Identity]) -> list[int]:
+        """The numbers of those not consumed; of several with one key the first."""
+        keys = [key for each in identities for key in each.keys]
+        asked = [key for key in keys if not self._recent.has((key,))]
+        committed = set(keys).difference(asked)
+        if asked:
+            committed |= await self._records.known(self._group, asked)
+            self._recent.add(committed)
+        seen, new = committed, []
+        for number, each in enumerate(identities):
+            if seen.isdisjoint(each.keys):
+                new.append(number)
+            seen.update(each.keys)
+        return new
+
+    def _rows(self, keys: Sequence[str]) -> list[Consumed]:
+        now_ms = self._world.clock.now_ms()
+        return [Consumed(self._group, key, now_ms) for key in keys]
+
+    async def _prepare(self) -> None:
+        if not self._prepared:
+            await self._records.prepare()
+            self._prepared = True
+
+    async def _prune_some(self) -> None:
+        """Now and then; a failure is no failure of the message, which is consumed."""
+        now_s = self._world.clock.monotonic()
+        if now_s < self._prune_at_s:
+            return
+        self._prune_at_s = now_s + PRUNE_EVERY_S
+        try:
+            if await self._records.prune(self._world.clock.now_ms() - self._keep_ms) >= PRUNED_AT_ONCE:
+                self._prune_at_s = now_s
+        except Exception:
+            logger.exception("old records of %s could not be forgotten; that is tried again", self._group)

@@ -1,0 +1,197 @@
+"""Records in any database that SQLAlchemy 2 knows, through a plain engine or an async one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, TABLE, AsyncRecords, Consumed
+from gantrymq.client.idempotency.threads import InThreads
+from gantrymq.errors import ClientError, InvalidParameter
+from gantrymq.world import Workers
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, Table
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+__all__ = ["SqlAlchemyRecords"]
+
+
+class SqlAlchemyRecords:
+    """The engine stays the caller's: it is not closed here."""
+
+    writers: int | None = None
+
+    def __init__(self, engine: Engine | AsyncEngine, *, table: str = TABLE, schema: str | None = None) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            engine: of ``create_engine`` or ``create_async_engine``; the one of the business tables.
+            table: name of the table of records.
+            schema: that it is in; None for the default one.
+
+        Raises:
+            ClientError: SQLAlchemy 2 is not installed.
+            InvalidParameter: *engine* is none.
+        """
+        try:
+            import sqlalchemy
+            from sqlalchemy.ext.asyncio import AsyncEngine
+        except ImportError as problem:
+            raise ClientError(
+                "SqlAlchemyRecords needs SQLAlchemy 2: pip install 'gantrymq[sqlalchemy]' (SqliteRecords needs nothing)"
+            ) from problem
+        if not isinstance(engine, sqlalchemy.Engine | AsyncEngine):
+            raise InvalidParameter(f"{engine!r} is no engine; expected what create_engine or create_async_engine gave")
+        self._engine = engine
+        self._async = engine if isinstance(engine, AsyncEngine) else None
+        self.blocking = self._async is None
+        self.conflicts: tuple[type[Exception], ...] = (sqlalchemy.exc.IntegrityError,)
+        self._table = _table(table, schema)
+
+    def beside_loop(self, workers: Workers, threads: int) -> AsyncRecords:
+        """As `Records` has it."""
+        if self._async is None:
+            return InThreads(self, workers, threads)
+        return _OfAsyncEngine(self, self._async)
+
+    def close(self) -> None:
+        """Nothing: the engine is the caller's."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection in a transaction."""
+        with self._plain.begin() as connection:
+            yield connection
+
+    def prepare(self) -> None:
+        """Make table and index where they are missing."""
+        with self._plain.connect() as connection:
+            try:
+                self.make(connection)
+                connection.commit()
+            except Exception:  # another one may have made it at the same time
+                connection.rollback()
+                if not self.made(connection):
+                    raise
+
+    def known(self, group: str, keys: Sequence[str]) -> set[str]:
+        """Those of *keys* that are recorded."""
+        with self._plain.connect() as connection:
+            return set(connection.scalars(self.those_of(group, keys)))
+
+    def add(self, connection: Connection, rows: Sequence[Consumed]) -> None:
+        """Write *rows*."""
+        connection.execute(self._table.insert(), values(rows))
+
+    def prune(self, before_ms: int) -> int:
+        """Forget what was written before *before_ms*."""
+        with self._plain.begin() as connection:
+            return self.pruned(connection, before_ms)
+
+    @property
+    def _plain(self) -> Engine:
+        if self._async is not None:
+            raise ClientError("the engine is an async one; its calls are awaited")
+        return self._engine  # type: ignore[return-value]  # the constructor saw which of the two it is
+
+    @property
+    def insert(self) -> Any:
+        """The statement that writes rows."""
+        return self._table.insert()
+
+    def make(self, connection: Connection) -> None:
+        """Make the table."""
+        self._table.create(connection, checkfirst=True)
+
+    def made(self, connection: Connection) -> bool:
+        """Whether the table is there."""
+        from sqlalchemy import inspect
+
+        return inspect(connection).has_table(self._table.name, schema=self._table.schema)
+
+    def those_of(self, group: str, keys: Sequence[str]) -> Any:
+        """The query for keys that are recorded."""
+        from sqlalchemy import select
+
+        columns = self._table.c
+        return select(columns.message_key).where(columns.consumer_group == group, columns.message_key.in_(keys))
+
+    def pruned(self, connection: Connection, before_ms: int) -> int:
+        """Delete old rows one by one, in any dialect; returns how many."""
+        from sqlalchemy import and_, bindparam, select
+
+        columns = self._table.c
+        old = select(columns.consumer_group, columns.message_key).where(columns.consumed_at_ms < before_ms)
+        rows = [{"g": group, "k": key} for group, key in connection.execute(old.limit(PRUNED_AT_ONCE))]
+        if rows:
+            one = and_(columns.consumer_group == bindparam("g"), columns.message_key == bindparam("k"))
+            connection.execute(self._table.delete().where(one), rows)
+        return len(rows)
+
+
+class _OfAsyncEngine:
+    """`AsyncRecords` of an async engine."""
+
+    def __init__(self, records: SqlAlchemyRecords, engine: AsyncEngine) -> None:
+        self._records = records
+        self._engine = engine
+        self.conflicts = records.conflicts
+
+    def turn(self) -> AbstractAsyncContextManager[Any]:
+        """The engine's pool is the bound."""
+        return nullcontext()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A connection in a transaction."""
+        async with self._engine.begin() as connection:
+            yield connection
+
+    async def prepare(self) -> None:
+        """Make table and index where they are missing."""
+        async with self._engine.connect() as connection:
+            try:
+                await connection.run_sync(self._records.make)
+                await connection.commit()
+            except Exception:  # another one may have made it at the same time
+                await connection.rollback()
+                if not await connection.run_sync(self._records.made):
+                    raise
+
+    async def known(self, group: str, keys: Sequence[str]) -> set[str]:
+        """Those of *keys* that are recorded."""
+        async with self._engine.connect() as connection:
+            return set(await connection.scalars(self._records.those_of(group, keys)))
+
+    async def add(self, connection: AsyncConnection, rows: Sequence[Consumed]) -> None:
+        """Write *rows*."""
+        await connection.execute(self._records.insert, values(rows))
+
+    async def prune(self, before_ms: int) -> int:
+        """Forget what was written before *before_ms*."""
+        async with self._engine.begin() as connection:
+            return await connection.run_sync(self._records.pruned, before_ms)
+
+
+def values(rows: Sequence[Consumed]) -> list[dict[str, Any]]:
+    """*rows* as SQLAlchemy takes them."""
+    return [row._asdict() for row in rows]
+
+
+def _table(name: str, schema: str | None) -> Table:
+    from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table
+    from sqlalchemy.dialects import mysql
+
+    # MySQL compares text without regard to case by default: two keys would be one
+    text = String(255).with_variant(mysql.VARCHAR(255, collation="utf8mb4_bin"), "mysql", "mariadb")
+    return Table(
+        name,
+        MetaData(),
+        Column("consumer_group", text, primary_key=True),
+        Column("message_key", text, primary_key=True),
+        Column("consumed_at_ms", BigInteger, nullable=False),
+        Index(f"{name}_at", "consumed_at_ms"),
+        schema=schema,
+    )

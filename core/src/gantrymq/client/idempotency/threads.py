@@ -1,0 +1,119 @@
+"""A database whose calls block, beside an event loop: each call is made by a worker thread.
+
+No more messages are under way than there are threads, and each of them makes one call at a time. So a transaction that
+others wait for, in the database, always finds a thread to go on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+from gantrymq.client.idempotency.records import BlockingRecords, Consumed
+from gantrymq.world import Workers
+
+__all__ = ["InThreads", "ThreadConnection", "to_end"]
+
+T = TypeVar("T")
+
+
+class ThreadConnection:
+    """A connection in a transaction, for an async handler.
+
+    Attributes:
+        connection: the database's own; its calls block.
+    """
+
+    def __init__(self, connection: Any, workers: Workers) -> None:
+        self.connection = connection
+        self._workers = workers
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Run ``work(connection, *args)`` in a thread, and return (or raise) what it does; one call at a time."""
+        return await to_end(self._workers.run(work, self.connection, *args))
+
+    async def execute(self, statement: Any, parameters: Any = ()) -> list[Any]:
+        """Execute one statement; its rows, none where it has none."""
+        return await self.run(_executed, statement, parameters)
+
+
+class InThreads:
+    """`AsyncRecords` of `BlockingRecords`."""
+
+    def __init__(self, records: BlockingRecords, workers: Workers, threads: int) -> None:
+        self._records = records
+        self._workers = workers
+        self._turns = asyncio.Semaphore(threads)
+        self._writers = None if records.writers is None else asyncio.Semaphore(records.writers)
+        self.conflicts = records.conflicts
+
+    def turn(self) -> AbstractAsyncContextManager[Any]:
+        """As `AsyncRecords` has it."""
+        return self._turns
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[ThreadConnection]:
+        """As `AsyncRecords` has it; whoever is cancelled has rolled back before that is known."""
+        async with AsyncExitStack() as stack:
+            if self._writers is not None:
+                await stack.enter_async_context(self._writers)
+            opened = self._records.transaction()
+            try:
+                connection = await to_end(self._workers.run(opened.__enter__))
+            except asyncio.CancelledError as cancelled:  # it is open all the same
+                await to_end(self._workers.run(_rolled_back, opened, cancelled))
+                raise
+            try:
+                yield ThreadConnection(connection, self._workers)
+            except BaseException as error:
+                await to_end(self._workers.run(_rolled_back, opened, error))
+                raise
+            await to_end(self._workers.run(opened.__exit__, None, None, None))
+
+    async def prepare(self) -> None:
+        """As `AsyncRecords` has it."""
+        await self._workers.run(self._records.prepare)
+
+    async def known(self, group: str, keys: Sequence[str]) -> set[str]:
+        """As `AsyncRecords` has it."""
+        return await self._workers.run(self._records.known, group, keys)
+
+    async def add(self, connection: ThreadConnection, rows: Sequence[Consumed]) -> None:
+        """As `AsyncRecords` has it."""
+        await connection.run(self._records.add, rows)
+
+    async def prune(self, before_ms: int) -> int:
+        """As `AsyncRecords` has it."""
+        return await to_end(self._workers.run(self._records.prune, before_ms))
+
+
+async def to_end(work: Awaitable[T]) -> T:
+    """What *work* returns or raises; a caller that is cancelled meanwhile is so once *work* is over."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = task.result()
+    if cancelled is not None:
+        raise cancelled
+    return result
+
+
+def _rolled_back(opened: Any, error: BaseException) -> None:
+    try:
+        opened.__exit__(type(error), error, error.__traceback__)
+    except BaseException as raised:
+        if raised is not error:
+            raise
+
+
+def _executed(connection: Any, statement: Any, parameters: Any) -> list[Any]:
+    result = connection.execute(statement, parameters) if parameters else connection.execute(statement)
+    if getattr(result, "returns_rows", True) is False:  # SQLAlchemy
+        return []
+    return list(result.fetchall())
