@@ -159,4 +159,6 @@ def test_no_strategy_plugin_says_what_to_install(monkeypatch):
     monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **options: Plugins())
     result = plan(*OFFLINE)
     assert result.exit_code == 1
-    assert "strategy AVG (there is none); RocketMQ's are installed with: pip install gantrymq-allocate" in result.stderr
+    assert (
+        "strategy AVG (there is none); RocketMQ's are installed with: pip install ./plugins/allocate" in result.stderr
+    )

@@ -81,7 +81,7 @@ def test_a_broker_without_the_plugin(gantrymq_broker_factory):
     server = gantrymq_broker_factory({"plugins": "storage_memory,filter_tag,nameserver"})
     done = CliRunner().invoke(main, ["group", "explain", "CG", "-n", server.namesrv])
     assert done.exit_code == 1
-    assert "pip install gantrymq-diagnosis" in done.stderr
+    assert "pip install ./plugins/diagnosis" in done.stderr
 
 
 def test_a_thousand_queues(server, explain, join):

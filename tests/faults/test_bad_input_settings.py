@@ -124,17 +124,18 @@ def test_bi73_a_set_without_an_equals_sign(program, row):
 
 def test_bi74_no_store_plugin(refuses):
     others = [candidate.name for candidate in find_candidates()[0] if candidate.name != "filter_tag"]
-    refuses("--set", "plugins=filter_tag", left_out=", ".join(others))
+    refuses("--set", "plugins=filter_tag", where="--set plugins", left_out=", ".join(others))
 
 
 def test_bi75_a_store_that_no_plugin_offers(refuses):
-    refuses("--set", "store=cloud", name="cloud", stores=", ".join(load_plugins().stores))
+    refuses("--set", "store=cloud", where="--set store", name="cloud", stores=", ".join(load_plugins().stores))
 
 
 def test_bi76_a_plugin_that_is_not_installed(refuses):
     refuses(
         "--set",
         "plugins=filter_tga,storage_mmap",
+        where="--set plugins",
         name="filter_tga",
         plugins="filter_tga,storage_mmap",
         nearest="filter_tag",

@@ -79,6 +79,7 @@ class Settings:
         self._schema = {setting.key: setting for setting in schema}
         self._values: dict[str, Value] = {key: setting.default for key, setting in self._schema.items()}
         self._sources: dict[str, str] = {}
+        self.flags: Mapping[str, str] = {}  # those of the command that runs, by the key that each one sets
         self.revision = 0  # grows with every change, so that hot paths may keep what they read
         for key, value in (values or {}).items():
             self.set(key, value, "given in code")
@@ -121,6 +122,10 @@ class Settings:
     def source(self, key: str) -> str:
         """Where the value in force came from."""
         return self._sources.get(key, "default")
+
+    def how_to_set(self, key: str, value: str) -> str:
+        """What somebody writes behind the command that runs, to give *key* that value."""
+        return f"{self.flags[key]} {value}" if key in self.flags else f"--set {key}={value}"
 
     def as_dict(self, *, secrets: bool = False) -> dict[str, Value]:
         """Every key with its value, sorted by key; a secret one that is set is hidden unless *secrets* asks for it."""

@@ -15,6 +15,14 @@ class GantryError(Exception):
 
     response_code: int = 1  # SYSTEM_ERROR
     retriable: bool = False
+    exit_code: int = 1  # of a command that ends with it
+
+
+def to_install(distribution: str) -> str:
+    """The command that installs one of our plugins; no index has them."""
+    word = distribution.removeprefix("gantrymq-").replace("-", "_")
+    files = "./store_files " if word.startswith(("stor", "schedule")) else ""  # which these stand on
+    return f"pip install {files}./plugins/{word} (in a clone of GantryMQ)"
 
 
 # --- settings and plugins -------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gantrymq.errors import to_install
+
 Test = Callable[[str], bool]
 
 
@@ -120,10 +122,10 @@ _REPLICATION = "replication is not built in this version; a broker here is the o
 _CONTROLLER = "the controller is not built in this version"
 _ACCESS = "access control is not built in this version; keep the ports inside a network you trust"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
-_POP = "pop consumption needs a plugin that is not installed; install it with: pip install gantrymq-pop"
+_POP = "pop consumption needs a plugin that is not installed; install it with: " + to_install("gantrymq-pop")
 
-_STORE = "need a store plugin that has them; install one with: pip install gantrymq-storage-mmap"
-_METRICS = "metrics need a plugin that is not installed; install it with: pip install gantrymq-metrics"
+_STORE = "need a store plugin that has them; install one with: " + to_install("gantrymq-storage-mmap")
+_METRICS = "metrics need a plugin that is not installed; install it with: " + to_install("gantrymq-metrics")
 
 NOT_BUILT: dict[str, tuple[Test, str]] = {
     "brokerRole": (_other_than("ASYNC_MASTER"), _REPLICATION),

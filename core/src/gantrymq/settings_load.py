@@ -17,6 +17,8 @@ from gantrymq.errors import ConfigError
 from gantrymq.settings_file import Line
 from gantrymq.settings_known import NOT_BUILT, is_rocketmq_key, refusal
 
+_VARIABLE = "environment variable {}"
+
 
 class Given(NamedTuple):
     """A text somebody gave for a key."""
@@ -54,7 +56,7 @@ def environment_layer(environ: Mapping[str, str], schema: Iterable[Setting]) -> 
     keys = {setting.key for setting in schema}.union(NOT_BUILT)
     return Layer(
         "environment",
-        {key: Given(environ[key], f"environment variable {key}") for key in sorted(keys.intersection(environ))},
+        {key: Given(environ[key], _VARIABLE.format(key)) for key in sorted(keys.intersection(environ))},
     )
 
 
@@ -95,6 +97,8 @@ def build_settings(schema: Iterable[Setting], layers: Sequence[Layer]) -> Loaded
         assert given is not None
         if key in settings.schema:
             settings.set(key, given.text, given.source)
+            if given.source == _VARIABLE.format(key) and key.isalpha() and key.islower():  # a word that anybody may use
+                notes.append(f"{given.source} is in force: {key}={given.text}; unset it if it is not meant for this")
         elif (sentence := refusal(key, given.text)) is not None:
             raise ConfigError(f"{given.source}: {key}={given.text.strip()}: {sentence}")
         elif is_rocketmq_key(key):

@@ -9,7 +9,7 @@ from broker_desk import pull_ext
 
 from gantrymq.broker.wire.answers import ok
 from gantrymq.broker.wire.router import IN_PLUGINS, NOT_BUILT, RequestRouter
-from gantrymq.errors import NoPermission, ServiceNotAvailable
+from gantrymq.errors import NoPermission, ServiceNotAvailable, to_install
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import Send
@@ -185,7 +185,7 @@ def test_what_is_not_built_is_named(router, code):
 def test_what_a_plugin_serves_is_told_with_the_command_that_brings_it(router, code):
     ((_, answered, remark),) = answers_of(router, asked(code))
     assert answered == 3
-    assert f"pip install {IN_PLUGINS[code]}" in remark
+    assert to_install(IN_PLUGINS[code]) in remark
 
 
 def test_a_later_handler_replaces_an_earlier_one(router):

@@ -77,9 +77,9 @@ def run(tmp_path):
         server.close()
 
 
-def start(run, store, *words, **environ):
+def start(run, folder, *words, **environ):
     ports = ("--namesrv-port", 0, "--broker-port", 0)
-    return run("start", *ports, "--store", store, "--set", "store=memory", "--output", "json", *words, **environ)
+    return run("start", *ports, "--store", folder, "--set", "store=memory", "--output", "json", *words, **environ)
 
 
 def accepts(address):
@@ -261,7 +261,7 @@ def test_without_a_store_plugin_the_sentence_says_which_command_installs_one(run
     server = run("start", "--store", tmp_path / "store", "--namesrv-port", 0, "--broker-port", 0, *words)
     code, errors = server.end()
     assert code == 1
-    assert "pip install gantrymq-storage-mmap" in errors
+    assert "pip install ./store_files ./plugins/storage_mmap" in errors
     assert "Traceback" not in errors
 
 
@@ -328,3 +328,67 @@ def test_start_takes_settings_of_the_name_server_too(run, tmp_path):
     code, errors = server.end()
     assert code == 1
     assert "waitSecondsForService=-1 is below" in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("nameserver", "--set", "bindAddress=127.0.0.1", "--port"), "--port PORT"),
+        (("start", "--namesrv-port"), "--namesrv-port PORT"),
+    ],
+)
+@needs_store
+def test_a_taken_port_of_the_name_server_names_the_flag_of_the_command(run, tmp_path, words, flag):
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        more = ("--set", "store=memory", "--store", tmp_path / "store") if words[0] == "start" else ()
+        code, errors = run(*words, holder.getsockname()[1], *more).end()
+    assert code == 1
+    assert f"Address already in use; choose another port with {flag} (0 picks a free one)" in errors
+
+
+@needs_store
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("broker", "--set", "bindAddress=127.0.0.1", "-n", "127.0.0.1:1", "--port"), "--port PORT"),
+        (("start", "--namesrv-port", 0, "--broker-port"), "--broker-port PORT"),
+    ],
+)
+def test_a_taken_port_of_the_broker_names_the_flag_of_the_command(run, tmp_path, words, flag):
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        code, errors = run(*words, port, "--set", "store=memory", "--store", tmp_path / "store").end()
+    assert code == 1
+    assert f"stop it, or choose another port with {flag} (0 picks a free one)" in errors
+
+
+@needs_store
+def test_a_word_of_the_environment_that_has_effect_is_told(run, tmp_path):
+    ports = ("--namesrv-port", 0, "--broker-port", 0, "--store", tmp_path / "store", "--output", "json")
+    server = run("start", *ports, store="memory")
+    server.ready()
+    code, errors = server.stop()
+    assert code == 0
+    assert "warning: environment variable store is in force: store=memory; unset it if" in errors
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("store", "redis", "environment variable store: store=redis: no installed plugin offers a store of that name"),
+        ("plugins", "git", "environment variable plugins: plugins=git: no plugin called git is installed"),
+    ],
+)
+@needs_store
+def test_an_error_about_a_word_of_the_environment_says_that_it_is_from_there(run, tmp_path, name, value, said):
+    ports = ("--namesrv-port", 0, "--broker-port", 0, "--store", tmp_path / "store")
+    code, errors = run("start", *ports, **{name: value}).end()
+    assert code == 1
+    assert said in errors
+
+
+@needs_store
+def test_what_is_said_on_the_command_line_has_no_such_note(run, tmp_path):
+    server = start(run, tmp_path / "store", store="mmap")
+    server.ready()
+    assert "environment" not in server.stop()[1]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.cli.exposure import exposure_notes
-from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, options, store_root
+from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, store_root
 from gantrymq.cli.serving import Servers, advertises_loopback
 from gantrymq.errors import ConfigError, PluginError
 from gantrymq.world.real import real_world
@@ -59,7 +59,7 @@ def test_the_store_is_in_the_home_folder_and_a_relative_one_is_made_absolute(wor
 def test_an_option_of_its_own_weighs_as_much_as_a_pair(world, tmp_path):
     file = tmp_path / "broker.conf"
     file.write_text("listenPort=1\nbrokerName=of-file\n")
-    settings = broker(world, file=file, options=options(listenPort=("--port", 2), brokerName=("--name", None)))
+    settings = broker(world, file=file, options={"listenPort": ("--port", 2), "brokerName": ("--name", None)})
     assert (settings.number("listenPort"), settings.source("listenPort")) == (2, "--port")
     assert settings.text("brokerName") == "of-file"
 

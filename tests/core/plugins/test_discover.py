@@ -71,7 +71,7 @@ def test_a_failing_import_is_one_sentence_with_the_remedy(install):
     sentence = str(caught.value)
     assert sentence.startswith("plugin bad_import (gantrymq-bad-import 1.2) does not import: ModuleNotFoundError: ")
     assert "no_such_module_anywhere" in sentence
-    assert "pip install --force-reinstall gantrymq-bad-import" in sentence
+    assert "reinstall it, remove it (pip uninstall gantrymq-bad-import)" in sentence
 
 
 def test_plugins_that_are_not_named_are_not_even_imported(install):

@@ -15,7 +15,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup, Member
 from gantrymq.broker.wire.router import RequestRouter
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RefusedWith, to_install
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     AllocationStrategy,
@@ -147,7 +147,7 @@ class BrokerFacade:
                 raise RefusedWith(
                     1,
                     f"no installed plugin offers the allocation strategy {name} (there is {known}); install one with: "
-                    "pip install gantrymq-allocate",
+                    + to_install("gantrymq-allocate"),
                 )
             self._strategies[name] = offered[name]({})
         return self._strategies[name]

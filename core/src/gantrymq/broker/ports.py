@@ -30,6 +30,7 @@ class Ports:
         self._host = settings.text("bindAddress")
         self._port = settings.number("listenPort")
         self._fast = settings.flag("fastPortEnable")
+        self._another = settings.how_to_set("listenPort", "PORT")
 
     async def listen(self) -> tuple[str, int]:
         """Bind them and return the address of the broker's own; what clients ask waits until the server's `release`.
@@ -38,16 +39,14 @@ class Ports:
             ConfigError: a port is taken, or the address is not of this host.
         """
         for left in reversed(range(1 if self._port else TRIES)):
-            bound = await self._bind(
-                self._port, "", "choose another port with --set listenPort=PORT (0 picks a free one)"
-            )
+            bound = await self._bind(self._port, "", f"choose another port with {self._another} (0 picks a free one)")
             if not self._fast or bound[1] <= FAST_BELOW:
                 break
             try:
                 await self._bind(
                     bound[1] - FAST_BELOW,
                     f" (listenPort - {FAST_BELOW}, for clients with vipChannelEnabled=true)",
-                    "choose another listenPort, or have no such clients with --set fastPortEnable=false",
+                    f"choose another with {self._another}, or have no such clients with --set fastPortEnable=false",
                 )
                 break
             except ConfigError:

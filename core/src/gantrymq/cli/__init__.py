@@ -7,13 +7,16 @@ has open.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 
 import click
 
 from gantrymq import __version__, speedups
 from gantrymq.cli.open_group import OpenGroup
 from gantrymq.commands.imported import ImportedCommand
-from gantrymq.commands.output import OUTPUT, print_json
+from gantrymq.commands.output import print_json
 from gantrymq.errors import BrokerRefused, GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
@@ -34,20 +37,38 @@ COMMANDS: dict[str, ImportedCommand] = {
 
 
 class MainGroup(OpenGroup):
-    """Core's commands by the table above, then those of plugins; every GantryError ends in one sentence."""
+    """Core's commands by the table above, then those of plugins; every error raised on purpose is said once."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words: a command that cannot be read says so in the form that they ask for."""
+        ctx.obj = tuple(args)
+        with _told(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; an error raised on purpose becomes a sentence, with JSON a document too, and exit code 1."""
-        try:
+        """Run a command."""
+        with _told(ctx):
             return super().invoke(ctx)
-        except GantryError as problem:
-            click.echo(f"gantrymq: {problem}", err=True)
-            if ctx.meta.get(OUTPUT) == "json":
-                told: dict[str, str | int] = {"error": type(problem).__name__, "message": str(problem)}
-                if isinstance(problem, BrokerRefused):
-                    told["code"] = problem.response_code
-                print_json(told)
-            ctx.exit(1)
+
+
+@contextmanager
+def _told(ctx: click.Context) -> Iterator[None]:
+    """Make of errors a sentence on stderr, with ``--output json`` a document on stdout as well, and an exit code."""
+    try:
+        yield
+    except GantryError as problem:
+        click.echo(f"gantrymq: {problem}", err=True)
+        _tell_scripts(ctx, problem, str(problem), problem.exit_code)
+        ctx.exit(problem.exit_code)
+    except click.ClickException as problem:  # click says it
+        _tell_scripts(ctx, problem, problem.format_message(), problem.exit_code)
+        raise
+
+
+def _tell_scripts(ctx: click.Context, problem: Exception, message: str, exit_code: int) -> None:
+    if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
+        told = {"error": type(problem).__name__, "message": message, "exit_code": exit_code}
+        print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
 
 
 @click.group(

@@ -7,13 +7,13 @@ core's group. For words of `TO_INSTALL` no other plugin is loaded than the one t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import click
 
+from gantrymq.commands.groups import WHOLE, CommandGroup
 from gantrymq.commands.imported import ImportedCommand
-from gantrymq.errors import PluginError
+from gantrymq.errors import PluginError, to_install
 
 __all__ = ["TO_INSTALL", "OpenGroup"]
 
@@ -35,7 +35,7 @@ _HOOKS = ("gantry_register_commands",)
 Command = click.Command | ImportedCommand
 
 
-class OpenGroup(click.Group):
+class OpenGroup(CommandGroup):
     """Core's own commands first, then those of plugins. Only the command that is used is imported."""
 
     def __init__(self, *args: Any, own: Mapping[str, ImportedCommand], words: str = "", **settings: Any) -> None:
@@ -66,7 +66,7 @@ class OpenGroup(click.Group):
         if found is None and words in TO_INSTALL:
             raise PluginError(
                 f"{words} is a command of a plugin that is not installed; install it with: "
-                f"pip install {TO_INSTALL[words]}"
+                + to_install(TO_INSTALL[words])
             )
         if not isinstance(found, ImportedCommand):
             return found
@@ -78,30 +78,15 @@ class OpenGroup(click.Group):
                 "plugins says which)"
             ) from problem
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with what may have been meant by a name that no command has."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as problem:
-            near = get_close_matches(args[0], self.list_commands(ctx), 3)
-            if not near:
-                raise
-            meant = f"{problem.message} Did you mean {' or '.join(near)}?"
-            raise click.UsageError(meant, ctx) from None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands and import none of them."""
+    def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """As `CommandGroup` has it; imports none of the commands."""
         rows = []
         for name, command in {**self._own, **self._added()}.items():
             if isinstance(command, ImportedCommand):
                 rows.append((name, command.purpose))
             elif not command.hidden:
-                rows.append((name, command.get_short_help_str()))
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+                rows.append((name, command.get_short_help_str(WHOLE)))
+        return rows
 
     def _added(self) -> dict[str, Command]:
         """What plugins add to this group, by name."""

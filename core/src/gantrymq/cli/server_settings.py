@@ -14,7 +14,6 @@ import attrs
 
 from gantrymq.cli.name_servers import name_server_kind
 from gantrymq.config import Setting, Settings
-from gantrymq.errors import PluginError
 from gantrymq.interfaces import NameServerKind
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
@@ -39,7 +38,7 @@ class Asked:
     command: str  # as sources name it, e.g. "gantrymq start"
     file: Path | None = None  # -c
     pairs: tuple[str, ...] = ()  # --set key=value
-    options: Mapping[str, Given] = attrs.field(factory=dict)  # settings that have an option of their own
+    options: Mapping[str, tuple[str, object]] = attrs.field(factory=dict)  # key to option and value, None: not given
     defaults: Mapping[str, str] = attrs.field(factory=dict)  # where the operator says nothing
 
 
@@ -76,15 +75,11 @@ def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> Broke
         defaults["namesrvAddr"] = name_servers
     layers = _layers(world, asked, defaults, SCHEMA)
     allowed = strongest(layers, "plugins")
-    try:
-        plugins = load_plugins(allowed.text if allowed else "", strict=strict, reserved=SCHEMA)
-    except PluginError as problem:
-        if allowed is None or type(problem) is not PluginError:
-            raise
-        raise PluginError(f"{allowed.source}: {problem}") from problem
+    plugins = load_plugins(*(allowed or ("", "")), strict=strict, reserved=SCHEMA)
     schema = [*SCHEMA, *plugins.schema]
     layers[3] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
     settings, notes = build_settings(schema, layers)
+    settings.flags = {key: flag for key, (flag, _) in asked.options.items()}
     return BrokerSettings(settings, plugins, notes)
 
 
@@ -99,6 +94,7 @@ def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
     schema = kind.settings()
     defaults = {"configStorePath": str(asked.file.absolute())} if asked.file is not None else {}
     settings, notes = build_settings(schema, _layers(world, asked, defaults, schema))
+    settings.flags = {key: flag for key, (flag, _) in asked.options.items()}
     return NameServerSettings(settings, kind, notes)
 
 
@@ -115,25 +111,21 @@ def store_root(settings: Settings) -> Path:
     return Path(settings.text("storePathRootDir")).expanduser().absolute()
 
 
-def options(**given: tuple[str, object]) -> dict[str, Given]:
-    """Settings from options: ``key=(flag, value)``; a value of None was not given."""
-    return {key: Given(str(value), flag) for key, (flag, value) in given.items() if value is not None}
-
-
-def tls_options(of_broker: Settings) -> dict[str, Given]:
+def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
     """The broker's settings of TLS and proxies where they were given, for the name server of the same process."""
     given = {key: of_broker.source(key) for key, setting in of_broker.schema.items() if setting.local}
     values = of_broker.as_dict(secrets=True)
-    return {key: Given(str(values[key]).strip(), source) for key, source in given.items() if source != "default"}
+    return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
 
 
 def _layers(world: World, asked: Asked, defaults: Mapping[str, str], schema: Iterable[Setting]) -> list[Layer]:
     """Weakest first; the environment is at index 3."""
     lines = read_settings_file(world.files, asked.file) if asked.file is not None else []
+    given = {key: Given(str(value), flag) for key, (flag, value) in asked.options.items() if value is not None}
     layers = [
         command_layer(asked.command, {**defaults, **asked.defaults}),
         file_layer(str(asked.file), lines),
         environment_layer(world.environ, schema),
-        flag_layer(asked.pairs, asked.options),
+        flag_layer(asked.pairs, given),
     ]
     return [tls_file_layer(world.files, strongest(layers, "tls.config.file")), *layers]

@@ -81,7 +81,6 @@ def start(
         broker_settings,
         name_server_keys,
         name_server_settings,
-        options,
         store_root,
         tls_options,
     )
@@ -90,7 +89,7 @@ def start(
 
     set_up_logs(log_level, log_file)
     world = real_world()
-    given = options(storePathRootDir=("--store", store), listenPort=("--broker-port", broker_port))
+    given = {"storePathRootDir": ("--store", store), "listenPort": ("--broker-port", broker_port)}
     defaults = {} if file is not None else {"bindAddress": LOOPBACK}
     of_names = name_server_keys()
     names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
@@ -102,11 +101,11 @@ def start(
         Asked(
             "gantrymq start",
             pairs=names_pairs,
-            options=tls_options(of_broker.settings)
-            | options(
-                listenPort=("--namesrv-port", namesrv_port),
-                bindAddress=("the broker's bindAddress", of_broker.settings.text("bindAddress")),
-            ),
+            options={
+                **tls_options(of_broker.settings),
+                "listenPort": ("--namesrv-port", namesrv_port),
+                "bindAddress": ("the broker's bindAddress", of_broker.settings.text("bindAddress")),
+            },
             defaults={
                 "kvConfigPath": str(folder / "kvConfig.json"),
                 "configStorePath": str(folder / "namesrv.properties"),
@@ -125,13 +124,13 @@ def nameserver(
     file: Path | None, pairs: tuple[str, ...], port: int | None, log_level: str, log_file: str | None, output: str
 ) -> None:
     """Run a name server: brokers register with it, clients ask it where topics are."""
-    from gantrymq.cli.server_settings import Asked, name_server_settings, options
+    from gantrymq.cli.server_settings import Asked, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
 
     set_up_logs(log_level, log_file)
     world = real_world()
-    given = options(listenPort=("--port", port))
+    given = {"listenPort": ("--port", port)}
     _serve(Servers(world, name_server_settings(world, Asked("gantrymq nameserver", file, pairs, given))), output)
 
 
@@ -153,15 +152,17 @@ def broker(
     output: str,
 ) -> None:
     """Run a broker and register it with name servers that run elsewhere."""
-    from gantrymq.cli.server_settings import Asked, broker_settings, options
+    from gantrymq.cli.server_settings import Asked, broker_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
 
     set_up_logs(log_level, log_file)
     world = real_world()
-    given = options(
-        storePathRootDir=("--store", store), listenPort=("--port", port), namesrvAddr=("--namesrv", namesrv)
-    )
+    given = {
+        "storePathRootDir": ("--store", store),
+        "listenPort": ("--port", port),
+        "namesrvAddr": ("--namesrv", namesrv),
+    }
     defaults = {"namesrvAddr": world.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")}
     _serve(
         Servers(world, broker=broker_settings(world, Asked("gantrymq broker", file, pairs, given, defaults))), output

@@ -23,7 +23,7 @@ from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, sto
 from gantrymq.commands.output import print_json, warn
 from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
-from gantrymq.errors import ConfigError, PluginError
+from gantrymq.errors import ConfigError
 from gantrymq.interfaces import NameServer, RecoveryReport
 from gantrymq.model.hosts import format_address, parse_address
 from gantrymq.world import World
@@ -57,10 +57,7 @@ class Servers:
         """
         if self.broker is not None:  # before any port is open
             settings = self.broker.settings
-            try:
-                self.broker.plugins.store(settings.text("store"))
-            except PluginError as problem:
-                raise PluginError(f"{settings.source('store')}: {problem}") from problem
+            self.broker.plugins.store(settings.text("store"), settings)
         try:
             if self.name_server is not None:
                 await self._start_name_server(self.name_server)

@@ -15,7 +15,6 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-OUTPUT = "gantrymq.output"  # in click's meta: what the command was told
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 PAGE_COLUMNS = 100_000  # of a table: nothing is folded, so that an address or an id can be copied
 
@@ -26,15 +25,9 @@ def output_option(command: Command) -> Command:
         "--output",
         type=click.Choice(["text", "json"]),
         default="text",
-        callback=_note_output,
         show_default=True,
         help="json: documents for scripts on stdout, everything else on stderr.",
     )(command)
-
-
-def _note_output(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    ctx.meta[OUTPUT] = value
-    return value
 
 
 def namesrv_option(command: Command) -> Command:

@@ -50,8 +50,7 @@ class Candidate:
         if not self.distribution:
             return "correct the plugin or do not hand it in"
         return (
-            f"reinstall it (pip install --force-reinstall {self.distribution}), remove it (pip uninstall "
-            f"{self.distribution}), or name the plugins to load with plugins=..."
+            f"reinstall it, remove it (pip uninstall {self.distribution}), or name the plugins to load with plugins=..."
         )
 
 

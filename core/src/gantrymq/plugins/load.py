@@ -25,6 +25,7 @@ from gantrymq.plugins.registries import Declarations
 
 def load_plugins(
     allowed: str = "",
+    source: str = "",
     *,
     strict: bool = True,
     reserved: Iterable[Setting] = (),
@@ -37,6 +38,7 @@ def load_plugins(
 
     Args:
         allowed: value of the setting ``plugins``: names separated by commas; empty means all.
+        source: where that value comes from, for errors.
         strict: True for servers, which stop at the first problem; False for commands, which find them in the result.
         reserved: settings that core declares itself, so that no plugin can.
         only_hooks: hooks to call, such as ``gantry_register_commands``; None means all of them.
@@ -49,7 +51,7 @@ def load_plugins(
     """
     candidates, problems = find_candidates(only_distribution) if installed else ([], [])
     loader = _Loader(reserved, only_hooks, problems)
-    loader.block(candidates, allowed)
+    loader.block(candidates, allowed, source)
     for candidate in [*candidates, *given(extra)]:
         loader.load(candidate)
     if strict and loader.problems:
@@ -74,7 +76,7 @@ class _Loader:
         self._manager = pluggy.PluginManager(hooks.PROJECT)
         self._manager.add_hookspecs(hooks)
 
-    def block(self, candidates: list[Candidate], allowed: str) -> None:
+    def block(self, candidates: list[Candidate], allowed: str, source: str) -> None:
         """Shut out what the setting ``plugins`` does not name; a name that is not installed is a problem."""
         wanted = {name.strip() for name in allowed.split(",") if name.strip()}
         if not wanted:
@@ -86,7 +88,8 @@ class _Loader:
         for name in sorted(wanted.difference(names)):
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"installed are {', '.join(names) or 'none'}"
-            self._note(PluginError(f"plugins={allowed}: no plugin called {name} is installed; {hint}"))
+            where = f"{source}: " if source else ""
+            self._note(PluginError(f"{where}plugins={allowed}: no plugin called {name} is installed; {hint}"))
 
     def load(self, candidate: Candidate) -> None:
         """Import, check and register one plugin; a problem takes out all of it."""
@@ -150,7 +153,7 @@ class _Loader:
     def result(self) -> Plugins:
         """Everything that was registered."""
         found: dict[str, Any] = {kind.member: self._shelves[kind.hook].collected() for kind in KINDS}
-        return Plugins(infos=tuple(self._infos), problems=tuple(self.problems), **found)
+        return Plugins(tuple(self._infos), tuple(self.problems), **found)
 
 
 def _misspelt(manager: pluggy.PluginManager, plugin: Any) -> str:

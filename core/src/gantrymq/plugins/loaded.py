@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.commands.imported import ImportedCommand
-from gantrymq.config import Setting
-from gantrymq.errors import PluginError
+from gantrymq.config import Setting, Settings
+from gantrymq.errors import PluginError, to_install
 
 if TYPE_CHECKING:
     import click
@@ -74,8 +74,8 @@ class Plugins:
     name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)
     commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)
 
-    def store(self, name: str) -> Callable[[StoreContext], MessageStore]:
-        """The factory that ``store=NAME`` picks.
+    def store(self, name: str, settings: Settings | None = None) -> Callable[[StoreContext], MessageStore]:
+        """The factory that ``store=NAME`` picks; errors say what *settings* know of where that comes from.
 
         Raises:
             PluginError: no store plugin is installed, or none of that name; says which command installs one.
@@ -84,11 +84,11 @@ class Plugins:
             return self.stores[name]
         if not self.stores:
             left_out = [info.name for info in self.infos if info.state is PluginState.LEFT_OUT]
-            hint = f" (plugins= leaves out {', '.join(left_out)})" if left_out else ""
-            raise PluginError(f"no store plugin is installed{hint}; install one with: pip install {STORE_TO_INSTALL}")
+            hint = f" ({_origin(settings, 'plugins')}plugins= leaves out {', '.join(left_out)})" if left_out else ""
+            raise PluginError(f"no store plugin is installed{hint}; install one with: {to_install(STORE_TO_INSTALL)}")
         raise PluginError(
-            f"store={name}: no installed plugin offers a store of that name (there is {', '.join(self.stores)}); set "
-            f"store= to one of these or install its plugin, such as: pip install gantrymq-storage-{name}"
+            f"{_origin(settings, 'store')}store={name}: no installed plugin offers a store of that name (there is "
+            f"{', '.join(self.stores)}); set store= to one of these or install its plugin"
         )
 
     def allocation(self, name: str) -> Callable[[dict[str, str]], AllocationStrategy]:
@@ -102,5 +102,10 @@ class Plugins:
         there = f"there is {', '.join(self.allocations)}" if self.allocations else "there is none"
         raise PluginError(
             f"no installed plugin offers the allocation strategy {name} ({there}); RocketMQ's are installed with: "
-            f"pip install {ALLOCATION_TO_INSTALL}"
+            + to_install(ALLOCATION_TO_INSTALL)
         )
+
+
+def _origin(settings: Settings | None, key: str) -> str:
+    source = settings.source(key) if settings is not None else "default"
+    return "" if source == "default" else f"{source}: "

@@ -10,7 +10,7 @@ import attrs
 import click
 
 from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetTarget
-from gantrymq.commands.times import read_time_ms
+from gantrymq.commands.times import TIMES, read_time_ms
 
 __all__ = ["FIRST_TIME_MS", "Target", "parse_target"]
 
@@ -36,11 +36,10 @@ def parse_target(text: str, now_ms: int) -> Target:
     if word.isascii() and word.isdecimal() and int(word) < FIRST_TIME_MS:
         return Target(text=text, queue_offset=int(word))
     try:
-        time_ms = read_time_ms(word if word.isascii() else "")
+        time_ms = read_time_ms(word if word.isascii() else "", now_ms)
     except click.BadParameter:
         raise click.BadParameter(
-            f"{text!r} is none of earliest, latest, a queue offset, milliseconds, and a time such as "
-            "'2026-11-21 10:00:00'"
+            f"{text!r} is none of earliest, latest, a queue offset, and a time such as {TIMES}"
         ) from None
     if time_ms > now_ms:
         raise click.BadParameter(f"{text!r} is still to come; latest passes over all there is now")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.model.properties import encode
@@ -40,7 +41,7 @@ property_option = click.option(
 )
 
 
-@click.group("filter")
+@click.group("filter", cls=CommandGroup)
 def filter_() -> None:
     """Look at SQL92 expressions: what they mean, and which messages they take."""
 

@@ -72,9 +72,9 @@ class NameServer:
             address = await self._server.start(host, port, held=held)
         except OSError as error:
             raise ConfigError(
-                f"the name server cannot listen on {host}:{port}: {error.strerror or error}; set listenPort to a free "
-                "port (0 finds one; the flag is --port, of gantrymq start --namesrv-port) or bindAddress to an address "
-                "of this host"
+                f"the name server cannot listen on {host}:{port}: {error.strerror or error}; choose another port with "
+                f"{self._settings.how_to_set('listenPort', 'PORT')} (0 picks a free one), or set bindAddress to an "
+                "address of this host"
             ) from error
         self._plan_scan()
         log.info("name server listens on %s:%d", *address)

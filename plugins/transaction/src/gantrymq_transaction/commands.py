@@ -9,6 +9,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import ClusterUnclear
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
@@ -45,7 +46,7 @@ async def _brokers(admin: Admin, cluster: str | None, broker: str | None) -> tup
         raise ClusterUnclear(f"{problem}; -c names a cluster, -b one broker") from problem
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def transactions() -> None:
     """Show transactions that nobody has decided, and have their producers asked again."""
 

@@ -25,7 +25,7 @@ from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
-from gantrymq.errors import MessageIllegal, NoPermission, RefusedWith
+from gantrymq.errors import MessageIllegal, NoPermission, RefusedWith, to_install
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
@@ -131,7 +131,7 @@ class SendingBack:
         if level is not None and message.topic == topic.name:
             raise MessageIllegal(
                 f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none is "
-                "installed; install one with: pip install gantrymq-schedule"
+                f"installed; install one with: {to_install('gantrymq-schedule')}"
             )
         (result,) = await self._sends.put((message,), seen=True)
         if result.status is not PutStatus.OK:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from gantrymq.broker.wire.answers import refusal
-from gantrymq.errors import GantryError, GoAway, RefusedWith, RequestNotSupported
+from gantrymq.errors import GantryError, GoAway, RefusedWith, RequestNotSupported, to_install
 from gantrymq.interfaces import Guard, Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
@@ -200,7 +200,7 @@ def _unknown(asked: Command) -> Command:
     if plugin is not None:
         sentence = (
             f"request {asked.code} {request_name(asked.code)} is served by a plugin that is not installed; install it "
-            f"with: pip install {plugin}"
+            f"with: {to_install(plugin)}"
         )
         return refusal(asked, RequestNotSupported(sentence))
     elsewhere = asked_a_broker(asked.code)

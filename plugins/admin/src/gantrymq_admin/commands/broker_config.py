@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ConfigError
@@ -13,7 +14,7 @@ from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Show and change the settings of brokers that run."""
 

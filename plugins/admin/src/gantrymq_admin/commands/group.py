@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gantrymq.commands.groups import CommandGroup
 from gantrymq_admin.commands.group_admin import clients, create, delete, list_groups, progress
 from gantrymq_admin.commands.group_dlq import dlq
 from gantrymq_admin.commands.group_explain import explain
@@ -11,7 +12,7 @@ from gantrymq_admin.commands.group_plan import plan
 from gantrymq_admin.commands.group_reset import clone, reset
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """List, create, delete, look at and explain consumer groups; see dead letters; set where a group goes on."""
 

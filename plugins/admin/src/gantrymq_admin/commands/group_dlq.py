@@ -9,6 +9,7 @@ import attrs
 import click
 
 from gantrymq.client import Producer, Reader
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.message_shown import as_json
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
@@ -34,7 +35,7 @@ from_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 @click.argument("group", metavar="GROUP", callback=legal_group)
 @click.pass_context
 def dlq(context: click.Context, group: str) -> None:

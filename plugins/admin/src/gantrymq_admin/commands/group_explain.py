@@ -8,7 +8,7 @@ import click
 
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
-from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith
+from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith, to_install
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Header, header_of
 from gantrymq_admin.asking import asking
@@ -93,7 +93,7 @@ async def _explain(
                     raise RefusedWith(
                         3,
                         f"the broker at {address} explains no groups: it is RocketMQ's, or lacks a plugin; "
-                        "pip install gantrymq-diagnosis beside it, or see: gantrymq group progress",
+                        f"{to_install('gantrymq-diagnosis')} beside it, or see: gantrymq group progress",
                     ) from problem
                 if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise

@@ -10,6 +10,7 @@ import click
 from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
+from gantrymq.commands.times import TIMES
 from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import legal_group
 from gantrymq_admin.offset_targets import Target, parse_target
@@ -33,8 +34,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would b
     required=True,
     callback=_target,
     metavar="earliest|latest|TIME|OFFSET",
-    help="Where to go on: an end of each queue, the first message stored at a time ('2026-11-21 10:00:00', or "
-    "milliseconds), or a queue offset.",
+    help=f"Where to go on: an end of each queue, the first message stored at a time ({TIMES}), or a queue offset.",
 )
 @click.option("-q", "--queue", type=click.IntRange(min=0), metavar="N", help="This queue only, of each broker.")
 @dry_run_option

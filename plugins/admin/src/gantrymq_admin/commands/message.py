@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from gantrymq.client import Producer, Reader, SendResult
-from gantrymq.client.reading import follow, read
+from gantrymq.client.reading import follow
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.message_shown import show
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested
-from gantrymq.commands.times import read_time_ms
+from gantrymq.commands.times import TIMES, read_time_ms
 from gantrymq.errors import ClientError
 from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -23,6 +24,7 @@ from gantrymq.model.reserved import apart
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.topic import topic_option
+from gantrymq_admin.pulling import Starts, first_of
 
 PRODUCER_GROUP = "gantrymq-cli"
 CONSUMER_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves
@@ -41,7 +43,7 @@ type_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def message() -> None:
     """Send, pull, follow and find messages."""
 
@@ -92,9 +94,7 @@ def send(
 @topic_option
 @queue_option
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset.")
-@click.option(
-    "--from-time", metavar="TIME", help="Begin at this store time: '2026-11-21 10:00:00', milliseconds, or -10m."
-)
+@click.option("--from-time", metavar="TIME", help=f"Begin at this store time: {TIMES}.")
 @click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages, at most.")
 @expression_option
 @type_option
@@ -118,36 +118,20 @@ def pull(
         raise click.UsageError("give --from-offset or --from-time, not both")
     from_ms = read_time_ms(from_time, param_hint="--from-time") if from_time is not None else None
 
-    async def start_of(consumer: Reader, at: MessageQueue) -> int:
-        if from_offset is not None:
-            return from_offset
-        return await consumer.min_offset(at) if from_ms is None else await consumer.offset_at(at, from_ms)
+    wanted = {"expression": expression, "expression_type": expression_type}
 
     async def work() -> None:
-        left = most
-        async with Reader(namesrv=namesrv, group=group) as consumer:
-            queues = _pick(await consumer.queues(name), queue)
-            for number, at in enumerate(queues):
-                start = await start_of(consumer, at)
-                end = await consumer.max_offset(at)
-                if from_offset is not None and start > end:
-                    say(f"{at.broker_name} queue {at.queue_id} has no offset {start}: its next message will get {end}")
-                    continue
-                stream = read(consumer, at, start, expression=expression, expression_type=expression_type)
-                async with aclosing(stream) as messages:
-                    async for found in messages:
-                        show(found, output)
-                        left -= 1
-                        if left == 0:
-                            ends = [await consumer.max_offset(each) for each in queues[number:]]
-                            starts = [found.queue_offset + 1]
-                            starts += [await start_of(consumer, each) for each in queues[number + 1 :]]
-                            rest = sum(max(0, last - first) for last, first in zip(ends, starts, strict=True))
-                            if rest:
-                                say(f"ended after {most}, as --max says; {rest} more lie behind them")
-                            return
-            if left == most:
+        async with Reader(namesrv=namesrv, group=group) as reader:
+            starts = Starts(reader, _pick(await reader.queues(name), queue), from_offset, from_ms, say)
+            last = None
+            async with aclosing(first_of(starts, most, **wanted)) as messages:
+                async for last in messages:
+                    show(last, output)
+            if last is None:
                 say(f"nothing to print: {name} has no such messages")
+            elif rest := await starts.behind():
+                at_most = "" if expression == "*" else "at most "
+                say(f"ended after {most}, as --max says; {at_most}{rest} more lie behind them")
 
     run(work())
 

@@ -11,7 +11,7 @@ from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.commands.times import read_time_ms
-from gantrymq.errors import BrokerRefused, RefusedWith
+from gantrymq.errors import BrokerRefused, RefusedWith, to_install
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 from gantrymq_admin.asking import asking
@@ -37,7 +37,7 @@ class PendingRequest(RequestHeader):
 @click.command()
 @click.option("-t", "--topic", metavar="NAME", help="Only messages that go to this topic.")
 @click.option(
-    "--until", metavar="TIME", help="Only what is due then or sooner: '2026-11-21 10:00:00', or milliseconds."
+    "--until", metavar="TIME", help="Only what is due then or sooner: '2026-11-21 10:00:00', milliseconds, or +10m."
 )
 @click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Messages of each kind.")
 @where_options
@@ -109,5 +109,5 @@ async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, 
         raise RefusedWith(
             3,
             f"the broker at {address} does not tell what is pending: it is RocketMQ's, or lacks a plugin; "
-            "pip install gantrymq-schedule beside it",
+            f"{to_install('gantrymq-schedule')} beside it",
         ) from problem

@@ -10,7 +10,7 @@ from gantrymq.client.admin import FOREVER_MS
 from gantrymq.commands.message_shown import as_json, body_text, show
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
-from gantrymq.commands.times import read_time_ms
+from gantrymq.commands.times import TIMES, read_time_ms
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
 from gantrymq.model.message import ReceivedMessage
@@ -24,7 +24,7 @@ __all__ = ["lines_of", "local_time", "query", "view"]
 @topic_option
 @click.option("--key", metavar="KEY", help="One of the messages' keys.")
 @click.option("--unique-key", "unique", metavar="ID", help="The unique id that the sending client gave.")
-@click.option("--begin", metavar="TIME", help="First store time: '2026-11-21 10:00:00', or milliseconds.")
+@click.option("--begin", metavar="TIME", help=f"First store time: {TIMES}.")
 @click.option("--end", metavar="TIME", help="Last store time, in the same way.")
 @click.option("--max", "most", type=click.IntRange(min=1), default=64, show_default=True, help="Of each broker.")
 @namesrv_option

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gantrymq.client.routes import TopicRoute
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import InvalidParameter, NoRoute
@@ -34,7 +35,7 @@ cluster_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topic() -> None:
     """List, create, delete and look at topics."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import output_option, print_json
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.subscription import SQL92, TAG
@@ -15,7 +16,7 @@ from gantrymq_kit.projects.making import KINDS, project, word_of
 __all__ = ["plugin"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def plugin() -> None:
     """Plugins of your own; see docs/own-plugins.md."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.imported import ImportedCommand
 
 JOBS = {
@@ -19,7 +20,7 @@ JOBS = {
 }
 
 
-class _Jobs(click.Group):
+class _Jobs(CommandGroup):
     """Knows its commands by name and purpose; the help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -28,9 +29,8 @@ class _Jobs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return JOBS[cmd_name].load() if cmd_name in JOBS else None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, job.purpose) for name, job in JOBS.items()])
+    def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
+        return [(name, job.purpose) for name, job in JOBS.items()]
 
 
 @click.group(cls=_Jobs)

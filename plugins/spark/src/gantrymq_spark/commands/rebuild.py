@@ -59,7 +59,7 @@ def rebuild(
         raise click.UsageError("give --slots and --entries together")
     if not queues and not index:
         raise click.UsageError("--no-queues and --no-index leave nothing to do; give one of them, or none")
-    refuse_if_in_use(ctx, root)
+    refuse_if_in_use(root)
     with job_session("rebuild", master, conf) as session:
         done = work(
             RealFiles(),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gantrymq.commands.output import output_option, print_json, say, warn
+from gantrymq.commands.times import TIMES
 from gantrymq.formats.record import RecordView
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.commands.in_use import IN_USE, warn_if_in_use
@@ -24,7 +25,7 @@ from gantrymq_store_tools.commands.record_body import text_of, with_body
 @click.option("--queue", "queue_id", type=click.IntRange(min=0), metavar="ID", help="Of this queue.")
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="From this queue offset on.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Up to this queue offset, included.")
-@click.option("--from-time", callback=time_ms, metavar="TIME", help="Stored at or after: a local time, or ms.")
+@click.option("--from-time", callback=time_ms, metavar="TIME", help=f"Stored at or after: {TIMES}.")
 @click.option("--to-time", callback=time_ms, metavar="TIME", help="Stored at or before.")
 @click.option("-k", "--key", metavar="KEY", help="With this unique key, or this one among its keys.")
 @click.option("--tag", metavar="TAG", help="With this tag.")

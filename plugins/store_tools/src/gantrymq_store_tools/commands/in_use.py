@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from gantrymq.commands.output import say, warn
+from gantrymq.commands.output import warn
+from gantrymq.errors import StoreLocked
 from gantrymq.world.real.lock import held_elsewhere
 
-__all__ = ["IN_USE", "in_use", "refuse_if_in_use", "warn_if_in_use"]
+__all__ = ["IN_USE", "StoreInUse", "in_use", "refuse_if_in_use", "warn_if_in_use"]
 
 IN_USE = 3  # exit code
 
@@ -27,11 +26,20 @@ def warn_if_in_use(root: Path) -> bool:
     return open_now
 
 
-def refuse_if_in_use(ctx: click.Context, root: Path) -> None:
-    """End the command with `IN_USE` when a broker has the store open: a copy made now would be half of its work."""
+class StoreInUse(StoreLocked):
+    """A broker has the store open, which nothing can be made of."""
+
+    exit_code = IN_USE
+
+
+def refuse_if_in_use(root: Path) -> None:
+    """Refuse a store that a broker has open: a copy made now would be half of its work.
+
+    Raises:
+        StoreInUse: a broker has it open; it ends a command with `IN_USE`.
+    """
     if in_use(root):
-        say(
-            f"gantrymq: a broker has {root} open, and what is made of it now would lack what the broker still writes; "
+        raise StoreInUse(
+            f"a broker has {root} open, and what is made of it now would lack what the broker still writes; "
             f"stop the broker first (gantrymq store check {root} looks at what is durable)"
         )
-        ctx.exit(IN_USE)

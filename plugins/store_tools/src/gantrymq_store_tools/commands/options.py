@@ -32,5 +32,5 @@ target_option = click.option(
 
 
 def time_ms(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """A store time, as click's callback: milliseconds, or a local time such as '2026-11-21 10:00:00'."""
+    """A store time, as click's callback: as `read_time_ms` reads it."""
     return None if text is None else read_time_ms(text, param=option)

@@ -40,7 +40,7 @@ def rebuild_queues(
     from gantrymq_store_tools.rebuild_store import beside
     from gantrymq_store_tools.rebuild_store import rebuild_queues as work
 
-    refuse_if_in_use(ctx, root)
+    refuse_if_in_use(root)
     with progress_bar() as progress:
         report = work(
             RealFiles(),
@@ -85,7 +85,7 @@ def rebuild_index(
 
     if (slots is None) != (entries is None):
         raise click.UsageError("give --slots and --entries together")
-    refuse_if_in_use(ctx, root)
+    refuse_if_in_use(root)
     with progress_bar() as progress:
         report = work(
             RealFiles(),

@@ -37,7 +37,7 @@ def repair(
     from gantrymq_store_tools.rebuild_store import beside
     from gantrymq_store_tools.repair import repair_store
 
-    refuse_if_in_use(ctx, root)
+    refuse_if_in_use(root)
     clock = RealClock()
     with progress_bar() as progress:
         report = repair_store(

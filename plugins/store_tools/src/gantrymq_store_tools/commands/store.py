@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gantrymq.commands.groups import CommandGroup
 from gantrymq_store_tools.commands.check import check
 from gantrymq_store_tools.commands.dump import dump
 from gantrymq_store_tools.commands.extract import extract
@@ -12,7 +13,7 @@ from gantrymq_store_tools.commands.repair import repair
 from gantrymq_store_tools.commands.stat import stat
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Check, repair and read the files of a store, ours or RocketMQ's, without a broker."""
 

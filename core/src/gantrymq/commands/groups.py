@@ -1,0 +1,39 @@
+"""Groups of commands whose help is whole, and which say what a name that they do not have may have meant."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import click
+
+__all__ = ["CommandGroup"]
+
+WHOLE = 10_000  # characters: click would cut a command's sentence at the terminal's width
+
+
+class CommandGroup(click.Group):
+    """What ``@click.group(cls=CommandGroup)`` makes."""
+
+    def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """Every command that the help lists, and its first sentence."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        return [(name, each.get_short_help_str(WHOLE)) for name, each in found if each and not each.hidden]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands."""
+        if rows := self.purposes(ctx):
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, in every version with what may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            if args[0].startswith("-"):
+                raise
+            near = get_close_matches(args[0], [name for name, _ in self.purposes(ctx)], 3)
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx) from None

@@ -1,0 +1,62 @@
+"""Groups of commands: whole sentences in their help, and what a misspelt name may have meant."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gantrymq.commands.groups import CommandGroup
+
+SENTENCE = "Do what this long sentence says, which is longer than any terminal is wide, and do it to the very last word"
+
+
+@click.group(cls=CommandGroup)
+def group():
+    """Commands."""
+
+
+@group.command("listen", help=f"{SENTENCE}. And another sentence.")
+@click.option("--output")
+def listen(output):
+    click.echo("listening")
+
+
+@group.command("secret", hidden=True)
+def secret():
+    """Not shown."""
+
+
+def invoke(*words):
+    return CliRunner().invoke(group, words)
+
+
+def test_the_help_has_the_first_sentence_whole():
+    shown = " ".join(invoke("--help").stdout.split())
+    assert f"listen {SENTENCE}." in shown
+    assert "..." not in shown.replace("[ARGS]...", "")
+    assert "another sentence" not in shown
+
+
+def test_hidden_commands_are_not_listed():
+    assert "secret" not in invoke("--help").stdout
+
+
+@pytest.mark.parametrize("name", ["lisen", "listens", "lsten"])
+def test_a_misspelt_command_is_told_what_may_have_been_meant(name):
+    done = invoke(name)
+    assert done.exit_code == 2
+    assert f"No such command '{name}'. Did you mean listen?" in done.stderr
+
+
+def test_nothing_is_suggested_where_nothing_is_near():
+    done = invoke("xyz")
+    assert (done.exit_code, "Did you mean" in done.stderr) == (2, False)
+    assert "No such command 'xyz'." in done.stderr
+
+
+def test_a_hidden_command_is_not_suggested_but_runs():
+    assert "Did you mean" not in invoke("secre").stderr
+    assert invoke("secret").exit_code == 0
+
+
+def test_a_misspelt_option_is_told_as_well():
+    assert "--output" in invoke("listen", "--outptu").stderr
