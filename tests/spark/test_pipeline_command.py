@@ -130,7 +130,7 @@ def test_options_of_what_is_read():
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--since", "soon"], "'soon' is neither a time such as"),
+        (["--since", "soon"], "'soon' is no time; expected one such as"),
         (["--until", "-5 parsecs"], "'5 parsecs' is no duration"),
         (["--option", "x"], "'x' is no option; write KEY=VALUE"),
         (["--option", "=x"], "'=x' is no option; write KEY=VALUE"),
