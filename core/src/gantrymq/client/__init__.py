@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from gantrymq.client.admin import Admin, QueueStats
+    from gantrymq.client.admin import Admin, OffsetTarget, QueueStats
     from gantrymq.client.client import Client
     from gantrymq.client.connecting import ConnectOptions
     from gantrymq.client.group.consumer import Consumer
@@ -50,8 +50,10 @@ if TYPE_CHECKING:
         NoPermission,
         NoRoute,
     )
+    from gantrymq.model.group import GroupConfig
     from gantrymq.model.message import Message, ReceivedMessage
     from gantrymq.model.queue import MessageQueue
+    from gantrymq.model.topic import TopicConfig
     from gantrymq.remoting.tls_contexts import TlsClient
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "Consumer",
     "ConsumerSettings",
     "EndTransactionContext",
+    "GroupConfig",
     "Idempotent",
     "InvalidParameter",
     "Message",
@@ -78,6 +81,7 @@ __all__ = [
     "MessageTrace",
     "NoPermission",
     "NoRoute",
+    "OffsetTarget",
     "Producer",
     "ProducerSettings",
     "PullResult",
@@ -98,6 +102,7 @@ __all__ = [
     "Subscription",
     "ThreadConnection",
     "TlsClient",
+    "TopicConfig",
     "Transaction",
     "TransactionHook",
     "TransactionProducer",
@@ -125,6 +130,7 @@ _HOMES: Final = {
     "Consumer": "gantrymq.client.group.consumer",
     "ConsumerSettings": "gantrymq.client.group.settings",
     "EndTransactionContext": "gantrymq.client.tracing.hooks",
+    "GroupConfig": "gantrymq.model.group",
     "Idempotent": "gantrymq.client.idempotency.consuming",
     "InvalidParameter": "gantrymq.errors",
     "Message": "gantrymq.model.message",
@@ -133,6 +139,7 @@ _HOMES: Final = {
     "MessageTrace": "gantrymq.client.tracing.message_trace",
     "NoPermission": "gantrymq.errors",
     "NoRoute": "gantrymq.errors",
+    "OffsetTarget": "gantrymq.client.admin",
     "Producer": "gantrymq.client.producer",
     "ProducerSettings": "gantrymq.client.producer_settings",
     "PullResult": "gantrymq.client.pull_result",
@@ -153,6 +160,7 @@ _HOMES: Final = {
     "Subscription": "gantrymq.client.subscription",
     "ThreadConnection": "gantrymq.client.idempotency.threads",
     "TlsClient": "gantrymq.remoting.tls_contexts",
+    "TopicConfig": "gantrymq.model.topic",
     "Transaction": "gantrymq.client.transactions",
     "TransactionHook": "gantrymq.client.tracing.hooks",
     "TransactionProducer": "gantrymq.client.transactions",

@@ -20,11 +20,15 @@ __all__ = [
     "reading",
 ]
 
-_SINCE: Final = {
-    RequestCode.GET_TOPIC_CONFIG: "5.0",
-    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: "5.0",
-}
-"""Requests that brokers 4.9.7 do not serve, and the first RocketMQ that does."""
+_NOT_IN_4_9: Final = frozenset(
+    {
+        RequestCode.QUERY_TOPICS_BY_CONSUMER,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        RequestCode.GET_TOPIC_CONFIG,
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+    }
+)
+"""Requests that a broker 4.9.7 does not serve and 5.3.3 does; `tests/interop/test_admin_calls.py` asks both."""
 
 
 class ClusterUnclear(ClientError):
@@ -56,10 +60,10 @@ class RequestNotServed(BrokerRefused):
 
     def __init__(self, code: int, address: str, remark: str) -> None:
         super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
-        since = f"RocketMQ has it since {_SINCE[RequestCode(code)]}" if code in _SINCE else "it may be an older release"
-        known = request_name(code)
-        name = known if known.startswith("request ") else f"{known} ({int(code)})"
-        self.args = (f"{address} does not serve {name}: {since}, or a server without the plugin for it",)
+        name = request_name(code)
+        shown = name if name.startswith("request ") else f"{name} ({int(code)})"
+        why = "RocketMQ 4.9 does not, 5.x does" if code in _NOT_IN_4_9 else "it is too old, or lacks a plugin"
+        self.args = (f"{address} does not serve {shown}: {why}",)
         self.code = code
 
 

@@ -1,0 +1,15 @@
+"""The program of docs/client-admin.md, and the facade at a broker in a process of its own."""
+
+import re
+
+from test_examples import END_S, example
+
+
+def test_the_example_of_administration(servers):
+    with example("client/admin", servers.namesrv) as asking:
+        said, errors = asking.communicate(timeout=END_S)
+    assert (asking.returncode, errors) == (0, "")
+    lines = said.splitlines()
+    counts = [int(re.fullmatch(r"queue \d: (\d) messages, the last at \d\d:\d\d", line)[1]) for line in lines[:2]]
+    assert sum(counts) == 6
+    assert lines[2:] == ["archive passes over 6 messages", "archive is 0 behind", "found invoice 3 by its key"]

@@ -1,0 +1,209 @@
+"""Calls of `Admin` on scripted servers: what is asked, what is made of the answers, and of answers that are none."""
+
+import re
+
+import pytest
+
+from gantrymq.client import Admin
+from gantrymq.client import admin as facade
+from gantrymq.client.admin import (
+    AnswerUnreadable,
+    ConsumedDirectly,
+    ConsumeFigures,
+    Counter,
+    CounterWindow,
+    GroupClient,
+    HeldQueueInfo,
+    QueueEntries,
+    QueueEntryInfo,
+    QueueProgress,
+    QueueTimes,
+    RequestNotServed,
+)
+from gantrymq.errors import BrokerRefused, ClientError, GroupNotExist, InvalidParameter
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import Subscription
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+
+A = "a:10911"
+QUEUE = b'{"brokerName":"a","queueId":1,"topic":"T"}'  # a key that is an object, as fastjson writes it
+
+
+@pytest.fixture
+def answered(simulate, cluster):
+    """``answered(code, body, call)``: what *call* of an Admin makes of *body*, and the request it sent to a:10911."""
+
+    def run(code, body, call, *, ext=None):
+        async def outer(world):
+            async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+                answer = Command(0, body=body, ext=ext)
+                for peer in (c.ns, *c.brokers.values()):
+                    peer.answers[code] = answer
+                found = await call(admin)
+                asked = [command for peer in (c.brokers["a"], c.ns) for command in peer.of(code)]
+                return found, asked[0]
+
+        return simulate(outer)
+
+    return run
+
+
+def test_what_a_member_does_is_read(answered):
+    body = (
+        b'{"jstack":"TID 1","mqPopTable":{},"mqTable":{' + QUEUE + b':{"cachedMsgCount":3,"cachedMsgMaxOffset":9,'
+        b'"cachedMsgMinOffset":7,"cachedMsgSizeInMiB":1,"commitOffset":7,"droped":true,"lastConsumeTimestamp":30,'
+        b'"lastLockTimestamp":10,"lastPullTimestamp":20,"locked":true}},"properties":{"b":"2","a":"1"},'
+        b'"statusTable":{"T":{"consumeFailedMsgs":4,"consumeFailedTPS":0.5,"consumeOKTPS":2.5,"consumeRT":1.25,'
+        b'"pullRT":3.0,"pullTPS":2.0}},"subscriptionSet":[{"topic":"T","subString":"TagA","subVersion":5}]}'
+    )
+    info, asked = answered(307, body, lambda admin: admin.running_info(A, "G", "c@1", stacks=True))
+    assert asked.ext == {"consumerGroup": "G", "clientId": "c@1", "jstackEnable": "true"}
+    assert info.queues == {MessageQueue("T", "a", 1): HeldQueueInfo(7, 7, 9, 3, 1, True, True, 10, 20, 30)}
+    assert list(info.properties.items()) == [("a", "1"), ("b", "2")]
+    assert info.figures == {"T": ConsumeFigures(3.0, 2.0, 1.25, 2.5, 0.5, 4)}
+    assert info.subscriptions == (Subscription("T", "TagA", version=5, group="G"),)
+    assert info.stacks == "TID 1"
+
+
+@pytest.mark.parametrize(("result", "succeeded"), [("CR_SUCCESS", True), ("CR_COMMIT", True), ("CR_LATER", False)])
+def test_a_message_given_to_one_member(answered, result, succeeded):
+    body = b'{"consumeResult":"%s","order":true,"remark":null,"spentTimeMills":12}' % result.encode()
+    found, asked = answered(309, body, lambda admin: admin.consume_directly(A, "G", "c@1", "0A" * 16))
+    assert asked.ext == {"consumerGroup": "G", "clientId": "c@1", "msgId": "0A" * 16}
+    assert (found, found.succeeded) == (ConsumedDirectly(result, "", 12, True), succeeded)
+
+
+def test_producers_as_java_prints_their_addresses(answered):
+    member = b'{"clientId":"%s","language":"JAVA","lastUpdateTimestamp":1,"remoteIP":"/10.0.0.1:5","version":401}'
+    body = b'{"data":{"P2":[%s],"P1":[%s,%s]}}' % (member % b"c", member % b"b", member % b"a")
+    found, _ = answered(328, body, lambda admin: admin.producers(A))
+    assert [(group, [each.client_id for each in who]) for group, who in found.items()] == [
+        ("P1", ["a", "b"]),
+        ("P2", ["c"]),
+    ]
+    assert found["P2"] == (GroupClient("c", "10.0.0.1:5", "JAVA", 401),)
+
+
+def test_progress_of_every_group(answered):
+    stats = b'{"consumeTps":0.0,"offsetTable":{' + QUEUE + b':{"brokerOffset":9,"consumerOffset":4}}}'
+    body = b'{"brokerAddr":"a:1","consumeStatsList":[{"G2":[%s]},{"G1":[]},{"G2":[]}],"totalDiff":5}' % stats
+    found, asked = answered(317, body, lambda admin: admin.broker_progress(A))
+    assert found == {"G2": {MessageQueue("T", "a", 1): QueueProgress(9, 4, 4, 0)}}
+    assert asked.ext == {"isOrder": "false"}
+
+
+def test_times_of_a_group(answered):
+    body = (
+        b'{"consumeTimeSpanSet":[{"consumeTimeStamp":20,"delayTime":-3,"maxTimeStamp":30,"minTimeStamp":10,'
+        b'"messageQueue":{"brokerName":"a","queueId":1}}]}'
+    )
+    found, _ = answered(303, body, lambda admin: admin.group_times(A, "G", "T"))
+    assert found == {MessageQueue("T", "a", 1): QueueTimes(10, 30, 20, 0)}
+
+
+def test_a_counter_and_entries_of_a_queue(answered):
+    window = b'{"avgpt":2.0,"sum":4,"tps":0.5}'
+    body = b'{"statsDay":%s,"statsHour":%s,"statsMinute":null}' % (window, window)
+    found, _ = answered(315, body, lambda admin: admin.counter(A, "TOPIC_PUT_NUMS", "T"))
+    assert found == Counter(CounterWindow(0.0, 0.0, 0.0), *[CounterWindow(4.0, 0.5, 2.0)] * 2)
+    body = b'{"maxQueueIndex":9,"minQueueIndex":3,"queueData":[{"physicOffset":7,"physicSize":5,"tagsCode":-1}]}'
+    found, asked = answered(321, body, lambda admin: admin.queue_entries(A, "T", 1, 3, 10))
+    assert found == QueueEntries(3, 9, (QueueEntryInfo(7, 5, -1),))
+    assert (asked.ext["index"], asked.ext["count"]) == ("3", "10")
+
+
+def test_a_value_is_put_at_every_name_server_and_write_permission_counted_at_each(simulate, cluster):
+    async def outer(world):
+        async with cluster(world) as c, Admin(f"{c.namesrv};a:10911", world=world) as admin:
+            for peer in (c.ns, c.brokers["a"]):
+                peer.answers[RequestCode.PUT_KV_CONFIG] = Command(0)
+                peer.answers[RequestCode.WIPE_WRITE_PERM_OF_BROKER] = Command(0, ext={"wipeTopicCount": "7"})
+            await admin.put_kv_value("N", "k", "v")
+            assert [peer.of(100)[0].ext["value"] for peer in (c.ns, c.brokers["a"])] == ["v", "v"]
+            assert await admin.wipe_write_permission("b") == {c.namesrv: 7, "a:10911": 7}
+
+    simulate(outer)
+
+
+def test_a_place_that_a_queue_does_not_have_is_not_committed(answered):
+    def commit(queue_offset):
+        return lambda admin: admin.commit_offset("G", MessageQueue("T", "a", 1), queue_offset)
+
+    for queue_offset in (-1, 6):
+        with pytest.raises(InvalidParameter, match=f"offset {queue_offset} cannot be committed: T, a, queue 1"):
+            answered(RequestCode.GET_MAX_OFFSET, None, commit(queue_offset), ext={"offset": "5"})
+
+
+def test_an_older_broker_is_asked_for_all_groups(simulate, cluster):
+    async def outer(world):
+        async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+            c.brokers["a"].answers[201] = Command(0, body=b'{"subscriptionGroupTable":{"G":{"retryMaxTimes":3}}}')
+            assert (await admin.group_config(A, "G")).retry_max_times == 3
+            with pytest.raises(GroupNotExist, match="broker a:10911 knows no group H"):
+                await admin.group_config(A, "H")
+
+    simulate(outer)
+
+
+NOT_SERVED = [
+    (lambda admin: admin.topic_config(A, "T"), "GET_TOPIC_CONFIG (351): RocketMQ 4.9 does not, 5.x does"),
+    (lambda admin: admin.runtime_info(A), "GET_BROKER_RUNTIME_INFO (28): it is too old, or lacks a plugin"),
+    (lambda admin: admin.ask(A, 65999), "request 65999: it is too old, or lacks a plugin"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), NOT_SERVED, ids=["older", "other", "without a name"])
+def test_a_request_that_a_server_does_not_know_is_a_sentence(simulate, cluster, call, says):
+    async def outer(world):
+        async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+            with pytest.raises(RequestNotServed, match=f"^{re.escape(f'{A} does not serve {says}')}$") as raised:
+                await call(admin)
+            assert isinstance(raised.value, BrokerRefused)
+            assert (raised.value.response_code, raised.value.remark) == (3, "not supported")
+
+    simulate(outer)
+
+
+BAD = [
+    (201, lambda admin: admin.groups(A), b'{"subscriptionGroupTable":{"G":7}}'),
+    (203, lambda admin: admin.consumer_connections(A, "G"), b'{"connectionSet":[{"version":"new"}]}'),
+    (204, lambda admin: admin.producer_connections(A, "G"), b'{"connectionSet":[7]}'),
+    (328, lambda admin: admin.producers(A), b'{"data":[7]}'),
+    (307, lambda admin: admin.running_info(A, "G", "c"), b'{"mqTable":{"text":{}}}'),
+    (309, lambda admin: admin.consume_directly(A, "G", "c", "0A" * 16), b"{}"),
+    (202, lambda admin: admin.topic_stats(A, "T"), b'{"offsetTable":{{"topic":"T"}:{}}}'),
+    (208, lambda admin: admin.group_progress(A, "G"), b'{"offsetTable":{' + QUEUE + b':{"brokerOffset":"x"}}}'),
+    (303, lambda admin: admin.group_times(A, "G", "T"), b'{"consumeTimeSpanSet":[{}]}'),
+    (315, lambda admin: admin.counter(A, "N", "K"), b'{"statsDay":{"sum":"many"}}'),
+    (321, lambda admin: admin.queue_entries(A, "T", 0, 0, 1), b"{}"),
+    (345, lambda admin: admin.subscription(A, "G", "T"), b'{"subscriptionData":[]}'),
+    (351, lambda admin: admin.topic_config(A, "T"), b'{"perm":-1}'),
+    (21, lambda admin: admin.topic_configs(A), b'{"topicConfigTable":{"T":[]}}'),
+    (219, lambda admin: admin.kv_values("N"), b'{"table":[7]}'),
+    (28, lambda admin: admin.runtime_info(A), b"[]"),
+]
+
+
+@pytest.mark.parametrize(("code", "call", "body"), BAD, ids=[str(code) for code, _, _ in BAD])
+def test_an_answer_that_is_none_is_an_error_of_the_client(answered, code, call, body):
+    for each in (body, b"{", b"7"):
+        with pytest.raises(AnswerUnreadable) as raised:
+            answered(code, each, call)
+        assert isinstance(raised.value, ClientError)
+
+
+def test_no_error_of_the_facade_names_an_option_of_our_shell():
+    import inspect
+    from pathlib import Path
+
+    for path in Path(inspect.getfile(facade)).parent.glob("*.py"):
+        said = re.findall(r'"[^"\n]*"', path.read_text())
+        assert not [text for text in said if re.search(r"(^|\W)-[a-z]\b|gantrymq [a-z]+ ", text)], path
+
+
+def test_what_calls_return_is_frozen():
+    classes = [each for each in vars(facade).values() if isinstance(each, type) and hasattr(each, "__attrs_attrs__")]
+    assert len(classes) > 10
+    for each in classes:
+        assert each.__setattr__ is not object.__setattr__, each
