@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import encode_record
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -133,9 +134,11 @@ class _Stored:
         if request.is_oneway:
             return None
         ext = request.ext or {}
+        count = len(decode_batch(request.payload)) if request.code == RequestCode.SEND_BATCH_MESSAGE else 1
         at = self._next.get((ext["b"], ext["e"]), 0)
-        self._next[ext["b"], ext["e"]] = at + 1
-        return Command(0, ext={"msgId": "7F000001" + "0" * 24, "queueId": ext["e"], "queueOffset": str(at)})
+        self._next[ext["b"], ext["e"]] = at + count
+        ids = ",".join(f"7F000001{number:024X}" for number in range(at, at + count))
+        return Command(0, ext={"msgId": ids, "queueId": ext["e"], "queueOffset": str(at)})
 
 
 def record(**fields: Any) -> bytes:

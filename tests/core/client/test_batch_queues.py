@@ -57,10 +57,12 @@ def test_many_batches_ask_once_and_a_guess_is_asked_again(simulate, cluster):
             assert len(peer.of(CONFIG)) == 1
             peer.answers[CONFIG] = BATCHED
             await world.clock.sleep(31)
+            await producer.send_batch(MESSAGES)  # by what was known; asks
+            await world.clock.sleep(1)
             await producer.send_batch(MESSAGES)
             await world.clock.sleep(200)
             await producer.send_batch(MESSAGES)
             assert len(peer.of(CONFIG)) == 2
-            assert ["UNIQ_KEY" in each for each in envelopes(c)] == [False] * 20 + [True] * 2
+            assert ["UNIQ_KEY" in each for each in envelopes(c)] == [False] * 21 + [True] * 2
 
     simulate(work)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gantrymq.client.idempotency.sqlite_records import SqliteRecords
     from gantrymq.client.idempotency.threads import ThreadConnection
     from gantrymq.client.producer import Producer
-    from gantrymq.client.producer_settings import ProducerSettings
+    from gantrymq.client.producer_settings import Batching, ProducerSettings
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
     from gantrymq.client.reader import Reader
     from gantrymq.client.requesting import reply_to
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Admin",
     "Balancing",
+    "Batching",
     "BrokerRefused",
     "CallTimeout",
     "Client",
@@ -117,6 +118,7 @@ __all__ = [
 _HOMES: Final = {
     "Admin": "gantrymq.client.admin",
     "Balancing": "gantrymq.client.selectors",
+    "Batching": "gantrymq.client.producer_settings",
     "BrokerRefused": "gantrymq.errors",
     "CallTimeout": "gantrymq.errors",
     "Client": "gantrymq.client.client",

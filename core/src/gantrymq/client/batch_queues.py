@@ -38,13 +38,20 @@ class BatchQueues:
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
+        self._jobs: set[asyncio.Task[None]] = set()
         self._known: dict[str, tuple[bool, float]] = {}  # by topic: the answer, and the end of its time
         self._asking = asyncio.Lock()  # many batches of a new topic ask once
 
     def known(self, topic: str) -> bool | None:
-        """Whether *topic* has batch queues; None where that is to be asked first."""
-        answer, until_s = self._known.get(topic, (False, 0.0))
-        return answer if self._instance.world.clock.monotonic() < until_s else None
+        """Whether *topic* has batch queues, as it was told last; None before `are_those_of`."""
+        answer, until_s = self._known.get(topic, (None, 0.0))
+        now_s = self._instance.world.clock.monotonic()
+        if answer is not None and now_s >= until_s:
+            self._known[topic] = answer, now_s + GUESS_KEPT_S  # until the new one is there
+            job = self._instance.job(self._renew(topic))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
+        return answer
 
     async def are_those_of(self, topic: str) -> bool:
         """Whether *topic*, whose route is known, has batch queues; raises nothing."""
@@ -52,11 +59,18 @@ class BatchQueues:
         if answer is not None:
             return answer
         async with self._asking:
-            answer = self.known(topic)
-            if answer is None:
-                answer, kept_s = await self._ask(topic)
-                self._known[topic] = answer, self._instance.world.clock.monotonic() + kept_s
-        return answer
+            if topic not in self._known:
+                await self._renew(topic)
+        return self._known[topic][0]
+
+    def end(self) -> None:
+        """Ask no more."""
+        for job in self._jobs:
+            job.cancel()
+
+    async def _renew(self, topic: str) -> None:
+        answer, kept_s = await self._ask(topic)
+        self._known[topic] = answer, self._instance.world.clock.monotonic() + kept_s
 
     async def _ask(self, topic: str) -> tuple[bool, float]:
         """The answer, and for how many seconds it is one."""
@@ -64,7 +78,7 @@ class BatchQueues:
         masters = (routes.master(queue.broker_name) for queue in routes.queues_known(topic))
         address = next((master for master in masters if master is not None), None)
         if address is None:
-            return False, 0.0
+            return False, ASK_TIMEOUT_S
         try:
             header = GetTopicConfigRequest(topic=topic, lo=True)
             code = RequestCode.GET_TOPIC_CONFIG

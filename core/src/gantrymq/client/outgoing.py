@@ -10,13 +10,13 @@ client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 
 from gantrymq.client.compressor import Compressor
 from gantrymq.errors import MessageIllegal
-from gantrymq.formats.batch_body import BatchEntry, encode_batch
+from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batch
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
 from gantrymq.model.message import Message
@@ -26,12 +26,25 @@ from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import SendMessageRequest
 
-__all__ = ["Outgoing", "SendIdentity", "packed", "prepare", "prepare_batch", "send_request"]
+__all__ = [
+    "BatchParts",
+    "Outgoing",
+    "SendIdentity",
+    "entry_bytes",
+    "entry_of",
+    "in_batches",
+    "packed",
+    "prepare",
+    "prepare_batch",
+    "send_request",
+]
 
 _RECONSUME_TIME = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 _MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; brokers add properties of their own
-_ENTRY_BYTES = 22 + len("UNIQ_KEY") + 2 + 56  # of a message in a batch beside body and properties, with its id
+_ENTRY_BYTES = (
+    MIN_ENTRY_BYTES + len("UNIQ_KEY") + 2 + 56
+)  # of a message in a batch beside body and properties, with its id
 
 
 @attrs.frozen
@@ -77,36 +90,81 @@ def packed(outgoing: Outgoing, compressor: Compressor) -> Outgoing:
     return attrs.evolve(outgoing, body=body, sys_flag=outgoing.sys_flag | flags)
 
 
+def entry_of(single: Outgoing) -> BatchEntry:
+    """A message made ready, as part of a batch."""
+    return BatchEntry(single.flag, single.body, property_text.encode(single.properties))
+
+
+def entry_bytes(entry: BatchEntry) -> int:
+    """How long it is in the body of a batch."""
+    return MIN_ENTRY_BYTES + len(entry.body) + len(entry.properties)
+
+
+class BatchParts:
+    """Messages of one topic and one ``wait_stored``, on their way into a batch.
+
+    Attributes:
+        messages: as they were given.
+        singles: the same made ready, each as it would go by itself.
+        size: bytes of the body that they make together.
+    """
+
+    __slots__ = ("_entries", "messages", "singles", "size")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.singles: list[Outgoing] = []
+        self.size = 0
+        self._entries: list[BatchEntry] = []
+
+    def add(self, message: Message, single: Outgoing, entry: BatchEntry) -> None:
+        """One more, with its `entry_of`."""
+        self.messages.append(message)
+        self.singles.append(single)
+        self._entries.append(entry)
+        self.size += entry_bytes(entry)
+
+    def only(self, numbers: Iterable[int]) -> BatchParts:
+        """Those with *numbers*."""
+        found = BatchParts()
+        for number in numbers:
+            found.add(self.messages[number], self.singles[number], self._entries[number])
+        return found
+
+    def joined(self, next_id: Callable[[], str], *, inner: bool = False) -> Outgoing:
+        """The batch.
+
+        Args:
+            next_id: makes a unique id.
+            inner: the topic has batch queues. Messages with different tags, or with more keys than fit, are an ordinary
+                batch there too: brokers filter and index an inner batch as one.
+        """
+        first = self.messages[0]
+        envelope = {property_text.WAIT: "true" if first.wait_stored else "false"}
+        if inner:
+            envelope |= _found_by(self.messages, next_id)
+        unique_ids = tuple([each for single in self.singles for each in single.unique_ids])
+        return Outgoing(first.topic, encode_batch(self._entries), envelope, 0, 0, unique_ids, batch=True)
+
+
 def prepare_batch(
     messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int, *, inner: bool = False
 ) -> Outgoing:
-    """Join checked messages into one body; every message gets a unique id.
-
-    Args:
-        messages: of one topic and one ``wait_stored``.
-        next_id: makes a unique id.
-        max_bytes: the longest body allowed.
-        inner: the topic has batch queues. Messages with different tags, or with more keys than fit, are an ordinary
-            batch there too: brokers filter and index an inner batch as one.
+    """Join checked messages into one body; every message gets a unique id. Arguments as `BatchParts.joined`.
 
     Raises:
         MessageIllegal: the joined body is longer than *max_bytes*.
     """
-    entries, unique_ids = [], list[str]()
+    parts = BatchParts()
     for message in messages:
         single = prepare(message, next_id)
-        unique_ids += single.unique_ids
-        entries.append(BatchEntry(single.flag, single.body, property_text.encode(single.properties)))
-    body = encode_batch(entries)
-    if len(body) > max_bytes:
+        parts.add(message, single, entry_of(single))
+    if parts.size > max_bytes:
         raise MessageIllegal(
-            f"a batch of {len(messages)} messages takes {len(body)} bytes, the longest allowed is {max_bytes} "
+            f"a batch of {len(messages)} messages takes {parts.size} bytes, the longest allowed is {max_bytes} "
             "(max_message_bytes); send it as several batches (send_batches)"
         )
-    envelope = {property_text.WAIT: "true" if messages[0].wait_stored else "false"}
-    if inner:
-        envelope |= _found_by(messages, next_id)
-    return Outgoing(messages[0].topic, body, envelope, 0, 0, tuple(unique_ids), batch=True)
+    return parts.joined(next_id, inner=inner)
 
 
 def _found_by(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:

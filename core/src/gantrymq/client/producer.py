@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from gantrymq.client import checks
+from gantrymq.client.auto_batching import AutoBatching, Group
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.connecting import ConnectOptions, apart
@@ -28,7 +29,7 @@ from gantrymq.client.recalling import recall
 from gantrymq.client.requesting import requested
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES, Policy
-from gantrymq.client.selectors import Balancing, Where, selected
+from gantrymq.client.selectors import Balancing, Where, resolved
 from gantrymq.client.sending import Sending, Submission
 from gantrymq.client.tracing.calls import SendCalls
 from gantrymq.client.tracing.watching import Watching, WatchOptions
@@ -51,6 +52,7 @@ __all__ = [
 _NO_CODES: frozenset[int] = frozenset()
 _ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 
+Result = TypeVar("Result")
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
@@ -100,17 +102,22 @@ class Producer(BaseClient):
         self._async_policy = Policy(1 + self.settings.async_retries, _NO_CODES)
         self._compressor = Compressor(self.settings.compression, self.settings.compress_level)
         self._sending: Sending | None = None
+        self._batching: AutoBatching | None = None
         self.oneways_dropped = 0
-        self._under_way: dict[asyncio.Task[SendResult], None] = {}  # in the order in which they began
+        self._under_way: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
 
     def _register(self, instance: ClientInstance) -> None:
         instance.register_producer(self.group)
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
-        self._sending = Sending(instance, identity, settings, self._count_dropped)
+        self._sending = sending = Sending(instance, identity, settings, self._count_dropped)
+        if settings.batching:
+            self._batching = AutoBatching(instance, sending, settings, self._send_gathered, self._begun)
         self._hooks = self._watching.sends(instance, self.group, settings.max_message_bytes)
 
     async def _finish(self) -> None:
+        if self._batching is not None:
+            self._batching.end()
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._watching.flush()
 
@@ -118,7 +125,7 @@ class Producer(BaseClient):
         await self._watching.close()
         if self._sending is not None:
             self._sending.end()
-            self._sending = None
+            self._sending = self._batching = None
         await instance.unregister_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -156,10 +163,23 @@ class Producer(BaseClient):
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        if self._hooks is not None:
-            return await self._single(sending, message, queue, timeout_s, self._policy)
+        if self._hooks is None:
+            return await self._one(sending, message, queue, timeout_s)
+        return await self._hooks.around(
+            "single", (message,), queue, lambda context: self._one(sending, context.messages[0], queue, timeout_s)
+        )
+
+    async def _one(
+        self, sending: Sending, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+    ) -> SendResult:
+        """Send *message*, in a batch or by itself."""
+        gathered = self._gathered(message, where, timeout_s, is_async)
+        if gathered is not None:
+            return await gathered
+        await self._let_others_first(message.topic)
         submission = self._submission(message, lambda: self._prepare(message))
-        return await self._send(sending, submission, message, queue, timeout_s, self._policy)
+        policy = self._async_policy if is_async else self._policy
+        return await self._send(sending, submission, message, where, timeout_s, policy)
 
     async def _send(
         self,
@@ -174,30 +194,16 @@ class Producer(BaseClient):
         limit_s = self._limit_s(timeout_s)
         return await sending.send(submission, queue, limit_s, policy if queue is None else _ONE_QUEUE, balancing)
 
-    def _single(
-        self, sending: Sending, message: Message, queue: Where | None, timeout_s: float | None, policy: Policy
-    ) -> Coroutine[Any, Any, SendResult]:
-        """What sends *message*, which is checked, as it is now."""
-
-        def ready(message: Message) -> Coroutine[Any, Any, SendResult]:
-            outgoing = self._prepare(message)
-            submission = self._submission(message, lambda: outgoing)
-            return self._send(sending, submission, message, queue, timeout_s, policy)
-
-        if self._hooks is None:
-            return ready(message)
-        return self._hooks.around("single", (message,), queue, lambda context: ready(context.messages[0]))
-
     def send_soon(
         self, message: Message, queue: Where | None = None, timeout_s: float | None = None
-    ) -> asyncio.Task[SendResult]:
-        """As `send`, begun now: a task with the result, for which `close` waits. Await it, or errors are only logged.
+    ) -> asyncio.Future[SendResult]:
+        """As `send`, begun now: a future with the result, for which `close` waits. Await it, or errors are only logged.
 
         Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body.
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        return self._begun(self._single(sending, message, queue, timeout_s, self._policy))
+        return self._soon(sending, message, queue, timeout_s)
 
     def send_async(
         self,
@@ -205,7 +211,7 @@ class Producer(BaseClient):
         callback: Callback | None = None,
         queue: Where | None = None,
         timeout_s: float | None = None,
-    ) -> asyncio.Task[SendResult]:
+    ) -> asyncio.Future[SendResult]:
         """Begin to send and return at once; `close` waits for it.
 
         Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body: wait for
@@ -219,17 +225,38 @@ class Producer(BaseClient):
             timeout_s: as in `send`.
 
         Returns:
-            A task with the result; without a *callback* await it, or errors are only seen by the event loop.
+            A future with the result; without a *callback* await it, or errors are only seen by the event loop.
 
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
         """
         sending = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        task = self._begun(self._single(sending, message, queue, timeout_s, self._async_policy))
+        future = self._soon(sending, message, queue, timeout_s, is_async=True)
         if callback is not None:
-            task.add_done_callback(lambda done: _report(done, callback))
-        return task
+            future.add_done_callback(lambda done: _report(done, callback))
+        return future
+
+    def _soon(
+        self, sending: Sending, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+    ) -> asyncio.Future[SendResult]:
+        """Begin to send *message* as it is now."""
+        if self._hooks is not None:
+            work = self._hooks.around(
+                "single",
+                (message,),
+                where,
+                lambda context: self._one(sending, context.messages[0], where, timeout_s, is_async),
+            )
+            return self._begun(work)
+        gathered = self._gathered(message, where, timeout_s, is_async)
+        if gathered is None:
+            self._sent_first(message.topic)
+            outgoing = self._prepare(message)
+            submission = self._submission(message, lambda: outgoing)
+            policy = self._async_policy if is_async else self._policy
+            gathered = self._send(sending, submission, message, where, timeout_s, policy)
+        return gathered if isinstance(gathered, asyncio.Future) else self._begun(gathered)
 
     async def send_oneway(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost.
@@ -294,6 +321,7 @@ class Producer(BaseClient):
         self, sending: Sending, messages: Sequence[Message], queue: Where | None, timeout_s: float | None
     ) -> SendResult:
         topic = messages[0].topic
+        await self._let_others_first(topic)
         await sending.queues(topic, self._limit_s(timeout_s))
         inner = await sending.batch_queues.are_those_of(topic)
         outgoing = prepare_batch(messages, self._started().ids.next, self.settings.max_message_bytes, inner=inner)
@@ -368,11 +396,32 @@ class Producer(BaseClient):
         """The queue for *message*, or how one is to be found."""
         if where is None:
             where = self.settings.selector
-        if isinstance(where, MessageQueue):
-            return where, Balancing.ROUND_ROBIN
-        if isinstance(where, Balancing):
-            return None, where
-        return selected(where, await sending.queues(message.topic), message), Balancing.ROUND_ROBIN
+        is_selector = not isinstance(where, MessageQueue | Balancing)
+        return resolved(where, await sending.queues(message.topic) if is_selector else (), message)
+
+    def _gathered(
+        self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+    ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult] | None:
+        """What *message* is awaited with in its batch; None where it goes by itself."""
+        if self._batching is None or not self._batching.takes(message):
+            return None
+        where = self.settings.selector if where is None else where
+        return self._batching.gather(message, where, self._limit_s(timeout_s), is_async=is_async)
+
+    def _sent_first(self, topic: str) -> bool:
+        """Whether messages were gathered that go before one that goes by itself."""
+        return self._batching is not None and self._batching.flush(topic)
+
+    async def _let_others_first(self, topic: str) -> None:
+        """What was gathered for *topic* is written before what comes next."""
+        if self._sent_first(topic):
+            await self._started().world.clock.sleep(0)
+
+    async def _send_gathered(self, submission: Submission, group: Group) -> SendResult:
+        policy = self._async_policy if group.is_async else self._policy
+        queue, balancing = group.queue, group.balancing
+        policy = policy if queue is None else _ONE_QUEUE
+        return await self._open().send(submission, queue, group.timeout_s, policy, balancing)
 
     def _limit_s(self, timeout_s: float | None) -> float:
         return self.settings.default_timeout_s if timeout_s is None else timeout_s
@@ -382,7 +431,7 @@ class Producer(BaseClient):
         """What counts the records of its message trace; None where there is none."""
         return self._watching.trace
 
-    def _begun(self, work: Coroutine[Any, Any, SendResult]) -> asyncio.Task[SendResult]:
+    def _begun(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
@@ -407,7 +456,7 @@ class Producer(BaseClient):
         return self._sending
 
 
-def _report(task: asyncio.Task[SendResult], callback: Callback) -> None:
+def _report(task: asyncio.Future[SendResult], callback: Callback) -> None:
     if task.cancelled():
         callback(None, asyncio.CancelledError())
     elif (error := task.exception()) is not None:

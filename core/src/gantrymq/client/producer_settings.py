@@ -1,10 +1,11 @@
 """Settings of a producer, with RocketMQ's defaults.
 
-Source: apache/rocketmq client/.../producer/DefaultMQProducer.java.
+Source: apache/rocketmq client/.../producer/DefaultMQProducer.java, ProduceAccumulator.java.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, TypedDict
 
 import attrs
@@ -14,19 +15,38 @@ from gantrymq.client.selectors import Balancing, Selector
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.names import DEFAULT_TOPIC
 
-__all__ = ["SEND_TIMEOUT_S", "ProducerOptions", "ProducerSettings"]
+__all__ = ["SEND_TIMEOUT_S", "Batching", "ProducerOptions", "ProducerSettings"]
 
 SEND_TIMEOUT_S: Final = 3.0
 MOST_SENDS: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
 
 
-def _at_least(least: float) -> Any:
+def _at_least(least: float, most: float = math.inf) -> Any:
     def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
-        if value < least:
-            raise InvalidParameter(f"{field.name} is {value}; expected {least:g} or more")
+        if not least <= value <= most:
+            up_to = f"to {most:g}" if most < math.inf else "or more"
+            raise InvalidParameter(f"{field.name} is {value}; expected {least:g} {up_to}")
 
     return check
+
+
+@attrs.frozen(kw_only=True)
+class Batching:
+    """When messages that are gathered are sent, see `gantrymq.client.auto_batching`.
+
+    Raises:
+        InvalidParameter: a value is out of bounds.
+    """
+
+    max_wait_ms: float = attrs.field(default=10, validator=_at_least(0, 30_000))
+    """Milliseconds that a message waits for others at most; 0 for those that are sent in the same turn of the loop."""
+
+    max_bytes: int = attrs.field(default=32 * 1024, validator=_at_least(1, 2 * 1024 * 1024))
+    """Of a batch's body. Longer messages go by themselves."""
+
+    max_messages: int = attrs.field(default=1024, validator=_at_least(1))
+    """Of a batch."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +76,9 @@ class ProducerSettings:
 
     detect_faults: bool = False
     """With it: ask brokers that gave no answer whether they are there again."""
+
+    batching: Batching | bool = False
+    """Gather single sends into batches; true for RocketMQ's limits."""
 
     default_topic: str = DEFAULT_TOPIC
     """A topic that does not exist is created after its likeness, if brokers allow it."""
@@ -97,6 +120,7 @@ class ProducerOptions(TypedDict, total=False):
     selector: Selector | Balancing
     latency_fault_tolerance: bool
     detect_faults: bool
+    batching: Batching | bool
     default_topic: str
     default_topic_queues: int
     compress_over_bytes: int

@@ -68,15 +68,24 @@ class SendResult:
         """A result for each message of a batch, in their order."""
         if len(self.message_ids) == 1:
             return (self,)
-        places = self.offset_ids if len(self.offset_ids) == len(self.message_ids) else None
+        ids = self.message_ids
+        places = self.offset_ids if len(self.offset_ids) == len(ids) else self.offset_ids[:1] * len(ids)
         return tuple(
-            attrs.evolve(
-                self,
-                message_ids=(message_id,),
-                offset_ids=(places[number] if places else self.offset_ids[0],),
-                queue_offset=self.queue_offset + number,
-            )
-            for number, message_id in enumerate(self.message_ids)
+            [
+                SendResult(
+                    self.status,
+                    (message_id,),
+                    (place,),
+                    self.queue,
+                    self.queue_offset + number,
+                    self.transaction_id,
+                    self.region,
+                    self.trace_on,
+                    self.recall_handle,
+                    self.inner_batch_id,
+                )
+                for number, (message_id, place) in enumerate(zip(ids, places, strict=True))
+            ]
         )
 
 

@@ -24,7 +24,7 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Balancing", "Selector", "Where", "at_random", "by_key", "selected"]
+__all__ = ["Balancing", "Selector", "Where", "at_random", "by_key", "resolved"]
 
 
 class Selector(Protocol):
@@ -65,18 +65,33 @@ def at_random(chance: random.Random | None = None) -> Selector:
     return lambda queues, _: queues[draw.randrange(len(queues))]
 
 
-def selected(selector: Selector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-    """What *selector* chooses. Raises InvalidParameter: that is no queue."""
-    queue = selector(queues, message)
+def resolved(where: Where, queues: Sequence[MessageQueue], message: Message) -> tuple[MessageQueue | None, Balancing]:
+    """The queue that *message* is to go to, or None and how one is to be found.
+
+    Args:
+        where: says it.
+        queues: of the topic, for a selector.
+        message: for a selector.
+
+    Raises:
+        InvalidParameter: a selector returned something else than a queue.
+    """
+    if isinstance(where, Balancing):
+        return None, where
+    if isinstance(where, MessageQueue):
+        return where, Balancing.ROUND_ROBIN
+    queue = where(queues, message)
     if not isinstance(queue, MessageQueue):
         raise InvalidParameter(
             f"the selector of a message to {message.topic} returned {queue!r}; expected one of the queues it was given"
         )
-    return queue
+    return queue, Balancing.ROUND_ROBIN
 
 
 def _hash(key: str | int) -> int:
     if isinstance(key, str):
         return tags_code(key)
+    if not isinstance(key, int):
+        raise InvalidParameter(f"the key that chooses a queue is {key!r}; expected a text or a number")
     folded = key & 0xFFFFFFFF if -(1 << 31) <= key < 1 << 31 else (key ^ (key >> 32)) & 0xFFFFFFFF
     return folded - (1 << 32) if folded >= 1 << 31 else folded

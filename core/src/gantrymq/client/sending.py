@@ -74,6 +74,7 @@ class Sending:
     def end(self) -> None:
         """Begin no further attempt."""
         self._ended = True
+        self.batch_queues.end()
         if self._detector is not None:
             self._detector.end()
 
@@ -83,6 +84,10 @@ class Sending:
         return await self._instance.routes.publish_queues(
             topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
         )
+
+    def queues_known(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Those of `queues` as they were told last; none before."""
+        return self._instance.routes.queues_known(topic)
 
     async def send(
         self,

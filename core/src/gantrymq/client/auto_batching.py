@@ -1,0 +1,226 @@
+"""Automatic batching: messages that are sent one by one, gathered into batches.
+
+    send, send_soon, send_async  ->  a group: topic, queue or way of balancing, wait_stored, time, kind of send, and
+                                     with batch queues the tag
+    group  ->  one request, once it holds ``max_bytes`` or ``max_messages``, or its first message waited ``max_wait_ms``
+    answer  ->  a result, or the error, for each message
+
+A message goes by itself that could not be in a batch (delayed, of a transaction, to a retry topic, anything with system
+properties), or would lose by it (long enough to be compressed, or to fill a batch); what was gathered for its topic
+before is sent first. A batch that its broker refuses as illegal is sent again message by message, so that the refusal
+reaches the one that it is meant for. A send that is cancelled while it is gathered is not sent; later that changes
+nothing for the others, nor for what is stored.
+
+Sources: apache/rocketmq client/.../producer/ProduceAccumulator.java,
+DefaultMQProducer.java (canBatch, sendByAccumulator).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple
+
+from gantrymq.client.checks import is_delayed
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.outgoing import BatchParts, entry_bytes, entry_of, prepare
+from gantrymq.client.producer_settings import Batching, ProducerSettings
+from gantrymq.client.results import SendResult
+from gantrymq.client.selectors import Balancing, Where, resolved
+from gantrymq.client.sending import Sending, Submission
+from gantrymq.errors import BrokerRefused
+from gantrymq.model.message import Message
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.properties import UNIQ_KEY
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq.world import Timer
+
+__all__ = ["AutoBatching", "Group"]
+
+_ALLOWED: Final = frozenset({UNIQ_KEY})  # hooks give a message its id before it is sent
+
+
+class Group(NamedTuple):
+    """What messages of one batch have in common."""
+
+    topic: str
+    queue: MessageQueue | None
+    balancing: Balancing
+    wait_stored: bool
+    timeout_s: float
+    is_async: bool  # by `send_async`, which has retries of its own
+    inner: bool  # the topic has batch queues
+    tag: str | None  # with them
+
+
+class _Gathered:
+    """Messages of a group that is not sent yet."""
+
+    __slots__ = ("parts", "timer", "waiters")
+
+    def __init__(self, timer: Timer) -> None:
+        self.parts = BatchParts()
+        self.waiters: list[asyncio.Future[SendResult]] = []
+        self.timer = timer
+
+
+class _First:
+    """Messages of a topic of which route and kind are not known yet, in the order of the calls."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.waiting = 0
+
+
+class AutoBatching:
+    """Belongs to one producer, from its start to its end."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        sending: Sending,
+        settings: ProducerSettings,
+        send: Callable[[Submission, Group], Coroutine[Any, Any, SendResult]],
+        begin: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        """Nothing is gathered yet.
+
+        Args:
+            instance: of the producer.
+            sending: of the producer; tells what is known of topics.
+            settings: of the producer, with ``batching``.
+            send: sends a batch, or a single message.
+            begin: makes a task for which the producer's close waits.
+        """
+        self._clock = instance.world.clock
+        self._next_id = instance.ids.next
+        self._sending = sending
+        self._limits = settings.batching if isinstance(settings.batching, Batching) else Batching()
+        self._short_bytes = min(settings.compress_over_bytes, settings.max_message_bytes, self._limits.max_bytes)
+        self._send = send
+        self._begin = begin
+        self._groups: dict[Group, _Gathered] = {}
+        self._first: dict[str, _First] = {}  # by topic
+        self._ended = False
+
+    def takes(self, message: Message) -> bool:
+        """Whether *message* may be part of a batch."""
+        return not (
+            not message.system_properties.keys() <= _ALLOWED
+            or len(message.body) >= self._short_bytes
+            or is_delayed(message)
+            or message.topic.startswith(RETRY_PREFIX)
+        )
+
+    def gather(
+        self, message: Message, where: Where, timeout_s: float, *, is_async: bool = False
+    ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
+        """Gather *message*, which `takes` takes, at once, or when what is returned is awaited as a new topic must be.
+
+        Cancelling what is returned gives the message up.
+        """
+        topic = message.topic
+        queues, inner = self._sending.queues_known(topic), self._sending.batch_queues.known(topic)
+        if not queues or inner is None or topic in self._first:
+            return self._gathered_later(message, where, timeout_s, is_async=is_async)
+        try:
+            queue, balancing = resolved(where, queues, message)
+        except Exception as error:  # as where nothing is gathered: the send fails, and not the call
+            failed: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+        tag = message.tags if inner else None
+        return self._add(Group(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag), message)
+
+    async def _gathered_later(self, message: Message, where: Where, timeout_s: float, *, is_async: bool) -> SendResult:
+        topic = message.topic
+        first = self._first.setdefault(topic, _First())
+        first.waiting += 1
+        try:
+            async with first.turn:
+                queues = await self._sending.queues(topic, timeout_s)
+                inner = await self._sending.batch_queues.are_those_of(topic)
+                queue, balancing = resolved(where, queues, message)
+                tag = message.tags if inner else None
+                group = Group(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag)
+                waiter = self._add(group, message)
+        finally:
+            first.waiting -= 1
+            if not first.waiting:
+                del self._first[topic]
+        return await waiter
+
+    def _add(self, group: Group, message: Message) -> asyncio.Future[SendResult]:
+        single = prepare(message, self._next_id)
+        entry = entry_of(single)
+        limits = self._limits
+        gathered = self._groups.get(group)
+        if gathered is not None and gathered.parts.size + entry_bytes(entry) > limits.max_bytes:
+            self._flush(group)
+            gathered = None
+        if gathered is None:
+            timer = self._clock.call_later(limits.max_wait_ms / 1000, self._flush, group)
+            gathered = self._groups[group] = _Gathered(timer)
+        waiter: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+        parts = gathered.parts
+        parts.add(message, single, entry)
+        gathered.waiters.append(waiter)
+        if self._ended or parts.size >= limits.max_bytes or len(parts.messages) >= limits.max_messages:
+            self._flush(group)
+        return waiter
+
+    def flush(self, topic: str | None = None) -> bool:
+        """Send what is gathered, for *topic* or at all; False where that is nothing."""
+        groups = [group for group in self._groups if topic is None or group.topic == topic]
+        for group in groups:
+            self._flush(group)
+        return bool(groups)
+
+    def end(self) -> None:
+        """Send what is gathered, and gather no more."""
+        self._ended = True
+        self.flush()
+
+    def _flush(self, group: Group) -> None:
+        gathered = self._groups.pop(group)
+        gathered.timer.cancel()
+        waiters, parts = gathered.waiters, gathered.parts
+        if any(waiter.done() for waiter in waiters):  # given up before it was sent
+            kept = [number for number, waiter in enumerate(waiters) if not waiter.done()]
+            waiters, parts = [waiters[number] for number in kept], parts.only(kept)
+        if waiters:
+            self._begin(self._sent(group, parts, waiters))
+
+    async def _sent(self, group: Group, parts: BatchParts, waiters: list[asyncio.Future[SendResult]]) -> None:
+        try:
+            is_batch = len(waiters) > 1
+            outgoing = parts.joined(self._next_id, inner=group.inner) if is_batch else parts.singles[0]
+            submission = Submission(group.topic, len(outgoing.body), lambda: outgoing)
+            results = (await self._send(submission, group)).each()
+        except BrokerRefused as refusal:
+            if refusal.response_code == ResponseCode.MESSAGE_ILLEGAL and len(waiters) > 1:
+                await self._one_by_one(group, parts, waiters)
+            else:
+                _fail(waiters, refusal)
+        except asyncio.CancelledError:
+            for waiter in waiters:
+                waiter.cancel()
+            raise
+        except Exception as error:
+            _fail(waiters, error)
+        else:
+            for waiter, result in zip(waiters, results, strict=True):
+                if not waiter.done():
+                    waiter.set_result(result)
+
+    async def _one_by_one(self, group: Group, parts: BatchParts, waiters: list[asyncio.Future[SendResult]]) -> None:
+        """Nothing of the batch was stored: each message has an attempt of its own, in their order."""
+        for number, waiter in enumerate(waiters):
+            await self._sent(group, parts.only([number]), [waiter])
+
+
+def _fail(waiters: list[asyncio.Future[SendResult]], error: Exception) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_exception(error)
