@@ -130,6 +130,19 @@ def test_several_loops_share_the_messages():
     simulate_cluster(work)
 
 
+def test_closing_does_not_wait_for_a_task_that_ended_with_a_message_in_hand():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        await sent(cluster, 1)
+        async with consumer(cluster) as member:
+            stream = aiter(member)
+            first = await asyncio.create_task(anext(stream))
+        async with consumer(cluster) as member:
+            assert await all_of(member, 1) == [int(first.body)]
+
+    simulate_cluster(work)
+
+
 def test_closing_waits_for_what_other_tasks_have_in_hand():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)

@@ -33,7 +33,8 @@ def test_defaults_are_those_of_rocketmq():
     settings = Settings(SCHEMA)
     assert settings.number("mappedFileSizeCommitLog") == 1 << 30
     assert settings.number("mappedFileSizeConsumeQueue") == 300_000 * 20
-    assert settings.number("maxTransferCountOnMessageInMemory") == 32
+    assert settings.number("maxTransferBytesOnMessageInMemory") == 256 * 1024
+    assert settings.number("maxTransferCountOnMessageInMemory") == 256  # 32 there; readers who ask for less get less
 
 
 @pytest.mark.parametrize("setting", [setting for setting in SCHEMA if setting.not_built and setting.kind == "flag"])

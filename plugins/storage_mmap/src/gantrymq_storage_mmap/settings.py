@@ -120,7 +120,7 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     _number("maxFilterMessageSize", 16_000, "Queue bytes that one pull may examine (20 a message).", at_least=20),
     _number("maxTransferBytesOnMessageInMemory", 262_144, "Most bytes of one pull of recent messages.", at_least=1),
-    _number("maxTransferCountOnMessageInMemory", 32, "Most messages of one pull of recent messages.", at_least=1),
+    _number("maxTransferCountOnMessageInMemory", 256, "Most messages of one pull of recent messages.", at_least=1),
     _number("maxTransferBytesOnMessageInDisk", 65_536, "Most bytes of one pull of old messages.", at_least=1),
     _number("maxTransferCountOnMessageInDisk", 8, "Most messages of one pull of old messages.", at_least=1),
     _number(

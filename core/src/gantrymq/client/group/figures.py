@@ -9,42 +9,35 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Figures"]
+__all__ = ["Figures", "Minute"]
 
 _MINUTE_S: Final = 60.0
 _HOUR_MINUTES: Final = 60
 
 
 @attrs.define
-class _Minute:
+class Minute:
+    """What became of messages of one topic in one minute; whoever counts adds to it until it ends."""
+
+    ends_s: float = 0.0
     done: int = 0
     failed: int = 0
-    spent_s: float = 0.0
+    spent_s: float = 0.0  # in hand, of all of them
 
 
 class Figures:
     """Counted by minutes, of which the last hour is kept."""
 
     def __init__(self) -> None:
-        self._minutes: dict[str, dict[int, _Minute]] = {}
-        self._last: tuple[str, int, _Minute] = ("", -1, _Minute())
+        self._minutes: dict[str, dict[int, Minute]] = {}
 
-    def count(self, topic: str, now_s: float, spent_s: float, done: int, failed: int) -> None:
-        """Messages of *topic* were done or failed at *now_s*, after *spent_s* seconds in hand."""
+    def minute(self, topic: str, now_s: float) -> Minute:
+        """Where messages of *topic* that are finished at *now_s* are counted."""
         number = int(now_s // _MINUTE_S)
-        last_topic, last_number, minute = self._last
-        if number != last_number or topic != last_topic:
-            minute = self._minute(topic, number)
-            self._last = (topic, number, minute)
-        minute.done += done
-        minute.failed += failed
-        minute.spent_s += spent_s * (done + failed)
-
-    def _minute(self, topic: str, number: int) -> _Minute:
         minutes = self._minutes.setdefault(topic, {})
         minute = minutes.get(number)
         if minute is None:
-            minute = minutes[number] = _Minute()
+            minute = minutes[number] = Minute((number + 1) * _MINUTE_S)
             while len(minutes) > _HOUR_MINUTES:
                 del minutes[next(iter(minutes))]
         return minute
@@ -52,7 +45,7 @@ class Figures:
     def of(self, topic: str, now_s: float) -> dict[str, float]:
         """RocketMQ's status of a topic: of the last full minute, per second and in ms; failures of an hour."""
         minutes = self._minutes.get(topic, {})
-        last = minutes.get(int(now_s // _MINUTE_S) - 1, _Minute())
+        last = minutes.get(int(now_s // _MINUTE_S) - 1, Minute())
         handled = last.done + last.failed
         since = int(now_s // _MINUTE_S) - _HOUR_MINUTES
         return {

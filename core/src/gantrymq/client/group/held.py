@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gantrymq.client.group.figures import Minute
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
@@ -49,6 +50,7 @@ class HeldQueue:
         self.locked_s: float | None = None
         self.pulled_s = now_s
         self.consumed_s = 0.0
+        self.minute = Minute()  # of the figures of its topic
         self.ready = False  # whether it stands in the line of those that have messages
         self.resting = False  # whether a failed message makes it wait (orderly)
         self.unlock_tries = 0
@@ -111,7 +113,7 @@ class HeldQueue:
 
     def finish(self, messages: Sequence[ReceivedMessage]) -> int:
         """Messages need no more work. Returns how many were not finished, or taken away, before."""
-        sizes, in_hand, count = self._sizes, self.in_hand, 0
+        sizes, in_hand, order, count = self._sizes, self.in_hand, self._order, 0
         for message in messages:
             offset = message.queue_offset
             size = sizes.pop(offset, None)
@@ -119,7 +121,8 @@ class HeldQueue:
                 count += 1
                 in_hand.pop(offset, None)
                 self.bytes -= size
-        order = self._order
+                if order[0] == offset:  # as most are
+                    order.popleft()
         while order and order[0] not in sizes:
             order.popleft()
         self.room.set()

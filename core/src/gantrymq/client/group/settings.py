@@ -42,7 +42,7 @@ class ConsumerSettings:
     consume_from: ConsumeFrom = attrs.field(default="last", validator=_start)  # where a new group begins
     allocation: str = "AVG"  # strategy, as a plugin registers it
     allocation_settings: Mapping[str, str] = attrs.field(factory=dict)
-    pull_batch: int = attrs.field(default=32, validator=_within(1, 1024))  # messages of one pull
+    pull_batch: int = attrs.field(default=256, validator=_within(1, 1024))  # messages of one pull, at most
     pull_pause_s: float = attrs.field(default=0.0, validator=_within(0, 65.535))  # after one that found messages
     max_span: int = attrs.field(default=2000, validator=_within(1, 65535))  # offsets between first and last held
     max_queue_messages: int = attrs.field(default=1000, validator=_within(1, 65535))  # held of one queue

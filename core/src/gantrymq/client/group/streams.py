@@ -36,15 +36,23 @@ class _Stream(Generic[T]):
         self._most = most
         self._kept = kept
 
-    async def _next(self) -> list[ReceivedMessage]:
+    def _at_once(self) -> list[ReceivedMessage] | None:
+        """The next messages, None where nothing waits; what was in hand is consumed."""
         holder = self._holder
         if holder.handed is not None:
             holder.done()
-        handed = self._handing.take_now(self._most) or await self._handing.take(self._most)
+        handed = self._handing.take_now(self._most)
+        return None if handed is None else self._taken(handed)
+
+    async def _later(self) -> list[ReceivedMessage]:
+        handed = await self._handing.take(self._most)
         if handed is None:
             raise StopAsyncIteration
+        return self._taken(handed)
+
+    def _taken(self, handed: Handed) -> list[ReceivedMessage]:
         if self._kept is None:
-            holder.took(handed)
+            self._holder.took(handed)
         else:
             self._kept.keep(handed)
         return handed.messages
@@ -60,7 +68,7 @@ class Messages(_Stream[ReceivedMessage]):
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        return (await self._next())[0]
+        return (self._at_once() or await self._later())[0]
 
 
 class Batches(_Stream[list[ReceivedMessage]]):
@@ -72,4 +80,4 @@ class Batches(_Stream[list[ReceivedMessage]]):
         return self
 
     async def __anext__(self) -> list[ReceivedMessage]:
-        return await self._next()
+        return self._at_once() or await self._later()

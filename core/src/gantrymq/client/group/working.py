@@ -43,7 +43,7 @@ class Holder:
 
     def took(self, handed: Handed) -> None:
         """It has messages."""
-        self.task = asyncio.current_task()
+        self.task = asyncio.current_task(self._working.loop)
         self.handed = handed
 
     def done(self, count: int | None = None) -> None:
@@ -72,6 +72,11 @@ class Holder:
         if handed is not None:
             self._let_go()
             self._working.give_back(handed)
+
+    def working(self, closers: Container[object]) -> bool:
+        """Whether a task other than *closers* has messages in hand."""
+        task = self.task
+        return self.handed is not None and task is not None and task not in closers and not task.done()
 
     def _let_go(self) -> None:
         self.handed = self.task = None
@@ -133,6 +138,7 @@ class Working:
         self._directs = directs
         self._hooks = hooks
         self._clock = member.instance.world.clock
+        self.loop = asyncio.get_running_loop()
         self.holders: set[Holder] = set()
         self.closing = False  # whether somebody waits for holders
         self.let_go = asyncio.Event()  # set then, whenever one has nothing in hand any more
@@ -147,7 +153,11 @@ class Working:
         since = held.in_hand.get(messages[0].queue_offset, now)
         count = held.finish(messages)
         held.consumed_s = now
-        self._figures.count(held.queue.topic, now, now - since, count, 0)
+        minute = held.minute
+        if now >= minute.ends_s:
+            minute = held.minute = self._figures.minute(held.queue.topic, now)
+        minute.done += count
+        minute.spent_s += (now - since) * count
         if self._directs:
             self._tell(held, "CR_SUCCESS", None)
         if held.waiting and not held.ready:
@@ -163,7 +173,9 @@ class Working:
             return
         now = self._clock.monotonic()
         since = held.in_hand.get(messages[0].queue_offset, now)
-        self._figures.count(held.queue.topic, now, now - since, 0, len(messages))
+        minute = self._figures.minute(held.queue.topic, now)
+        minute.failed += len(messages)
+        minute.spent_s += (now - since) * len(messages)
         for message in messages:
             await self._failing.failed(held, message, level)
 
@@ -174,9 +186,9 @@ class Working:
         self._member.handing.offer(handed.held)
 
     async def all_let_go(self, closers: Container[object]) -> None:
-        """Wait until no task but *closers* has messages in hand."""
+        """Wait until no task but *closers* has messages in hand; tasks that ended have none."""
         self.closing = True
-        while any(holder.handed is not None and holder.task not in closers for holder in self.holders):
+        while any(holder.working(closers) for holder in self.holders):
             self.let_go.clear()
             await self.let_go.wait()
 
