@@ -150,7 +150,7 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
                 async with Producer("Q", c.namesrv, **options):
                     pass
                 await producer.queues("T")  # still open
-            first = await join(Connecting(c.namesrv, world, "one"))
+            first = await join(Connecting(c.namesrv, world=world, instance_name="one"))
             assert first.users == 1
             await first.leave()
 
@@ -176,7 +176,9 @@ def test_clients_are_strangers_by_default(simulate, cluster):
 def test_unit_and_address_are_part_of_the_id(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c:
-            instance = await join(Connecting(c.namesrv, world, "i", "u", "10.1.2.3"))
+            instance = await join(
+                Connecting(c.namesrv, world=world, instance_name="i", unit_name="u", client_ip="10.1.2.3")
+            )
             assert instance.client_id == "10.1.2.3@i@u"
             assert instance.ids.next().startswith("0A010203")
             await instance.leave()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gantrymq.client.admin import Admin, OffsetTarget, QueueStats
     from gantrymq.client.client import Client
     from gantrymq.client.connecting import ConnectOptions
+    from gantrymq.client.credentials import Credentials
     from gantrymq.client.group.consumer import Consumer
     from gantrymq.client.group.failing import ReconsumeLater
     from gantrymq.client.group.settings import ConsumerSettings
@@ -72,6 +73,7 @@ __all__ = [
     "ConsumeOutcome",
     "Consumer",
     "ConsumerSettings",
+    "Credentials",
     "EndTransactionContext",
     "GroupConfig",
     "Idempotent",
@@ -131,6 +133,7 @@ _HOMES: Final = {
     "ConsumeOutcome": "gantrymq.client.tracing.hooks",
     "Consumer": "gantrymq.client.group.consumer",
     "ConsumerSettings": "gantrymq.client.group.settings",
+    "Credentials": "gantrymq.client.credentials",
     "EndTransactionContext": "gantrymq.client.tracing.hooks",
     "GroupConfig": "gantrymq.model.group",
     "Idempotent": "gantrymq.client.idempotency.consuming",

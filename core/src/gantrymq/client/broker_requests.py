@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gantrymq.client.decoding import received_from
+from gantrymq.client.namespaces import Namespace
 from gantrymq.client.requesting import CORRELATION_ID, read_reply
 from gantrymq.errors import GantryError
 from gantrymq.model.hosts import format_address
@@ -46,7 +47,9 @@ class AsksConsumer(Protocol):
 class BrokerRequests:
     """The handler of a client's connections, see `gantrymq.remoting.request_queue.Requests`."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: Namespace | None = None) -> None:
+        """*namespace* is taken off what brokers ask, and put on the answers."""
+        self._namespace = namespace
         self.consumers: dict[str, AsksConsumer] = {}  # by group
         self.checks: dict[str, Check] = {}  # by producer group
         self.replies: dict[str, asyncio.Future[ReceivedMessage]] = {}  # by the correlation id of the request
@@ -55,6 +58,8 @@ class BrokerRequests:
     def requests(self, connection: Connection, commands: list[Command]) -> None:
         """Answer requests, each in a task of its own."""
         for asked in commands:
+            if self._namespace is not None:
+                self._namespace.asked(asked)
             if asked.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 for consumer in self.consumers.values():
                     consumer.members_changed()
@@ -78,6 +83,8 @@ class BrokerRequests:
             logger.exception("answering %s", request_name(asked.code))
             answer = response_to(asked, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         if answer is not None and not asked.is_oneway and not connection.closed:
+            if self._namespace is not None:
+                self._namespace.answering(answer)
             connection.reply(asked, answer)
 
     async def _answer(self, connection: Connection, asked: Command) -> Command | None:
@@ -103,8 +110,11 @@ class BrokerRequests:
         return response_to(asked)
 
     async def _check(self, asked: Command, address: str) -> Command | None:
-        message = next(received_from(asked.payload, (asked.ext or {}).get("bname", "")), None)
+        unwrap = None if self._namespace is None else self._namespace.unwrap
+        message = next(received_from(asked.payload, (asked.ext or {}).get("bname", ""), unwrap=unwrap), None)
         group = "" if message is None else message.properties.get(PRODUCER_GROUP, "")
+        if unwrap is not None:
+            group = unwrap(group)
         check = self.checks.get(group)
         if message is None or check is None:
             text = f"this client has no producer of group {group} with transactions"

@@ -18,6 +18,7 @@ from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from gantrymq.client.credentials import Credentials
     from gantrymq.remoting.tls_contexts import TlsClient
     from gantrymq.world import World
 
@@ -29,6 +30,20 @@ class ConnectOptions(TypedDict, total=False):
 
     What a `Client` makes has those of the client.
     """
+
+    namespace: str
+    """Keeps the program's topics and groups apart from others' in one cluster: ``Orders`` is ``NS%Orders`` there, and
+    comes back as ``Orders``. See docs/client-connecting.md."""
+
+    namespace_v2: str
+    """Namespace of RocketMQ 5 brokers that are asked for it in every request; names stay as they are."""
+
+    credentials: Credentials | None
+    """Account at a cluster with access control; None for the one that $GANTRYMQ_ACCESS_KEY and $GANTRYMQ_SECRET_KEY
+    say, if they are set."""
+
+    vip_channel: bool
+    """Whether sends, and most of what else brokers are asked, go to the port two below the broker's."""
 
     world: World | None
     """None for the real one; tests give a simulated one."""
@@ -56,6 +71,10 @@ class Connecting:
     """`ConnectOptions` with their defaults, and the name servers."""
 
     namesrv: str | None = None  # host:port;host:port; None for $NAMESRV_ADDR, then 127.0.0.1:9876
+    namespace: str = ""
+    namespace_v2: str = ""
+    credentials: Credentials | None = None
+    vip_channel: bool = False
     world: World | None = None
     instance_name: str = DEFAULT_INSTANCE
     unit_name: str = ""

@@ -14,7 +14,7 @@ PullAPIWrapper.java (processPullResult).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from struct import Struct, calcsize
 
 import attrs
@@ -65,7 +65,12 @@ def wanted_tags(expression: str) -> frozenset[str]:
 
 
 def received_from(
-    body: bytes, broker_name: str, tags: Collection[str] = (), offset_delta: int = 0, first_offset: int = 0
+    body: bytes,
+    broker_name: str,
+    tags: Collection[str] = (),
+    offset_delta: int = 0,
+    first_offset: int = 0,
+    unwrap: Callable[[str], str] | None = None,
 ) -> Iterator[ReceivedMessage]:
     """Messages of a pull reply's body, in order, inner batches taken apart; the table above says of what kinds.
 
@@ -77,7 +82,21 @@ def received_from(
         tags: texts wanted; empty for all.
         offset_delta: added to every queue offset (static topics).
         first_offset: what was asked for; messages of an inner batch before it are left out.
+        unwrap: takes the client's namespace off a topic, see `namespaces`; None without one.
     """
+    found = _received_from(body, broker_name, tags, offset_delta, first_offset)
+    return found if unwrap is None else _unwrapped(found, unwrap)
+
+
+def _unwrapped(messages: Iterator[ReceivedMessage], unwrap: Callable[[str], str]) -> Iterator[ReceivedMessage]:
+    for message in messages:
+        message.topic = unwrap(message.topic)
+        yield message
+
+
+def _received_from(
+    body: bytes, broker_name: str, tags: Collection[str], offset_delta: int, first_offset: int
+) -> Iterator[ReceivedMessage]:
     source = memoryview(body)
     position = 0
     while position < len(source):

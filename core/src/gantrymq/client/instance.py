@@ -19,13 +19,18 @@ from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any
 
+import attrs
+
 from gantrymq.client.broker_requests import BrokerRequests
 from gantrymq.client.connecting import Connecting
+from gantrymq.client.credentials import Credentials, credentials_of
 from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.identity import client_id, instance_name, local_address, unique_ids
-from gantrymq.client.nameservers import NameServerList, resolve_namesrv
+from gantrymq.client.nameservers import ENVIRONMENT, NameServerList, resolve_namesrv
+from gantrymq.client.namespaces import Namespace, namespace_of_endpoint
 from gantrymq.client.route_book import RouteBook
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
+from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
 from gantrymq.remoting.codes import RequestCode
@@ -41,8 +46,19 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_S = 30.0
 REFRESH_S = 30.0
 
-_Key = tuple[asyncio.AbstractEventLoop, int, str, TlsClient | None]
-_shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id and TLS; in use
+_Key = tuple[asyncio.AbstractEventLoop, int, str, "Manner"]
+_shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id and how it connects; in use
+
+
+@attrs.frozen
+class Manner:
+    """How a client connects: what clients that share an instance have in common."""
+
+    tls: TlsClient | None = None
+    namespace: str = ""
+    namespace_v2: str = ""
+    credentials: Credentials | None = None
+    vip_channel: bool = False
 
 
 async def join(options: Connecting) -> ClientInstance:
@@ -52,19 +68,27 @@ async def join(options: Connecting) -> ClientInstance:
     shared.
 
     Raises:
-        ConfigError: a name server's address is not host:port, or a setting or file of TLS cannot be used.
+        ConfigError: a name server's address is not host:port, a setting or file of TLS cannot be used, or the
+            environment has half of an account.
+        InvalidParameter: the namespace is not legal.
     """
     world, tls = options.world or _real_world(), options.tls
     servers = resolve_namesrv(options.namesrv, world.environ)
-    secure = tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls)
+    manner = Manner(
+        tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls),
+        options.namespace or namespace_of_endpoint(options.namesrv or world.environ.get(ENVIRONMENT)) or "",
+        options.namespace_v2,
+        credentials_of(options.credentials, world.environ),
+        options.vip_channel,
+    )
     ip = options.client_ip or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
     for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
         del _shared[gone]
-    key = (asyncio.get_running_loop(), id(world), known_as, secure)
+    key = (asyncio.get_running_loop(), id(world), known_as, manner)
     found = _shared.get(key)
     if found is None:
-        found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), tls=secure)
+        found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), manner=manner)
         _shared[key] = found
         found.start()
     found.users += 1
@@ -88,7 +112,7 @@ class ClientInstance:
         known_as: str,
         address: str,
         last: Callable[[], object],
-        tls: TlsClient | None = None,
+        manner: Manner = Manner(),  # frozen
     ) -> None:
         """*last* is called when the last user leaves."""
         self._last = last
@@ -98,14 +122,25 @@ class ClientInstance:
         self.users = 0
         self.ids = unique_ids(world, address)
         self.servers = NameServerList(servers, world.random)
-        self.asked = BrokerRequests()  # what brokers ask
-        self._remoting = RemotingClient(world, handler=self.asked, tls=tls)
-        self.rpc = RpcClient(self._remoting, world.clock)
+        self._namespace = namespace = Namespace(manner.namespace) if manner.namespace else None
+        self.unwrap = None if namespace is None else namespace.unwrap  # takes the namespace off a name
+        self.asked = BrokerRequests(namespace)  # what brokers ask
+        self._remoting = RemotingClient(world, handler=self.asked, tls=manner.tls)
+        hooks = RpcHooks.needed(namespace, manner.namespace_v2, manner.credentials, manner.vip_channel)
+        self.rpc = RpcClient(self._remoting, world.clock, hooks)
         self._due = asyncio.Event()  # a heartbeat is due now
         self.routes = RouteBook(self.rpc, self.servers, world.clock, changed=self._due.set)
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
         self._jobs: list[asyncio.Task[None]] = []
+
+    def wrapped(self, name: str) -> str:
+        """The name of a topic or group as servers know it, for what does not go through `rpc`."""
+        return name if self._namespace is None else self._namespace.wrap(name)
+
+    def unwrapped(self, name: str | None) -> str:
+        """The name as the program knows it, for what does not come as an answer; empty for None."""
+        return (name or "") if self.unwrap is None else self.unwrap(name or "")
 
     def start(self) -> None:
         """Begin heartbeats and route refreshes."""

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address, parse_address
 
-__all__ = ["DEFAULT_NAMESRV", "NameServerList", "parse_namesrv", "resolve_namesrv"]
+__all__ = ["DEFAULT_NAMESRV", "ENVIRONMENT", "NameServerList", "parse_namesrv", "resolve_namesrv"]
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
-_ENVIRONMENT = "NAMESRV_ADDR"
+ENVIRONMENT = "NAMESRV_ADDR"
 
 
 def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -29,8 +29,8 @@ def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str,
     """
     if given is not None and given.strip():
         return parse_namesrv(given, "the name server address")
-    if environ.get(_ENVIRONMENT, "").strip():
-        return parse_namesrv(environ[_ENVIRONMENT], f"${_ENVIRONMENT}")
+    if environ.get(ENVIRONMENT, "").strip():
+        return parse_namesrv(environ[ENVIRONMENT], f"${ENVIRONMENT}")
     return (DEFAULT_NAMESRV,)
 
 

@@ -7,7 +7,7 @@ Source: apache/rocketmq client/.../consumer/PullResult.java, PullStatus.java, cl
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
@@ -58,7 +58,12 @@ class PulledRecords:
 
 
 def read_pull_reply(
-    reply: Command, address: str, broker_name: str, tags: Collection[str], first_offset: int = 0
+    reply: Command,
+    address: str,
+    broker_name: str,
+    tags: Collection[str],
+    first_offset: int = 0,
+    unwrap: Callable[[str], str] | None = None,
 ) -> PullResult:
     """Turn a broker's reply into a result.
 
@@ -68,6 +73,7 @@ def read_pull_reply(
         broker_name: of the broker.
         tags: texts wanted; empty for all. A reply of which no message is left is NO_MATCHED_MSG.
         first_offset: what was asked for.
+        unwrap: as for `received_from`.
 
     Raises:
         BrokerRefused: the code is none of a pull that was served.
@@ -77,7 +83,7 @@ def read_pull_reply(
     status = found.status
     messages: tuple[ReceivedMessage, ...] = ()
     if status is PullStatus.FOUND:
-        messages = tuple(received_from(found.records, broker_name, tags, found.offset_delta, first_offset))
+        messages = tuple(received_from(found.records, broker_name, tags, found.offset_delta, first_offset, unwrap))
         if not messages:
             status = PullStatus.NO_MATCHED_MSG
     return PullResult(

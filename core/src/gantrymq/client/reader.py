@@ -217,7 +217,7 @@ class Reader(BaseClient):
         text, kind = self._filter(expression, expression_type)
         tags = wanted_tags(text) if kind == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
-        result = read_pull_reply(reply, address, queue.broker_name, tags, offset)
+        result = read_pull_reply(reply, address, queue.broker_name, tags, offset, self._started().unwrap)
         self._note(queue, result)
         return result
 

@@ -5,7 +5,7 @@
     not ready: code 14, 1500                      again, uncounted  again           again
     connection lost, no answer in time            next attempt      next attempt    raise
     code 1, 2, 16, 17, 204, 205                   next attempt      raise           raise
-    any other code                                raise             raise           raise
+    any other code, or an account that is denied  raise             raise           raise
 
 What reached nobody, or was turned away by a broker that starts or stops, is stored nowhere, so it may be repeated until
 the deadline and is not counted. The other attempts are: there are 1 + retries. An attempt whose answer was lost may be
@@ -26,6 +26,7 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client.credentials import AccessDenied
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, NoRoute
 
 __all__ = ["FAILURES", "NOT_READY", "RETRY_CODES", "Policy", "Retries"]
@@ -93,7 +94,9 @@ class Retries:
             return not self._policy.one_queue or len(self.brokers) > 1
         if _stored_nowhere(error):
             return True
-        if isinstance(error, BrokerRefused) and error.response_code not in self._policy.retry_codes:
+        if isinstance(error, AccessDenied) or (
+            isinstance(error, BrokerRefused) and error.response_code not in self._policy.retry_codes
+        ):
             self.decided = True
             return False
         self._counted += 1

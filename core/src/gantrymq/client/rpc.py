@@ -5,14 +5,16 @@ Source of what codes mean: apache/rocketmq client/.../impl/MQClientAPIImpl.java.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
+from gantrymq.client.credentials import denied
+from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.errors import BrokerRefused, CallTimeout, RefusedWith, RemoteProtocolError
 from gantrymq.remoting import command
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.headers.base import Header
 from gantrymq.world import Clock
 
@@ -27,9 +29,11 @@ HeaderType = TypeVar("HeaderType", bound=Header)
 class RpcClient:
     """Requests over the connections of one client."""
 
-    def __init__(self, remoting: RemotingClient, clock: Clock) -> None:
+    def __init__(self, remoting: RemotingClient, clock: Clock, hooks: RpcHooks | None = None) -> None:
+        """*hooks* are applied to every request, and to its answer."""
         self._remoting = remoting
         self._clock = clock
+        self._hooks = hooks
 
     async def ask(
         self,
@@ -71,24 +75,45 @@ class RpcClient:
         return await self.send(address, command.request(code, ext, body), timeout_s)
 
     async def send(self, address: str, request: Command, timeout_s: float) -> Command:
-        """Exchange a request that is already made; the answer may have any code. Errors as `ask`."""
+        """Exchange a request that is already made, once; the answer may have any code. Errors as `ask`."""
+        hooks = self._hooks
+        if hooks is not None:
+            address = hooks.leaving(address, request)
         if self._remoting.connected(address) is None:
             begun = self._clock.monotonic()
             await self._remoting.connect(address)
             timeout_s -= self._clock.monotonic() - begun
             if timeout_s <= 0:
                 raise CallTimeout(f"{address}: connecting took the time there was for {request_name(request.code)}")
-        return await self._remoting.call(address, request, timeout_s)
+        answer = await self._remoting.call(address, request, timeout_s)
+        if hooks is not None:
+            hooks.answered(request.code, answer)
+        return answer
 
-    async def writable(self, address: str, timeout_s: float) -> Connection:
-        """A connection that takes a request without an answer, see `RemotingClient.writable`."""
-        return await self._remoting.writable(address, timeout_s)
+    async def oneway(
+        self, address: str, request: Command, timeout_s: float, dropped: Callable[[], object] | None = None
+    ) -> None:
+        """Hand a request without an answer to a connection; *dropped* is called if it cannot be written after all.
+
+        Raises:
+            ConnectFailed: no connection could be made.
+            CallTimeout: the peer takes nothing for *timeout_s* seconds.
+        """
+        if self._hooks is not None:
+            address = self._hooks.leaving(address, request)
+        (await self._remoting.writable(address, timeout_s)).oneway(request, dropped)
+
+    def disconnect(self, address: str) -> None:
+        """Close the connection to *address*, if there is one."""
+        connection = self._remoting.connected(address)
+        if connection is not None:
+            connection.close()
 
 
 def refused(reply: Command, address: str) -> BrokerRefused:
     """The error that an answer with a code other than SUCCESS stands for."""
     remark = (reply.remark or "").split("\nSee https://", 1)[0].strip()
-    return BrokerRefused(reply.code, remark or "no reason given", address)
+    return denied(reply.code, remark, address) or BrokerRefused(reply.code, remark or "no reason given", address)
 
 
 def reply_header(header: type[HeaderType], reply: Command, address: str) -> HeaderType:

@@ -153,9 +153,8 @@ class Sending:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
         outgoing = await _made(submission, instance.world.workers)
-        connection = await instance.rpc.writable(address, timeout_s)
-        identity, now_ms = self._identity, self._clock.now_ms()
-        connection.oneway(send_request(outgoing, queue, identity, now_ms, oneway=True), self._dropped)
+        request = send_request(outgoing, queue, self._identity, self._clock.now_ms(), oneway=True)
+        await instance.rpc.oneway(address, request, timeout_s, self._dropped)
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:

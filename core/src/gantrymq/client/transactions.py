@@ -176,5 +176,5 @@ class TransactionProducer(Producer):
             msg_id=fields.get("msgId") or message.message_id,
             transaction_id=fields.get("transactionId"),
         )
-        connection = await self._started().rpc.writable(address, _ANSWER_TIMEOUT_S)
-        connection.oneway(command.request(RequestCode.END_TRANSACTION, header.to_ext(), oneway=True))
+        answer = command.request(RequestCode.END_TRANSACTION, header.to_ext(), oneway=True)
+        await self._started().rpc.oneway(address, answer, _ANSWER_TIMEOUT_S)

@@ -96,8 +96,9 @@ class Command:
 
     def __repr__(self) -> str:
         size = 0 if self.body is None else len(self.body)
+        ext = {**self.ext, "SecurityToken": "..."} if self.ext and "SecurityToken" in self.ext else self.ext
         return (
-            f"Command({self.code}, opaque={self.opaque}, flag={self.flag}, remark={self.remark!r}, ext={self.ext!r}, "
+            f"Command({self.code}, opaque={self.opaque}, flag={self.flag}, remark={self.remark!r}, ext={ext!r}, "
             f"body of {size} bytes)"
         )
 

@@ -80,7 +80,7 @@ class MessageCalls(TopicCalls):
         reply = await self.ask(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
         )
-        found = list(received_from(reply.payload, ""))
+        found = list(received_from(reply.payload, "", unwrap=self._started().unwrap))
         if not found:
             raise AnswerUnreadable(f"{address} answered a look-up by id with nothing")
         return found[0]
@@ -118,7 +118,7 @@ class MessageCalls(TopicCalls):
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                all_found = list(received_from(answer.payload, name))
+                all_found = list(received_from(answer.payload, name, unwrap=self._started().unwrap))
                 right = [each for each in all_found if each.topic == topic and matches(each, key)]
                 found += right
                 if not right:

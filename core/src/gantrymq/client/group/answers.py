@@ -98,7 +98,8 @@ class ConsumerAnswers:
             "mqTable": {ObjectKey(queue.to_json()): self._queue_info(h) for queue, h in sorted(member.held.items())},
             "properties": self._properties(),
             "statusTable": {
-                topic: self._figures.of(topic, instance.world.clock.monotonic()) for topic in member.subscriptions
+                instance.wrapped(topic): self._figures.of(topic, instance.world.clock.monotonic())
+                for topic in member.subscriptions
             },
             "subscriptionSet": [each.to_json() for _, each in sorted(member.subscriptions.items())],
             "userConsumerInfo": {},
@@ -151,7 +152,9 @@ class ConsumerAnswers:
         """Hand the message out before all others, and wait until it was consumed."""
         header = reply_header(ConsumeMessageDirectlyRequest, asked, "the broker")
         clock = self._member.instance.world.clock
-        message = next(received_from(asked.payload, header.broker_name or ""), None)
+        message = next(
+            received_from(asked.payload, header.broker_name or "", unwrap=self._member.instance.unwrap), None
+        )
         if message is None:
             raise ClientError("there is no message to consume in the request")
         begun = clock.monotonic()

@@ -253,6 +253,7 @@ class Consumer(BaseClient):
 
         Raises:
             CallTimeout: that is not so after *timeout_s* seconds.
+            NoPermission: the cluster does not let the consumer in.
         """
         run = self._running()
         await run.balanced(timeout_s)
@@ -282,7 +283,8 @@ class Consumer(BaseClient):
             return BrokerProgress(offsets)
         world = instance.world
         known_as = f"{instance.address}@{self._connecting.instance_name}"
-        return FileProgress(world.files, offsets_file(world.environ, known_as, self.group, self._offsets_folder))
+        path = offsets_file(world.environ, known_as, instance.wrapped(self.group), self._offsets_folder)
+        return FileProgress(world.files, path)
 
 
 class _Run:
@@ -346,6 +348,8 @@ class _Run:
         """Wait until every topic was shared out once."""
         balanced = self.sharing.balanced
         await within(self._instance.world.clock, timeout_s, balanced.wait())
+        if self.member.handing.refused is not None:
+            raise self.member.handing.refused
         if not balanced.is_set():
             raise CallTimeout(f"the queues of {self._group} were not shared out within {timeout_s:g} s")
 

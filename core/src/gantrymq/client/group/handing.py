@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gantrymq.client.group.held import HeldQueue
+from gantrymq.errors import ClientError
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.world import Clock
 
@@ -39,6 +40,7 @@ class HandOut:
         self._ready: deque[HeldQueue] = deque()
         self._wanting: deque[asyncio.Future[None]] = deque()
         self.closed = False
+        self.refused: ClientError | None = None  # why nothing will ever be handed out
 
     def offer(self, held: HeldQueue, *, first: bool = False) -> None:
         """Let *held* stand in line, if it has something to hand out and does not stand there; *first*: before all."""
@@ -91,6 +93,11 @@ class HandOut:
         self.closed = True
         while self._wanting:
             self._wake()
+
+    def refuse(self, problem: ClientError) -> None:
+        """As `close`; whoever wants messages gets *problem*."""
+        self.refused = self.refused or problem
+        self.close()
 
     def _wake(self) -> None:
         while self._wanting:

@@ -43,6 +43,7 @@ async def run_handler(
 
     Raises:
         InvalidParameter: a number is out of bounds.
+        NoPermission: the cluster does not let the consumer in.
     """
     if concurrency < 1:
         raise InvalidParameter(f"concurrency is {concurrency}; expected 1 and more")
@@ -53,6 +54,8 @@ async def run_handler(
         async with asyncio.TaskGroup() as group:
             for _ in range(concurrency):
                 group.create_task(_work(member, working, _called(handler, threads), batch_size))
+        if member.handing.refused is not None:
+            raise member.handing.refused
     finally:
         if threads is not None:
             threads.shutdown(wait=False, cancel_futures=True)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from gantrymq.client.credentials import AccessDenied
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
@@ -35,6 +36,7 @@ class Pulling:
         """*moved* hears of a queue that has no such offset any more, and where it goes on."""
         self._member = member
         self._moved = moved
+        self._let_in = False  # whether a pull was served
 
     async def run(self, held: HeldQueue) -> None:
         """Pull *held* until it is dropped."""
@@ -46,13 +48,16 @@ class Pulling:
             try:
                 result = await self._pull(held)
             except GantryError as problem:
+                if isinstance(problem, AccessDenied) and not self._let_in:
+                    self._member.handing.refuse(problem)
+                    return
                 busy = isinstance(problem, BrokerRefused) and problem.response_code == ResponseCode.FLOW_CONTROL
                 if not busy and not failing:
                     logger.warning("pulling %s for %s: %s", held.queue, self._member.group, problem)
                 failing = failing or not busy
                 await self._member.instance.world.clock.sleep(FLOW_CONTROL_S if busy else AGAIN_S)
                 continue
-            failing = False
+            failing, self._let_in = False, True
             if not self._taken(held, result):
                 return
             if result.messages and self._member.settings.pull_pause_s:
@@ -67,7 +72,7 @@ class Pulling:
             return False
         if held.queue.topic == self._member.retry_topic:
             for message in result.messages:
-                message.topic = message.properties.get(RETRY_TOPIC) or message.topic
+                message.topic = self._member.instance.unwrapped(message.properties.get(RETRY_TOPIC)) or message.topic
         held.put(result.messages, result.next_offset)
         self._member.handing.offer(held)
         return True
@@ -107,6 +112,6 @@ class Pulling:
             queue, asked, wanted, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit
         )
         tags = wanted_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
-        result = read_pull_reply(reply, address, queue.broker_name, tags, asked)
+        result = read_pull_reply(reply, address, queue.broker_name, tags, asked, member.instance.unwrap)
         member.pulls.note(queue, result)
         return result

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from gantrymq.client.credentials import AccessDenied
 from gantrymq.client.group.held import IDLE_S, HeldQueue
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.queue_locks import QueueLocks
@@ -73,6 +74,9 @@ class Sharing:
             self._failing = 0 if done else self._failing + 1
             if done:
                 self.balanced.set()
+            if self._member.handing.refused is not None:
+                self.balanced.set()  # nobody need wait for it
+                return
             pause = period if done else min(period, AGAIN_S * 2 ** min(8, self._failing))
             timer = clock.call_later(pause, self._due.set)
             await self._due.wait()
@@ -91,6 +95,8 @@ class Sharing:
                 logger.debug("rebalance of %s: %s", self._member.group, problem)
             except GantryError as problem:
                 done = False
+                if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.held:
+                    self._member.handing.refuse(problem)  # it was never let in
                 logger.warning("rebalance of %s, topic %s: %s", self._member.group, topic, problem)
         stale = [queue for queue in self._member.held if queue.topic not in self._member.subscriptions]
         for queue in stale:
@@ -111,7 +117,7 @@ class Sharing:
                 member.instance.heartbeat_now()
                 return False
             others = len(set(ids)) > 1
-            mine = set(self._strategy.allocate(member.group, member.instance.client_id, queues, ids))
+            mine = self._allocated(queues, ids)
         now = member.instance.world.clock.monotonic()
         kept = [held for queue, held in member.held.items() if queue.topic == topic]
         going = [held for held in kept if held.queue not in mine]
@@ -123,6 +129,16 @@ class Sharing:
                 await self.give_up(held)
         wanted = [queue for queue in sorted(mine) if queue not in member.held]
         return (not wanted or await self._take(wanted, taken, others)) and all(gave)
+
+    def _allocated(self, queues: list[MessageQueue], ids: list[str]) -> set[MessageQueue]:
+        """Those of *queues* that are this member's; strategies see the names that all members see."""
+        member = self._member
+        instance = member.instance
+        known_as = {
+            MessageQueue(instance.wrapped(each.topic), each.broker_name, each.queue_id): each for each in queues
+        }
+        group = instance.wrapped(member.group)
+        return {known_as[queue] for queue in self._strategy.allocate(group, instance.client_id, [*known_as], ids)}
 
     async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue], others: bool) -> bool:
         member = self._member
@@ -137,7 +153,7 @@ class Sharing:
         for queue in begun:
             if isinstance(queue, MessageQueue):
                 taken.append(queue)
-            elif not isinstance(queue, ClientError):
+            elif not isinstance(queue, ClientError) or isinstance(queue, AccessDenied):
                 raise queue
             else:
                 logger.warning("where %s begins is not known: %s", member.group, queue)

@@ -47,7 +47,7 @@ class _Stream(Generic[T]):
     async def _later(self) -> list[ReceivedMessage]:
         handed = await self._handing.take(self._most)
         if handed is None:
-            raise StopAsyncIteration
+            raise self._handing.refused or StopAsyncIteration
         return self._taken(handed)
 
     def _taken(self, handed: Handed) -> list[ReceivedMessage]:

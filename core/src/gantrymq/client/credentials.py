@@ -1,0 +1,107 @@
+"""Who a client is to clusters with access control: an access key, and a signature of every request.
+
+    extFields   AccessKey, SecurityToken (if there is one), Signature
+    Signature   base64(HMAC-SHA1(secret key, the values of all other fields in the order of their names + the body))
+
+Brokers with ``aclEnable`` (4.4 to 5.2) and with ``authenticationEnabled`` (5.3 on) check the
+same bytes. Answers are not signed, ours to brokers neither.
+
+Sources: apache/rocketmq client/.../acl/common/AclClientRPCHook.java, SessionCredentials.java, AclUtils.java.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from gantrymq.errors import BrokerRefused, ConfigError, InvalidParameter, NoPermission
+from gantrymq.remoting.codes import ResponseCode
+from gantrymq.remoting.command import Command
+
+__all__ = ["ENVIRONMENT", "AccessDenied", "Credentials", "Signer", "credentials_of", "denied"]
+
+ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
+_ACCESS_KEY: Final = "AccessKey"
+_SECURITY_TOKEN: Final = "SecurityToken"
+_SIGNATURE: Final = "Signature"
+_ACL_ERROR: Final = "org.apache.rocketmq.acl.common.AclException: "  # 4.9 answers code 1 with it
+_ABOUT_ACCOUNTS: Final = re.compile(r"signature|\buser(name)?\b|has no permission to access", re.IGNORECASE)  # of 5.3
+_JAVA_PLACE: Final = re.compile(r", [\w.]+\([\w.:]+\)$")
+
+
+def _filled(_: object, field: attrs.Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidParameter(f"{field.name} of the credentials is empty; expected the text that the cluster knows")
+
+
+@attrs.frozen
+class Credentials:
+    """An account at a cluster. Only the access key is shown by `repr`. Raises InvalidParameter: a key is empty."""
+
+    access_key: str = attrs.field(validator=_filled)
+    secret_key: str = attrs.field(validator=_filled, repr=False)
+    security_token: str | None = attrs.field(default=None, repr=False)  # of a temporary account
+
+
+class Signer:
+    """Signs requests with one account's keys."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        """Keeps the key in the form in which it is used."""
+        self._credentials = credentials
+        self._keyed = hmac.new(credentials.secret_key.encode(), digestmod="sha1")
+
+    def sign(self, request: Command) -> None:
+        """Add the account and the signature; what is changed afterwards breaks it."""
+        ext = request.ext
+        if ext is None:
+            ext = request.ext = {}
+        ext.pop(_SIGNATURE, None)
+        ext[_ACCESS_KEY] = self._credentials.access_key
+        if self._credentials.security_token is not None:
+            ext[_SECURITY_TOKEN] = self._credentials.security_token
+        digest = self._keyed.copy()
+        digest.update("".join([ext[name] for name in sorted(ext)]).encode(errors="replace"))
+        if request.body:
+            digest.update(request.body)
+        ext[_SIGNATURE] = base64.b64encode(digest.digest()).decode()
+
+
+class AccessDenied(BrokerRefused, NoPermission):
+    """The cluster's access control turned the client away; another attempt with the same credentials will not help."""
+
+    def __init__(self, remark: str, address: str) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark, address)
+        self.args = (
+            f"{address} controls access and refused this client: {remark.rstrip('.')}; check its credentials "
+            "(access key, secret key) and what they are allowed",
+        )
+
+
+def denied(code: int, remark: str, address: str) -> AccessDenied | None:
+    """The error where an answer comes from access control, None where it is another refusal."""
+    if code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_ERROR):
+        return AccessDenied(_JAVA_PLACE.sub("", remark[len(_ACL_ERROR) :]), address)
+    if code == ResponseCode.NO_PERMISSION and _ABOUT_ACCOUNTS.search(remark):
+        return AccessDenied(remark, address)
+    return None
+
+
+def credentials_of(given: Credentials | None, environ: Mapping[str, str]) -> Credentials | None:
+    """Those *given*, else those of the environment, if any.
+
+    Raises:
+        ConfigError: the environment has an access key without its secret, or the other way round.
+    """
+    access, secret, token = (environ.get(name, "").strip() for name in ENVIRONMENT)
+    if given is not None or not (access or secret):
+        return given
+    for name, value, other in ((ENVIRONMENT[0], access, ENVIRONMENT[1]), (ENVIRONMENT[1], secret, ENVIRONMENT[0])):
+        if not value:
+            raise ConfigError(f"${other} is set and ${name} is not; set both, or neither")
+    return Credentials(access, secret, token or None)
