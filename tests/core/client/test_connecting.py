@@ -4,7 +4,16 @@ import asyncio
 
 import pytest
 
-from gantrymq.client import Admin, Client, Consumer, ConsumerSettings, Producer, Reader, TransactionProducer
+from gantrymq.client import (
+    Admin,
+    Client,
+    Consumer,
+    ConsumerSettings,
+    LitePullConsumer,
+    Producer,
+    Reader,
+    TransactionProducer,
+)
 from gantrymq.client.connecting import CONNECT_OPTIONS, Connecting
 from gantrymq.client.group.settings import SettingOptions
 from gantrymq.client.producer_settings import ProducerOptions, ProducerSettings
@@ -16,6 +25,7 @@ MADE = {
     TransactionProducer: ("P", print),
     Consumer: ("G", "T"),
     Reader: ("T",),
+    LitePullConsumer: ("G",),
     Admin: (),
 }
 

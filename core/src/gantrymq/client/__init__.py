@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gantrymq.client.credentials import Credentials
     from gantrymq.client.group.consumer import Consumer
     from gantrymq.client.group.failing import ReconsumeLater
+    from gantrymq.client.group.lite_pull import LitePullConsumer
     from gantrymq.client.group.settings import ConsumerSettings
     from gantrymq.client.idempotency.consuming import Idempotent, idempotent
     from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
@@ -78,6 +79,7 @@ __all__ = [
     "GroupConfig",
     "Idempotent",
     "InvalidParameter",
+    "LitePullConsumer",
     "Message",
     "MessageIllegal",
     "MessageQueue",
@@ -138,6 +140,7 @@ _HOMES: Final = {
     "GroupConfig": "gantrymq.model.group",
     "Idempotent": "gantrymq.client.idempotency.consuming",
     "InvalidParameter": "gantrymq.errors",
+    "LitePullConsumer": "gantrymq.client.group.lite_pull",
     "Message": "gantrymq.model.message",
     "MessageIllegal": "gantrymq.errors",
     "MessageQueue": "gantrymq.model.queue",

@@ -24,6 +24,7 @@ from gantrymq.model.subscription import ALL, TAG
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin
     from gantrymq.client.group.consumer import Consumer, Rebalanced
+    from gantrymq.client.group.lite_pull import LitePullConsumer
     from gantrymq.client.group.settings import SettingOptions
     from gantrymq.client.producer import OwnProducerOptions, Producer
     from gantrymq.client.reader import Reader, ReaderOptions
@@ -118,6 +119,37 @@ class Client(BaseClient):
                 offsets_folder=offsets_folder,
                 hooks=(*self._hooks, *hooks),
                 trace=self._trace if trace is None else trace,
+                **self._own(settings),
+            )
+        )
+
+    def lite_pull(
+        self,
+        group: str,
+        topics: str | Mapping[str, str] | None = None,
+        *,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        auto_commit: bool = True,
+        on_rebalance: Rebalanced | None = None,
+        offsets_folder: str | None = None,
+        **settings: Unpack[SettingOptions],
+    ) -> LitePullConsumer:
+        """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
+
+        Raises as `consumer`.
+        """
+        from gantrymq.client.group.lite_pull import LitePullConsumer
+
+        return self._begun(
+            LitePullConsumer(
+                group,
+                topics,
+                expression=expression,
+                expression_type=expression_type,
+                auto_commit=auto_commit,
+                on_rebalance=on_rebalance,
+                offsets_folder=offsets_folder,
                 **self._own(settings),
             )
         )

@@ -46,9 +46,14 @@ class ConsumerAnswers:
     """`gantrymq.client.broker_requests.AsksConsumer` of one member."""
 
     def __init__(
-        self, member: Membership, sharing: Sharing, figures: Figures, directs: dict[int, Direct], started_ms: int
+        self,
+        member: Membership,
+        sharing: Sharing,
+        figures: Figures,
+        directs: dict[int, Direct] | None,
+        started_ms: int,
     ) -> None:
-        """What is to be consumed directly stands in *directs*, by the id of its queue, until it is."""
+        """What is to be consumed directly stands in *directs*, by the id of its queue, until it is; None: nothing."""
         self._member = member
         self._sharing = sharing
         self._figures = figures
@@ -143,13 +148,19 @@ class ConsumerAnswers:
             "PROP_CLIENT_VERSION": "V5_3_3",
             "PROP_CONSUMEORDERLY": str(member.settings.orderly).lower(),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY" if self._directs is None else "CONSUME_PASSIVELY",
             "PROP_NAMESERVER_ADDR": "".join(f"{each};" for each in member.instance.servers.addresses),
             "PROP_THREADPOOL_CORE_SIZE": "1",
         }
 
     async def _consumed(self, asked: Command) -> dict[str, Any]:
         """Hand the message out before all others, and wait until it was consumed."""
+        directs = self._directs
+        if directs is None:
+            raise ClientError(
+                f"the lite pull consumer of {self._member.group} polls its messages and takes none from a broker; ask "
+                "a consumer that is given its messages"
+            )
         header = reply_header(ConsumeMessageDirectlyRequest, asked, "the broker")
         clock = self._member.instance.world.clock
         message = next(
@@ -162,13 +173,13 @@ class ConsumerAnswers:
         held = HeldQueue(queue, message.queue_offset, begun)
         held.locked_s = math.inf
         direct = Direct(held, asyncio.get_running_loop().create_future())
-        self._directs[id(held)] = direct
+        directs[id(held)] = direct
         try:
             held.put([message], message.queue_offset + 1)
             self._member.handing.offer(held, first=True)
             result, remark = await direct.result
         finally:
-            del self._directs[id(held)]
+            del directs[id(held)]
             held.drop()
         return {
             "autoCommit": True,

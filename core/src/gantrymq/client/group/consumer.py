@@ -23,15 +23,14 @@ import attrs
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient, within
 from gantrymq.client.connecting import ConnectOptions, apart
-from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group.answers import ConsumerAnswers, Direct
 from gantrymq.client.group.failing import Failing
 from gantrymq.client.group.figures import Figures
 from gantrymq.client.group.handing import Handed, HandOut
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.held import HeldQueue
-from gantrymq.client.group.membership import Membership
-from gantrymq.client.group.progress import BrokerProgress, FileProgress, Progress, offsets_file
+from gantrymq.client.group.membership import Membership, subscription_of
+from gantrymq.client.group.progress import progress_of
 from gantrymq.client.group.pulling import Pulling
 from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
@@ -46,7 +45,6 @@ from gantrymq.client.tracing.calls import UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
-from gantrymq.formats.tags_code import tags_code
 from gantrymq.model import names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Consumer", "ConsumerOptions"]
+__all__ = ["Consumer", "ConsumerOptions", "Rebalanced"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -115,7 +113,7 @@ class Consumer(BaseClient):
         super().__init__(namesrv, **connect)
         self._subscriptions: dict[str, Subscription] = {}
         for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
-            self._subscriptions[topic] = _subscription(topic, text, expression_type)
+            self._subscriptions[topic] = subscription_of(topic, text, expression_type)
         if not self.settings.broadcasting:
             self._subscriptions[names.RETRY_PREFIX + group] = Subscription(names.RETRY_PREFIX + group)
         self._strategy = allocation_strategy(
@@ -212,7 +210,7 @@ class Consumer(BaseClient):
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
         """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not legal."""
-        wanted = self._subscriptions[topic] = _subscription(topic, expression, expression_type)
+        wanted = self._subscriptions[topic] = subscription_of(topic, expression, expression_type)
         if self._run is not None:
             instance = self._started()
             self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
@@ -278,14 +276,6 @@ class Consumer(BaseClient):
             raise ClientError(f"the consumer of {self.group} acknowledges by itself; make it with auto_ack=False")
         return self._running()
 
-    def _progress(self, instance: ClientInstance, offsets: GroupOffsets) -> Progress:
-        if not self.settings.broadcasting:
-            return BrokerProgress(offsets)
-        world = instance.world
-        known_as = f"{instance.address}@{self._connecting.instance_name}"
-        path = offsets_file(world.environ, known_as, instance.wrapped(self.group), self._offsets_folder)
-        return FileProgress(world.files, path)
-
 
 class _Run:
     """A consumer between `start` and `close`."""
@@ -302,7 +292,14 @@ class _Run:
             consumer._subscriptions,
             offsets,
             GroupPulls(instance, group),
-            consumer._progress(instance, offsets),
+            progress_of(
+                instance,
+                group,
+                offsets,
+                broadcasting=settings.broadcasting,
+                known_as=consumer._connecting.instance_name,
+                folder=consumer._offsets_folder,
+            ),
             HandOut(
                 instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not settings.broadcasting
             ),
@@ -416,16 +413,6 @@ class _Run:
         task = self._instance.job(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-
-
-def _subscription(topic: str, expression: str, expression_type: str) -> Subscription:
-    names.check_topic(topic)
-    if expression_type != TAG:
-        return Subscription(topic, expression, expression_type)
-    tags = sorted(wanted_tags(expression))
-    return Subscription(
-        topic, " || ".join(tags) or ALL, TAG, tags=tuple(tags), codes=tuple(tags_code(tag) for tag in tags)
-    )
 
 
 def _key(message: ReceivedMessage) -> _Key:

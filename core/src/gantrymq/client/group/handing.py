@@ -7,6 +7,8 @@ only while none of its messages is in somebody's hand.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from collections import deque
 from functools import partial
 from typing import NamedTuple
@@ -73,20 +75,28 @@ class HandOut:
             return _handed((held, messages))
         return None
 
-    async def take(self, most: int) -> Handed | None:
-        """As `take_now`, but waits for something; None when `close` was called."""
+    async def take(self, most: int, timeout_s: float = math.inf) -> Handed | None:
+        """As `take_now`, but waits for something; None when `close` was called, or *timeout_s* seconds are over."""
+        deadline = self._clock.monotonic() + timeout_s
         while True:
             found = self.take_now(most)
-            if found is not None or self.closed:
+            left_s = deadline - self._clock.monotonic()
+            if found is not None or self.closed or left_s <= 0:
                 return found
             told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._wanting.append(told)
+            timer = self._clock.call_later(left_s, _tell, told) if left_s < math.inf else None
             try:
                 await told
             except asyncio.CancelledError:
                 if told.done() and not told.cancelled():
                     self._wake()  # what it was told of is for the next one
                 raise
+            finally:
+                if timer is not None:
+                    timer.cancel()
+                with contextlib.suppress(ValueError):  # nobody told it
+                    self._wanting.remove(told)
 
     def close(self) -> None:
         """Hand nothing out any more; whoever waits gets nothing."""
@@ -103,5 +113,10 @@ class HandOut:
         while self._wanting:
             told = self._wanting.popleft()
             if not told.done():
-                told.set_result(None)
+                _tell(told)
                 return
+
+
+def _tell(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)

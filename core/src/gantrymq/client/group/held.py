@@ -51,6 +51,7 @@ class HeldQueue:
         self.pulled_s = now_s
         self.consumed_s = 0.0
         self.minute = Minute()  # of the figures of its topic
+        self.full = False  # whether its pulls wait for room
         self.ready = False  # whether it stands in the line of those that have messages
         self.resting = False  # whether a failed message makes it wait (orderly)
         self.unlock_tries = 0

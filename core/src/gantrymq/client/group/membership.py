@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group.handing import HandOut
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.progress import Progress
@@ -11,11 +12,12 @@ from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
-from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.formats.tags_code import tags_code
+from gantrymq.model.names import RETRY_PREFIX, check_topic
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import Subscription
+from gantrymq.model.subscription import ALL, TAG, Subscription
 
-__all__ = ["Membership"]
+__all__ = ["Membership", "subscription_of"]
 
 
 @attrs.define
@@ -30,6 +32,7 @@ class Membership:
     pulls: GroupPulls
     progress: Progress
     handing: HandOut
+    commits: bool = True  # the progress is stored by itself
     held: dict[MessageQueue, HeldQueue] = attrs.field(factory=dict)
     paused: bool = False  # nothing is pulled, no queue is taken
     paused_queues: set[MessageQueue] = attrs.field(factory=set)
@@ -51,3 +54,14 @@ class Membership:
     def pausing(self, queue: MessageQueue) -> bool:
         """Whether nothing is to be pulled of *queue*."""
         return self.paused or queue in self.paused_queues
+
+
+def subscription_of(topic: str, expression: str, expression_type: str) -> Subscription:
+    """As heartbeats have it. Raises InvalidParameter: the topic's name is not legal; ClientError: bars without tags."""
+    check_topic(topic)
+    if expression_type != TAG:
+        return Subscription(topic, expression, expression_type)
+    tags = sorted(wanted_tags(expression))
+    return Subscription(
+        topic, " || ".join(tags) or ALL, TAG, tags=tuple(tags), codes=tuple(tags_code(tag) for tag in tags)
+    )

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from gantrymq.client.group_offsets import GroupOffsets
+from gantrymq.client.instance import ClientInstance
 from gantrymq.errors import GantryError
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Files
 
-__all__ = ["BrokerProgress", "FileProgress", "Progress", "offsets_file"]
+__all__ = ["BrokerProgress", "FileProgress", "Progress", "offsets_file", "progress_of"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -104,6 +105,33 @@ class FileProgress:
         except (OSError, GantryError, ValueError, KeyError, TypeError) as error:
             logger.warning("offsets cannot be read from %s: %s", path, error)
             return None
+
+
+def progress_of(
+    instance: ClientInstance,
+    group: str,
+    offsets: GroupOffsets,
+    *,
+    broadcasting: bool,
+    known_as: str,
+    folder: str | None,
+) -> Progress:
+    """That of a member of *group*.
+
+    Args:
+        instance: its client.
+        group: its group.
+        offsets: of the group, at the brokers.
+        broadcasting: whether it gets every message, and keeps its progress itself.
+        known_as: its instance's name, as it was given.
+        folder: for broadcasting, in place of the one in the user's home.
+    """
+    if not broadcasting:
+        return BrokerProgress(offsets)
+    world = instance.world
+    return FileProgress(
+        world.files, offsets_file(world.environ, f"{instance.address}@{known_as}", instance.wrapped(group), folder)
+    )
 
 
 def offsets_file(environ: Mapping[str, str], client_id: str, group: str, folder: str | None) -> Path:

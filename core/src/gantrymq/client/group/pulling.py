@@ -86,8 +86,12 @@ class Pulling:
             return AGAIN_S
         while not held.dropped and self._full(held):
             held.room.clear()
-            held.pulled_s = member.instance.world.clock.monotonic()
-            await held.room.wait()
+            held.full = True
+            try:
+                await held.room.wait()
+            finally:
+                held.full = False
+                held.pulled_s = member.instance.world.clock.monotonic()
         return None if held.dropped else 0.0
 
     def _full(self, held: HeldQueue) -> bool:
@@ -106,7 +110,8 @@ class Pulling:
         member, queue = self._member, held.queue
         held.pulled_s = member.instance.world.clock.monotonic()
         wanted = member.subscriptions.get(queue.topic) or Subscription(queue.topic)
-        commit = 0 if member.settings.broadcasting or member.settings.orderly else held.progress
+        silent = member.settings.broadcasting or member.settings.orderly or not member.commits
+        commit = 0 if silent else held.progress
         asked = held.next_offset
         reply, address = await member.pulls.pull(
             queue, asked, wanted, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit

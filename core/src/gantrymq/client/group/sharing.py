@@ -124,7 +124,8 @@ class Sharing:
         gave = await asyncio.gather(*(self.give_up(held) for held in going))
         gone += [held.queue for held, done in zip(going, gave, strict=True) if done]
         for held in kept:
-            if held.queue in mine and not member.pausing(held.queue) and now - held.pulled_s > IDLE_S:
+            idle = now - held.pulled_s > IDLE_S and not (held.full or member.pausing(held.queue))
+            if held.queue in mine and idle:
                 logger.warning("%s was not pulled for %g s; it is taken anew", held.queue, IDLE_S)
                 await self.give_up(held)
         wanted = [queue for queue in sorted(mine) if queue not in member.held]
@@ -148,7 +149,7 @@ class Sharing:
         elif others:
             await member.instance.world.clock.sleep(SETTLE_S)
         begun = await asyncio.gather(
-            *(self._begun(queue) for queue in wanted if granted is None or queue in granted), return_exceptions=True
+            *(self.take(queue) for queue in wanted if granted is None or queue in granted), return_exceptions=True
         )
         for queue in begun:
             if isinstance(queue, MessageQueue):
@@ -159,7 +160,8 @@ class Sharing:
                 logger.warning("where %s begins is not known: %s", member.group, queue)
         return all(queue in member.held for queue in wanted)
 
-    async def _begun(self, queue: MessageQueue) -> MessageQueue:
+    async def take(self, queue: MessageQueue) -> MessageQueue:
+        """Hold *queue* from now on, and begin to pull it. Raises ClientError: the brokers do not say where."""
         member = self._member
         offset = await self.first_offset(queue)
         held = HeldQueue(queue, offset, member.instance.world.clock.monotonic())
@@ -191,8 +193,10 @@ class Sharing:
         if member.locking and held.in_hand and not self._long_locked(held):
             held.unlock_tries += 1
             return False
-        if member.held.pop(held.queue, None) is not None:
-            await member.progress.store({held.queue: held.progress})
+        if member.held.get(held.queue) is held:
+            del member.held[held.queue]
+            if member.commits:
+                await member.progress.store({held.queue: held.progress})
             if member.locking:
                 await self._locks.unlock([held.queue])
         return True

@@ -1,0 +1,261 @@
+"""A lite pull consumer between its start and its end: queues held, what was polled last, progress."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from gantrymq.client.base import within
+from gantrymq.client.group.answers import ConsumerAnswers
+from gantrymq.client.group.figures import Figures
+from gantrymq.client.group.handing import Handed, HandOut
+from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.membership import Membership
+from gantrymq.client.group.progress import progress_of
+from gantrymq.client.group.pulling import Pulling
+from gantrymq.client.group.queue_locks import QueueLocks
+from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.group.sharing import Changed, Sharing
+from gantrymq.client.group_offsets import GroupOffsets
+from gantrymq.client.group_pulls import GroupPulls
+from gantrymq.client.instance import ClientInstance
+from gantrymq.errors import CallTimeout, ClientError, GantryError
+from gantrymq.interfaces import AllocationStrategy
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import Subscription
+
+__all__ = ["LitePullRun"]
+
+logger = logging.getLogger("gantrymq.client")
+
+LOOK_S: Final = 30.0  # for changed queues of a topic, as Java has it
+
+_Listener = Callable[[str, tuple[MessageQueue, ...]], object]
+
+
+class LitePullRun:
+    """Made at start, `begin`, used, `end`."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ConsumerSettings,
+        subscriptions: dict[str, Subscription],
+        strategy: AllocationStrategy,
+        *,
+        auto_commit: bool,
+        on_rebalance: Changed | None,
+        known_as: str,
+        offsets_folder: str | None,
+    ) -> None:
+        """Arguments as `LitePullConsumer` has them; *known_as* is the name of its instance as it was given."""
+        self._instance = instance
+        self._on_rebalance = on_rebalance
+        offsets = GroupOffsets(instance, group)
+        self.member = Membership(
+            instance,
+            group,
+            settings,
+            subscriptions,
+            offsets,
+            GroupPulls(instance, group, lite=True),
+            progress_of(
+                instance,
+                group,
+                offsets,
+                broadcasting=settings.broadcasting,
+                known_as=known_as,
+                folder=offsets_folder,
+            ),
+            HandOut(instance.world.clock, orderly=False, locking=False),
+            commits=auto_commit,
+        )
+        self._figures = Figures()
+        self._pulling = Pulling(self.member, self._moved)
+        self.sharing = Sharing(self.member, strategy, QueueLocks(self.member), self._begin, self._changed)
+        self.sharing_out = False  # whether it is a member of its group
+        self.assigning = False  # whether queues were assigned
+        self._polled: Handed | None = None  # what counts as consumed at the next poll
+        self._polled_s = 0.0
+        self._stored: dict[MessageQueue, tuple[HeldQueue, int]] = {}  # by `commit`, while the queue is held
+        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._watched: dict[str, tuple[tuple[MessageQueue, ...], list[_Listener]]] = {}
+        self._jobs: list[asyncio.Task[None]] = []
+        self._started_ms = instance.world.clock.now_ms()
+
+    def begin(self) -> None:
+        """Start what runs by itself."""
+        self._jobs.append(self._instance.job(self._look()))
+        if self.member.commits:
+            self._jobs.append(self._instance.job(self._commit_again()))
+
+    def share(self) -> None:
+        """Have queues shared out from now on."""
+        member = self.member
+        self.sharing_out = True
+        self._instance.asked.consumers[member.group] = ConsumerAnswers(
+            member, self.sharing, self._figures, None, self._started_ms
+        )
+        self._jobs.append(self._instance.job(self.sharing.run()))
+
+    async def balanced(self, timeout_s: float) -> None:
+        """Wait until every topic was shared out once. Raises CallTimeout."""
+        await within(self._instance.world.clock, timeout_s, self.sharing.balanced.wait())
+        if not self.sharing.balanced.is_set():
+            raise CallTimeout(f"the queues of {self.member.group} were not shared out within {timeout_s:g} s")
+
+    async def assign(self, queues: tuple[MessageQueue, ...], subscriptions: Mapping[str, Subscription]) -> None:
+        """Hold *queues* and no others. Raises ClientError: where one begins is not known; then nothing changed."""
+        member = self.member
+        new = [queue for queue in queues if queue not in member.held]
+        starts = await asyncio.gather(*map(self.sharing.first_offset, new))
+        self.assigning = True
+        await self.give_up([queue for queue in member.held if queue not in queues])
+        member.subscriptions.clear()
+        member.subscriptions.update(subscriptions)
+        for queue, start in zip(new, starts, strict=True):
+            if queue not in member.held:
+                self._hold(queue, start)
+
+    async def give_up(self, queues: Iterable[MessageQueue]) -> None:
+        """Forget queues, their progress stored if it is by itself."""
+        going = [self.member.held[queue] for queue in queues]
+        await asyncio.gather(*(self.sharing.give_up(held, grace_s=0.0) for held in going))
+
+    def assigned(self, queue: MessageQueue) -> HeldQueue:
+        """What is held of *queue*. Raises ClientError: it is not assigned."""
+        held = self.member.held.get(queue)
+        if held is None or held.dropped:
+            count = len(self.member.reached())
+            raise ClientError(
+                f"{queue} is not assigned to this consumer of {self.member.group}, which has {count} queues: look at "
+                "'assignment', or call assign(), or wait_assigned() after subscribe()"
+            )
+        return held
+
+    def restart(self, held: HeldQueue, offset: int) -> None:
+        """Go on at *offset*: what waits is forgotten, and a pull that is under way counts no more."""
+        held.drop()
+        self._hold(held.queue, offset)
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    async def poll(self, most: int, timeout_s: float) -> tuple[ReceivedMessage, ...]:
+        """Up to *most* messages of one queue; none once the time is over, or at the end."""
+        self.done()
+        handing = self.member.handing
+        handed = handing.take_now(most) or await handing.take(most, timeout_s)
+        if handed is None:
+            return ()
+        self.done()  # of another task that polls
+        self._polled, self._polled_s = handed, self._instance.world.clock.monotonic()
+        return tuple(handed.messages)
+
+    def done(self) -> None:
+        """What was polled last is consumed."""
+        handed, self._polled = self._polled, None
+        if handed is not None:
+            now = self._instance.world.clock.monotonic()
+            handed.held.consumed_s = now
+            count = handed.held.finish(handed.messages)
+            minute = self._figures.minute(handed.held.queue.topic, now)
+            minute.done += count
+            minute.spent_s += (now - self._polled_s) * count
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Store offsets. Raises ClientError: not all of them are."""
+        if self.member.settings.broadcasting:
+            await self.member.progress.store(offsets)
+            return
+        stored = await asyncio.gather(*(self._store(*each) for each in offsets.items()), return_exceptions=True)
+        for problem in stored:
+            if problem is not None:
+                raise problem
+
+    async def _store(self, queue: MessageQueue, offset: int) -> None:
+        held = self.member.held.get(queue)
+        if self._stored.get(queue) == (held, offset):
+            return
+        await self.member.offsets.commit(queue, offset)
+        if held is not None:
+            self._stored[queue] = held, offset
+
+    def stop_handing_out(self) -> None:
+        """Whoever polls gets nothing."""
+        self.member.handing.close()
+
+    async def end(self) -> None:
+        """Stop; the progress is stored if it is by itself."""
+        self.stop_handing_out()
+        tasks = (*self._jobs, *self._pulls.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.member.commits:
+            await self.member.progress.store(self.member.reached())
+        for held in self.member.held.values():
+            held.drop()
+        if self.sharing_out:
+            self._instance.asked.consumers.pop(self.member.group, None)
+
+    # --- queues -------------------------------------------------------------------------------------------------------
+
+    def _hold(self, queue: MessageQueue, offset: int) -> None:
+        held = self.member.held[queue] = HeldQueue(queue, offset, self._instance.world.clock.monotonic())
+        self._begin(held)
+
+    def _begin(self, held: HeldQueue) -> None:
+        before = self._pulls.get(held.queue)
+        if before is not None and before is not asyncio.current_task():
+            before.cancel()
+        task = self._pulls[held.queue] = self._instance.job(self._pulling.run(held))
+        task.add_done_callback(lambda done: self._pulled(held.queue, done))
+
+    def _pulled(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
+        if self._pulls.get(queue) is task:
+            del self._pulls[queue]
+
+    def _moved(self, held: HeldQueue, offset: int) -> None:
+        """A queue no longer has the offset that was asked for."""
+        logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self.member.group, offset)
+        self.restart(held, offset)
+
+    def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
+        if self._on_rebalance is not None:
+            _tell(self._on_rebalance, taken, gone)
+
+    async def _commit_again(self) -> None:
+        while True:
+            await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
+            await self.member.progress.store(self.member.reached())
+
+    # --- changed topics -----------------------------------------------------------------------------------------------
+
+    def watch(self, topic: str, now: tuple[MessageQueue, ...], listener: _Listener) -> None:
+        """Call *listener* when the queues of *topic* are not *now* any more."""
+        self._watched.setdefault(topic, (now, []))[1].append(listener)
+
+    async def _look(self) -> None:
+        while True:
+            await self._instance.world.clock.sleep(LOOK_S)
+            for topic, (before, listeners) in list(self._watched.items()):
+                try:
+                    queues = await self._instance.routes.readable_queues(topic)
+                except GantryError as problem:
+                    logger.warning("looking for changed queues of %s: %s", topic, problem)
+                    continue
+                if set(queues) != set(before):
+                    self._watched[topic] = (queues, listeners)
+                    for listener in listeners:
+                        _tell(listener, topic, queues)
+
+
+def _tell(listener: Callable[..., object], *what: object) -> None:
+    try:
+        listener(*what)
+    except Exception:
+        logger.exception("a listener of a lite pull consumer")
