@@ -91,6 +91,10 @@ def test_examples_of_the_client(servers):
         said, errors = reading.communicate(timeout=END_S)
     assert (reading.returncode, errors, len(said.splitlines())) == (0, "", 7)
 
+    with example("client/poll", servers.namesrv) as polling:
+        said, errors = polling.communicate(timeout=END_S)
+    assert (polling.returncode, errors, len(said.splitlines())) == (0, "", 6)
+
     asyncio.run(send_orders(servers.namesrv))
     with example("client/acknowledge", servers.namesrv) as gathering:
         said, errors = gathering.communicate(timeout=END_S)

@@ -184,8 +184,8 @@ def test_seeking_forgets_what_was_pulled():
             assert await consumer.poll(1) == ()
             await sent(cluster, 1, first=200)
             assert [int(m.body) for m in await consumer.poll(10)] == [200]
-            at_ms = cluster.world.clock.now_ms()
             await cluster.world.clock.sleep(1)
+            at_ms = cluster.world.clock.now_ms()
             await sent(cluster, 1, first=201)
             await consumer.seek(queue, await consumer.offset_for_timestamp(queue, at_ms))
             assert [int(m.body) for m in await consumer.poll(10)] == [201]
@@ -482,7 +482,7 @@ def test_a_full_queue_that_nobody_polls_keeps_what_it_has():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
         await sent(cluster, 100)
-        async with lite(cluster, TOPIC, max_queue_messages=10) as consumer:
+        async with lite(cluster, TOPIC, max_queue_messages=10, pull_batch=32) as consumer:
             (queue,) = await consumer.wait_assigned()
             seen = [int(message.body) for message in await consumer.poll(max_count=5)]
             held = consumer._run.member.held[queue]

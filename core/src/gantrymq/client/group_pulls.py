@@ -20,16 +20,14 @@ __all__ = ["PULL_TIMEOUT_S", "GroupPulls"]
 PULL_TIMEOUT_S = 10.0  # beyond the time that the broker may hold a pull
 _MAX_BYTES = 0x7FFFFFFF
 _MOST_ACCEPTED = 1024
-_LITE = 0x10  # in the flags of a lite pull, which has a code and threads of its own at Java's brokers
 
 
 class GroupPulls:
     """Sends pulls; what is in the replies is the caller's affair."""
 
-    def __init__(self, instance: ClientInstance, group: str, *, lite: bool = False) -> None:
-        """For *group*, over the connections of *instance*; *lite*: as a lite pull consumer."""
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        """For *group*, over the connections of *instance*."""
         self._instance = instance
-        self._lite = lite
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
         self._accepted: set[tuple[str, Subscription]] = set()  # as `check` notes them
@@ -64,7 +62,7 @@ class GroupPulls:
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
         if wanted.type != TAG:
             await self.check(address, wanted)
-        flag = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0) | (_LITE if self._lite else 0)
+        flag = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0)
         if commit > 0 and address == instance.routes.master(queue.broker_name):
             flag |= PULL_COMMIT_OFFSET
         header = PullMessageRequest(
@@ -83,8 +81,7 @@ class GroupPulls:
             bname=queue.broker_name,
         )
         timeout_s = PULL_TIMEOUT_S + suspend_ms / 1000
-        code = RequestCode.LITE_PULL_MESSAGE if self._lite else RequestCode.PULL_MESSAGE
-        return await instance.rpc.exchange(address, code, header, timeout_s=timeout_s), address
+        return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s), address
 
     def note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
         """Ask next whom the broker suggested."""

@@ -13,7 +13,8 @@ What a poll returned counts as consumed at the next one, or at `commit`. With ``
 every 5 s, otherwise by `commit` alone.
 
 Sources: apache/rocketmq client/.../consumer/DefaultLitePullConsumer.java,
-client/.../impl/consumer/DefaultLitePullConsumerImpl.java.
+client/.../impl/consumer/DefaultLitePullConsumerImpl.java. Brokers 4.9 do not know its request code (361), so pulls are
+plain ones (11) here.
 """
 
 from __future__ import annotations

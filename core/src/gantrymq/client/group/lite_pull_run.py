@@ -62,7 +62,7 @@ class LitePullRun:
             settings,
             subscriptions,
             offsets,
-            GroupPulls(instance, group, lite=True),
+            GroupPulls(instance, group),
             progress_of(
                 instance,
                 group,
@@ -150,6 +150,8 @@ class LitePullRun:
         handing = self.member.handing
         handed = handing.take_now(most) or await handing.take(most, timeout_s)
         if handed is None:
+            if handing.refused is not None:
+                raise handing.refused
             return ()
         self.done()  # of another task that polls
         self._polled, self._polled_s = handed, self._instance.world.clock.monotonic()
