@@ -29,7 +29,8 @@ final class Transact {
             asks += word.equals("ask") ? 1 : 0;
         }
         CountDownLatch asked = new CountDownLatch(asks);
-        TransactionMQProducer producer = new TransactionMQProducer(options.text("group", "interop-transactions"));
+        String group = options.text("group", "interop-transactions");
+        TransactionMQProducer producer = new TransactionMQProducer(null, group, null, options.has("trace"), null);
         producer.setNamesrvAddr(options.need("namesrv"));
         producer.setTransactionListener(new TransactionListener() {
             @Override
