@@ -31,6 +31,7 @@ CORRELATION_ID: Final = "CORRELATION_ID"
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 TTL: Final = "TTL"
 _REPLY_SUFFIX: Final = "_REPLY_TOPIC"
+_TRACE_CONTEXT: Final = ("traceparent", "tracestate")  # of W3C; an answer belongs to the trace of its question
 
 
 async def requested(
@@ -54,7 +55,7 @@ async def requested(
 
 
 def reply_to(question: ReceivedMessage, body: bytes) -> Message:
-    """The message that answers *question*; send it with any producer.
+    """The message that answers *question*, with its trace context; send it with any producer.
 
     Raises:
         ClientError: *question* is no request, or came from a broker that does not serve them.
@@ -64,7 +65,10 @@ def reply_to(question: ReceivedMessage, body: bytes) -> Message:
         raise ClientError(f"message {question.message_id} is no request that can be answered: nobody waits for it")
     asked = {name: found[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if found.get(name)}
     return Message(
-        found[names.CLUSTER] + _REPLY_SUFFIX, body, system_properties={**asked, names.MSG_TYPE: names.REPLY_TYPE}
+        found[names.CLUSTER] + _REPLY_SUFFIX,
+        body,
+        properties={name: found[name] for name in _TRACE_CONTEXT if name in found},
+        system_properties={**asked, names.MSG_TYPE: names.REPLY_TYPE},
     )
 
 

@@ -1,0 +1,230 @@
+"""Spans of OpenTelemetry for what is sent and consumed; needs ``pip install gantrymq[opentelemetry]``.
+
+    from gantrymq.client.opentelemetry import OpenTelemetry
+
+    async with Client("127.0.0.1:9876", hooks=[OpenTelemetry()]) as client:
+
+    span                kind       parent                      when
+    send TOPIC          PRODUCER   the current span            a message is sent
+    create TOPIC        PRODUCER   the current span            for each message of a batch
+    send TOPIC          CLIENT     the current span            a batch is sent, or a message that belongs to a trace
+                                                               already; linked to what its messages carry
+    process TOPIC       CONSUMER   what the message carries    a message is in the application's hand
+    process TOPIC       CONSUMER   the current span            several at a time; linked to what they carry
+
+What a message carries is written into its properties by the global propagator (``traceparent`` and ``tracestate`` of
+W3C by default), where clients in other languages find it. A message that carries some already, such as one that is sent
+on with `Message.from_received`, keeps it. While a message is processed its span is the current one: in the body of a
+loop, in an async handler, in the thread of a plain one; not with ``auto_ack=False``, where many are in hand at a time.
+
+Source: OpenTelemetry's semantic conventions for messaging and for RocketMQ (development), as of version 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome, SendContext
+from gantrymq.model import properties as names
+from gantrymq.model.hosts import parse_address
+from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.model.names import RETRY_PREFIX
+
+try:
+    from opentelemetry import context as contexts
+    from opentelemetry import propagate
+    from opentelemetry.trace import (
+        Link,
+        Span,
+        SpanContext,
+        SpanKind,
+        Status,
+        StatusCode,
+        TracerProvider,
+        get_current_span,
+        get_tracer,
+        set_span_in_context,
+    )
+except ImportError as problem:
+    raise ImportError(
+        "gantrymq.client.opentelemetry needs OpenTelemetry's API: pip install gantrymq[opentelemetry]"
+    ) from problem
+
+__all__ = ["OpenTelemetry"]
+
+_SHARDING_KEY: Final = "__SHARDINGKEY"
+_ERRORS: Final = {ConsumeOutcome.FAILED: "reconsume_later", ConsumeOutcome.TIME_OUT: "timeout"}
+
+Attributes = dict[str, Any]
+
+
+class OpenTelemetry:
+    """A hook; one serves any number of producers and consumers."""
+
+    def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        """*tracer_provider* makes the spans; None for the global one."""
+        self._tracer = get_tracer("gantrymq.client", tracer_provider=tracer_provider)
+
+    def before_send(self, context: SendContext) -> None:
+        """Begin the span; the messages carry it on."""
+        common = _of_send(context)
+        batch = context.kind == "batch"
+        if batch:
+            attributes = {**common, "messaging.batch.message_count": len(context.messages)}
+        else:
+            attributes = {**common, **_of_message(context.messages[0], context.started_ms)}
+        attributes |= {"messaging.operation.name": "send", "messaging.operation.type": "send"}
+        carried = [_carried(message.properties) for message in context.messages]
+        if not batch and carried[0] is None:
+            span = self._tracer.start_span(f"send {context.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
+            _carry(span, context.messages[0])
+        else:
+            links = [
+                Link(self._created(context, common, message) if found is None else found)
+                for message, found in zip(context.messages, carried, strict=True)
+            ]
+            span = self._tracer.start_span(
+                f"send {context.topic}", kind=SpanKind.CLIENT, attributes=attributes, links=links
+            )
+        context.notes[self] = span
+
+    def after_send(self, context: SendContext) -> None:
+        """End it."""
+        span: Span | None = context.notes.pop(self, None)
+        if span is None:
+            return
+        if context.queue is not None:
+            span.set_attribute("messaging.destination.partition.id", str(context.queue.queue_id))
+        if context.broker_address:
+            host, port = parse_address(context.broker_address)
+            span.set_attributes({"server.address": host, "server.port": port})
+        if context.error is not None:
+            _failed(span, context.error)
+        span.end()
+
+    def _created(self, context: SendContext, common: Attributes, message: Message) -> SpanContext:
+        """A span for one message of a batch, which carries it."""
+        attributes = {**common, **_of_message(message, context.started_ms)}
+        attributes |= {"messaging.operation.name": "create", "messaging.operation.type": "create"}
+        span = self._tracer.start_span(f"create {context.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
+        _carry(span, message)
+        span.end()
+        return span.get_span_context()
+
+    def before_consume(self, context: ConsumeContext) -> None:
+        """Begin the span, and make it the current one where the messages are consumed in the same task."""
+        first = context.messages[0]
+        topic = _topic(context)
+        attributes: Attributes = {
+            "messaging.system": "rocketmq",
+            "messaging.operation.name": "process",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(context.queue.queue_id),
+            "messaging.consumer.group.name": context.group,
+            "messaging.client.id": context.client_id,
+            "messaging.rocketmq.consumption_model": "broadcasting" if context.broadcasting else "clustering",
+        }
+        before = contexts.get_current()
+        if context.batch:
+            attributes["messaging.batch.message_count"] = len(context.messages)
+            found = (_carried(message.properties) for message in context.messages)
+            links = [Link(each) for each in found if each is not None]
+            parent = before
+        else:
+            attributes |= _of_message(first, first.born_timestamp)
+            links = []
+            parent = propagate.extract(first.properties)
+        span = self._tracer.start_span(
+            f"process {topic}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+        )
+        context.notes[self] = span, before
+        if context.in_task:
+            contexts.attach(set_span_in_context(span, parent))
+
+    def after_consume(self, context: ConsumeContext) -> None:
+        """End it; what was the current context before is so again."""
+        span, before = context.notes.pop(self, (None, None))
+        if span is None:
+            return
+        if context.in_task and get_current_span() is span:  # a loop that was left may be forgotten in another task
+            contexts.attach(before)
+        if context.error is not None:
+            _failed(span, context.error)
+        elif context.outcome in _ERRORS:
+            span.set_attribute("error.type", _ERRORS[context.outcome])
+            span.set_status(Status(StatusCode.ERROR, f"{context.consumed} of {len(context.messages)} consumed"))
+        span.end()
+
+
+def _of_send(context: SendContext) -> Attributes:
+    return {
+        "messaging.system": "rocketmq",
+        "messaging.destination.name": context.topic,
+        "messaging.client.id": context.client_id,
+        "messaging.rocketmq.client_group": context.group,
+    }
+
+
+def _of_message(message: Message | ReceivedMessage, sent_ms: int) -> Attributes:
+    """What is said of one message; *sent_ms* is where its delay begins, ms since 1970."""
+    found = message.properties if isinstance(message, ReceivedMessage) else message.all_properties()
+    attributes: Attributes = {
+        "messaging.message.body.size": len(message.body),
+        "messaging.rocketmq.message.type": "normal",
+    }
+    message_id = message.message_id if isinstance(message, ReceivedMessage) else found.get(names.UNIQ_KEY)
+    if message_id:
+        attributes["messaging.message.id"] = message_id
+    if tag := found.get(names.TAGS):
+        attributes["messaging.rocketmq.message.tag"] = tag
+    if keys := found.get(names.KEYS):
+        attributes["messaging.rocketmq.message.keys"] = keys.split()
+    if group := found.get(_SHARDING_KEY):
+        attributes["messaging.rocketmq.message.type"] = "fifo"
+        attributes["messaging.rocketmq.message.group"] = group
+    if found.get(names.TRAN_MSG) == "true":
+        attributes["messaging.rocketmq.message.type"] = "transaction"
+    if delay := _delay(found, sent_ms):
+        attributes["messaging.rocketmq.message.type"] = "delay"
+        attributes |= delay
+    return attributes
+
+
+def _delay(found: Mapping[str, str], sent_ms: int) -> Attributes:
+    for name, level in ((names.DELAY, "0"), (names.TIMER_DELIVER_MS, ""), (names.TIMER_DELAY_MS, "")):
+        text = found.get(name, level)
+        if text.isdecimal() and text != "0":
+            if name == names.DELAY:
+                return {"messaging.rocketmq.message.delay_time_level": int(text)}
+            at_ms = int(text) + (sent_ms if name == names.TIMER_DELAY_MS else 0)
+            return {"messaging.rocketmq.message.delivery_timestamp": at_ms}
+    return {}
+
+
+def _topic(context: ConsumeContext) -> str:
+    """Where the messages were sent to."""
+    if context.topic.startswith(RETRY_PREFIX):
+        return context.messages[0].properties.get(names.RETRY_TOPIC) or context.topic
+    return context.topic
+
+
+def _carried(properties: Mapping[str, str]) -> SpanContext | None:
+    """The span that a message belongs to; None where it carries none."""
+    found = get_current_span(propagate.extract(properties, contexts.Context())).get_span_context()
+    return found if found.is_valid else None
+
+
+def _carry(span: Span, message: Message) -> None:
+    """Write *span* into the properties of *message*; nothing where nobody records it."""
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier, set_span_in_context(span))
+    message.properties.update((name, value) for name, value in carrier.items() if value)  # a property is never empty
+
+
+def _failed(span: Span, error: BaseException) -> None:
+    kind = type(error)
+    span.record_exception(error)
+    span.set_attribute("error.type", f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."))
+    span.set_status(Status(StatusCode.ERROR, str(error)))

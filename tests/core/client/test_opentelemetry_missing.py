@@ -1,0 +1,13 @@
+"""What a program is told that has no OpenTelemetry."""
+
+import importlib
+import sys
+
+import pytest
+
+
+def test_without_the_package_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.delitem(sys.modules, "gantrymq.client.opentelemetry", raising=False)
+    with pytest.raises(ImportError, match=r"pip install gantrymq\[opentelemetry\]"):
+        importlib.import_module("gantrymq.client.opentelemetry")
