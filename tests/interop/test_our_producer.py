@@ -1,14 +1,19 @@
-"""What our producer does beside plain sends, on Java's servers and on ours: transactions, requests, delays, keys."""
+"""What our producer does beside plain sends, on Java's servers and on ours: transactions, requests, delays, selectors,
+batches, of many messages and of single sends that it gathers."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checks import assert_same_messages, wait_for_bodies
 from harness import Driver, GantryServer, create_topic
 from harness.polling import wait_until
+from harness.process import Event
 
-from gantrymq.client import Client, Message, ReceivedMessage, TransactionState, by_key, reply_to
+from gantrymq.client import Client, Message, ReceivedMessage, SendResult, TransactionState, by_key, reply_to
+from gantrymq.model.ids import parse_offset_id
 
 pytestmark = pytest.mark.interop
 
@@ -99,3 +104,93 @@ def test_delayed_messages_come_later_and_keys_choose_the_queue_that_java_chooses
     wait_until(
         lambda: bodies(driver, topic) == ["b0", "b1", "b2", "b3", "b4", "keyed", "later"], "all messages", DEADLINE_S
     )
+
+
+def sent_event(message: Message, result: SendResult) -> Event:
+    """As the Java driver prints what it sent."""
+    return {
+        "tags": message.tags,
+        "keys": message.keys,
+        "bodyLength": len(message.body),
+        "bodySha256": hashlib.sha256(message.body).hexdigest(),
+        "msgId": result.message_id,
+        "queueId": result.queue.queue_id,
+        "queueOffset": result.queue_offset,
+    }
+
+
+def gathered(namesrv: str, topic: str, count: int) -> list[Event]:
+    """Send single messages with automatic batching: some with a key to its queue, one with a delay, one long."""
+    messages = [
+        Message(topic, f"m{number} ".encode() + b"x" * (7 * number), ("TagA", "TagB")[number % 2], f"k{number % 9}")
+        for number in range(count)
+    ]
+    messages.append(Message(topic, b"long " * 2000, "TagA", "k-long"))
+
+    async def work() -> list[SendResult]:
+        async with Client(namesrv) as client:
+            producer = client.producer(f"{topic}-producers", batching=True)
+            keyed = by_key(lambda message: str(message.keys))
+            sends = [producer.send(each, keyed if number % 3 else None) for number, each in enumerate(messages)]
+            return await asyncio.gather(*sends)
+
+    results = asyncio.run(work())
+    assert all(result.ok and len(result.message_ids) == 1 for result in results)
+    assert len({result.message_id for result in results}) == len(messages)
+    return [sent_event(*each) for each in zip(messages, results, strict=True)]
+
+
+def test_java_s_consumer_finds_gathered_messages_by_place_id_tag_and_key(
+    namesrv: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(namesrv, topic, QUEUES)
+    driver = Driver("5.3.3", tmp_path, namesrv)
+    sent = gathered(namesrv, topic, 90)
+    assert_same_messages(sent, driver.pull(topic))
+    tagged = [event for event in sent if event["tags"] == "TagA"]
+    with driver.push(topic, f"{topic}-group", sub="TagA") as consumer:
+        assert_same_messages(tagged, wait_for_bodies([consumer], tagged))
+
+
+def test_gathered_messages_are_inner_batches_of_topics_with_batch_queues(
+    java_servers: Callable[[str], tuple[str, str]], ours: GantryServer, topic: str, tmp_path: Path
+) -> None:
+    for namesrv in (java_servers("5.3.3")[0], ours.namesrv):
+        create_topic(namesrv, topic, QUEUES, attributes="+queue.type=BatchCQ")
+        driver = Driver("5.3.3", tmp_path / namesrv.rpartition(":")[2], namesrv)
+        sent = gathered(namesrv, topic, 90)
+        received = driver.pull(topic)
+        assert_same_messages(sent, received)
+        assert len({event["logOffset"] for event in received}) < len(received) / 3  # many share one record
+        tagged = [event for event in sent if event["tags"] == "TagA"]
+        with driver.push(topic, f"{topic}-group", sub="TagA") as consumer:
+            assert_same_messages(tagged, wait_for_bodies([consumer], tagged))
+
+
+def test_messages_of_a_batch_keep_their_ids(namesrv: str, topic: str, tmp_path: Path) -> None:
+    create_topic(namesrv, topic, QUEUES)
+    messages = [Message(topic, f"b{number}".encode(), ("TagA", "TagB")[number % 2], "k") for number in range(20)]
+
+    async def work() -> SendResult:
+        async with Client(namesrv) as client:
+            return await client.producer(f"{topic}-producers").send_batch(messages)
+
+    results = asyncio.run(work()).each()
+    assert len({result.offset_id for result in results}) == len(messages)
+    received = Driver("5.3.3", tmp_path, namesrv).pull(topic)
+    assert_same_messages([sent_event(*each) for each in zip(messages, results, strict=True)], received)
+    places = {parse_offset_id(result.offset_id)[2] for result in results}
+    assert {event["logOffset"] for event in received} == places
+
+
+def test_selectors_choose_as_java_s_do(namesrv: str, topic: str, tmp_path: Path) -> None:
+    create_topic(namesrv, topic, QUEUES)
+    theirs = Driver("5.3.3", tmp_path, namesrv).produce(topic, 40, "hash", keys_prefix="\u00fcser-")
+
+    async def work() -> list[SendResult]:
+        async with Client(namesrv) as client:
+            producer = client.producer(f"{topic}-producers", selector=by_key(lambda message: str(message.keys)))
+            return [await producer.send(Message(topic, b"x", keys=str(event["keys"]))) for event in theirs]
+
+    assert [result.queue.queue_id for result in asyncio.run(work())] == [event["queueId"] for event in theirs]
+    assert len({event["queueId"] for event in theirs}) == QUEUES

@@ -11,6 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -107,6 +108,8 @@ final class Produce {
                 if (mode.equals("oneway")) {
                     producer.sendOneway(message);
                     sent(i, message, null);
+                } else if (mode.equals("hash")) {
+                    sent(i, message, producer.send(message, new SelectMessageQueueByHash(), message.getKeys()));
                 } else if (queue != null) {
                     sent(i, message, producer.send(message, queue));
                 } else {
