@@ -57,3 +57,22 @@ def test_failure_of_another_server_changes_nothing():
 def test_many_clients_spread_over_all_servers():
     begun = [NameServerList(("a:1", "b:2", "c:3"), random.Random(seed)).choose() for seed in range(60)]
     assert min(begun.count(address) for address in ("a:1", "b:2", "c:3")) >= 10
+
+
+def test_other_servers_are_asked_and_the_chosen_one_stays_if_it_is_among_them():
+    servers = NameServerList(("a:1", "b:2"), random.Random(1))
+    chosen = servers.choose()
+    other = "b:2" if chosen == "a:1" else "a:1"
+    assert servers.update((chosen, "c:3")) == (other,)
+    assert servers.choose() == chosen
+    assert servers.addresses == (chosen, "c:3")
+    assert servers.update(("d:4", "e:5")) == (chosen, "c:3")
+    assert servers.choose() in ("d:4", "e:5")
+
+
+def test_the_same_servers_in_another_order_are_no_change():
+    servers = NameServerList(("a:1", "b:2", "c:3"), random.Random(1))
+    before = [each for _ in range(3) if (each := servers.choose()) and servers.failed(each) is None]
+    assert servers.update(("c:3", "b:2", "a:1")) == ()
+    after = [each for _ in range(3) if (each := servers.choose()) and servers.failed(each) is None]
+    assert after == before

@@ -192,7 +192,7 @@ def test_missing_topic_borrows_queues_of_the_default_topic(simulate, cluster):
 def test_unknown_topic_says_how_to_create_it(simulate, cluster):
     async def work(world):
         async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
-            with pytest.raises(NoRoute, match="gantrymq topic create -t Nope"):
+            with pytest.raises(NoRoute, match="no name server knows topic Nope; create it, or check"):
                 await producer.send(Message("Nope", b"x"))
 
     simulate(work)
@@ -201,7 +201,7 @@ def test_unknown_topic_says_how_to_create_it(simulate, cluster):
 def test_no_name_server_is_a_sentence(simulate):
     async def work(world):
         async with Producer("P", "ns:1;ns:2", world=world) as producer:
-            with pytest.raises(ConnectFailed, match="gantrymq start"):
+            with pytest.raises(ConnectFailed, match="no name server answers at ns:1, ns:2 .*in \\$NAMESRV_ADDR"):
                 await producer.send(MESSAGE)
 
     simulate(work)

@@ -95,7 +95,7 @@ def test_a_broker_that_hangs_fails_those_under_way_and_those_in_line(simulate, c
             c.brokers["a"].answers[SEND] = None
             begun = world.clock.monotonic()
             found = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(500)), return_exceptions=True)
-            assert {type(each) for each in found} == {SendFailed}
+            assert all(isinstance(each, SendFailed) and isinstance(each, TimeoutError) for each in found)
             assert {each.response_code for each in found} == {10002}
             assert world.clock.monotonic() - begun < 6.5
 
@@ -210,7 +210,7 @@ def test_a_broker_that_stays_away_fails_the_send_at_its_deadline(simulate, clust
             found = await asyncio.gather(
                 *(producer.send(MESSAGE) for _ in range(100)), producer.send(MESSAGE, queue), return_exceptions=True
             )
-            assert {type(each) for each in found[:-1]} == {SendFailed}
+            assert all(isinstance(each, SendFailed) for each in found[:-1])
             assert {each.response_code for each in found[:-1]} == {10001}
             assert isinstance(found[-1], ConnectFailed)
             assert 2.8 < world.clock.monotonic() - begun < 3.1

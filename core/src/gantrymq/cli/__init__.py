@@ -10,14 +10,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Final
 
 import click
 
 from gantrymq import __version__, speedups
 from gantrymq.cli.open_group import OpenGroup
+from gantrymq.client.problems import NoNameServer
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.commands.output import print_json
-from gantrymq.errors import BrokerRefused, GantryError
+from gantrymq.errors import BrokerRefused, GantryError, NoRoute
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
 
@@ -34,6 +36,13 @@ COMMANDS: dict[str, ImportedCommand] = {
     "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, and explain one."),
 }
 """Core's commands by name."""
+
+
+_ADVICE: Final[dict[type[GantryError], str]] = {
+    NoNameServer: "; 'gantrymq start' starts servers on this machine, -n names others",
+    NoRoute: "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
+}
+"""What the client's errors cannot say, as they name no command."""
 
 
 class MainGroup(OpenGroup):
@@ -57,8 +66,11 @@ def _told(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except GantryError as problem:
-        click.echo(f"gantrymq: {problem}", err=True)
-        _tell_scripts(ctx, problem, str(problem), problem.exit_code)
+        message = str(problem)
+        if "gantrymq " not in message:
+            message += _ADVICE.get(type(problem), "")
+        click.echo(f"gantrymq: {message}", err=True)
+        _tell_scripts(ctx, problem, message, problem.exit_code)
         ctx.exit(problem.exit_code)
     except click.ClickException as problem:  # click says it
         _tell_scripts(ctx, problem, problem.format_message(), problem.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gantrymq.client.problems import client_errors
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.plugins import load_plugins
 
@@ -19,10 +20,11 @@ def allocation_strategy(name: str, settings: dict[str, str], tell: Callable[[str
         tell: is given a sentence for each plugin that is broken.
 
     Raises:
-        PluginError: no plugin offers it; says which there are, or what to install.
-        ConfigError: the strategy does not take its settings.
+        PluginAbsent: no plugin offers it; says which there are, or what to install.
+        OptionUnusable: the strategy does not take its settings.
     """
-    loaded = load_plugins(strict=False, only_hooks=("gantry_register_allocations",))
-    for problem in loaded.problems:
-        tell(problem)
-    return loaded.allocation(name)(settings)
+    with client_errors():
+        loaded = load_plugins(strict=False, only_hooks=("gantry_register_allocations",))
+        for problem in loaded.problems:
+            tell(problem)
+        return loaded.allocation(name)(settings)

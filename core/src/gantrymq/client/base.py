@@ -12,8 +12,12 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
+import attrs
+
 from gantrymq.client.connecting import Connecting, ConnectOptions
 from gantrymq.client.instance import ClientInstance, join
+from gantrymq.client.nameservers import parse_namesrv
+from gantrymq.client.problems import client_errors
 from gantrymq.client.rpc import CALL_TIMEOUT_S
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.model.names import DEFAULT_TOPIC
@@ -41,7 +45,8 @@ class BaseClient:
         """Join (or make) the client's instance and begin heartbeats; harmless when repeated.
 
         Raises:
-            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
+            OptionUnusable: a name server's address is not host:port, a setting of TLS cannot be used, or the
+                environment has half of an account.
             ClientError: the group is already in use by the same instance, or the client was started in another event
                 loop and not closed there.
         """
@@ -71,6 +76,29 @@ class BaseClient:
     def is_started(self) -> bool:
         """Whether it is between `start` and `close`."""
         return self._instance is not None
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Addresses of the name servers that are asked. Raises ClientError: it is not started."""
+        return self._started().servers.addresses
+
+    def set_name_servers(self, namesrv: str) -> None:
+        """Ask other name servers from now on, such as when a cluster moves.
+
+        Clients that share the connections, those of one `Client` among them, ask them as well. Brokers and queues that
+        are known stay so until the next refresh, within 30 s.
+
+        Args:
+            namesrv: ``host:port;host:port``.
+
+        Raises:
+            OptionUnusable: a name server's address is not host:port, or there is none.
+            ClientError: it is not started.
+        """
+        with client_errors():
+            addresses = parse_namesrv(namesrv, "the name server address")
+        self._started().set_name_servers(addresses)
+        self._connecting = attrs.evolve(self._connecting, namesrv=namesrv)
 
     async def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.

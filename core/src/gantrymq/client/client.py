@@ -71,7 +71,7 @@ class Client(BaseClient):
         """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
 
         Raises:
-            InvalidParameter, ConfigError: a name or option is not legal.
+            InvalidParameter, OptionUnusable: a name or option is not legal.
             ClientError: the client is not started, or has a producer of that group.
         """
         from gantrymq.client.producer import Producer

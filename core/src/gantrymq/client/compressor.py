@@ -8,7 +8,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from gantrymq.errors import ClientError, ConfigError
+from gantrymq.client.problems import OptionUnusable
+from gantrymq.errors import ClientError
 from gantrymq.formats.compression import package
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 
@@ -28,12 +29,12 @@ class Compressor:
             level: 0 (fastest) to 9 (smallest), as Java has it; LZ4 has none.
 
         Raises:
-            ConfigError: the kind or level is none of these, or its package is not installed.
+            OptionUnusable: the kind or level is none of these, or its package is not installed.
         """
         if kind not in _FLAGS:
-            raise ConfigError(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
+            raise OptionUnusable(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
         if not 0 <= level <= 9:
-            raise ConfigError(f"compression level {level} is none; levels are 0 to 9")
+            raise OptionUnusable(f"compression level {level} is none; levels are 0 to 9")
         self.flags = COMPRESSED | _FLAGS[kind]  # for sysFlag
         self._pack = _packer(kind, level)
 
@@ -52,5 +53,5 @@ def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
             return lambda body: bytes(lz4.compress(body))
         zstandard = package("zstandard", "zstandard", "Zstandard")
     except ClientError as problem:
-        raise ConfigError(f"compression {kind}: {problem}") from None
+        raise OptionUnusable(f"compression {kind}: {problem}") from None
     return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # one for each thread

@@ -28,6 +28,7 @@ from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.identity import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.nameservers import ENVIRONMENT, NameServerList, resolve_namesrv
 from gantrymq.client.namespaces import Namespace, namespace_of_endpoint
+from gantrymq.client.problems import client_errors
 from gantrymq.client.route_book import RouteBook
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
 from gantrymq.client.rpc_hooks import RpcHooks
@@ -68,19 +69,14 @@ async def join(options: Connecting) -> ClientInstance:
     shared.
 
     Raises:
-        ConfigError: a name server's address is not host:port, a setting or file of TLS cannot be used, or the
+        OptionUnusable: a name server's address is not host:port, a setting or file of TLS cannot be used, or the
             environment has half of an account.
         InvalidParameter: the namespace is not legal.
     """
-    world, tls = options.world or _real_world(), options.tls
-    servers = resolve_namesrv(options.namesrv, world.environ)
-    manner = Manner(
-        tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls),
-        options.namespace or namespace_of_endpoint(options.namesrv or world.environ.get(ENVIRONMENT)) or "",
-        options.namespace_v2,
-        credentials_of(options.credentials, world.environ),
-        options.vip_channel,
-    )
+    world = options.world or _real_world()
+    with client_errors():
+        servers = resolve_namesrv(options.namesrv, world.environ)
+        manner = _manner(options, world)
     ip = options.client_ip or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
     for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
@@ -88,11 +84,23 @@ async def join(options: Connecting) -> ClientInstance:
     key = (asyncio.get_running_loop(), id(world), known_as, manner)
     found = _shared.get(key)
     if found is None:
-        found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), manner=manner)
+        with client_errors():
+            found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), manner=manner)
         _shared[key] = found
         found.start()
     found.users += 1
     return found
+
+
+def _manner(options: Connecting, world: World) -> Manner:
+    tls = options.tls
+    return Manner(
+        tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls),
+        options.namespace or namespace_of_endpoint(options.namesrv or world.environ.get(ENVIRONMENT)) or "",
+        options.namespace_v2,
+        credentials_of(options.credentials, world.environ),
+        options.vip_channel,
+    )
 
 
 @cache
@@ -133,6 +141,11 @@ class ClientInstance:
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
         self._jobs: list[asyncio.Task[None]] = []
+
+    def set_name_servers(self, addresses: tuple[str, ...]) -> None:
+        """Ask *addresses* from now on; connections to others are closed, and what waits there asks the next one."""
+        for gone in self.servers.update(addresses):
+            self.rpc.disconnect(gone)
 
     def wrapped(self, name: str) -> str:
         """The name of a topic or group as servers know it, for what does not go through `rpc`."""

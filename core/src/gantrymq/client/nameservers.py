@@ -64,6 +64,7 @@ class NameServerList:
     def __init__(self, addresses: tuple[str, ...], chance: random.Random) -> None:
         """*addresses*: at least one; *chance* shuffles them and draws where to begin."""
         self.addresses = addresses
+        self._chance = chance
         self._shuffled = list(addresses)
         chance.shuffle(self._shuffled)
         self._index = chance.randrange(999)
@@ -71,6 +72,20 @@ class NameServerList:
 
     def __len__(self) -> int:
         return len(self.addresses)
+
+    def update(self, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        """Ask *addresses* from now on; returns those that are asked no more. The chosen one stays if it is among them.
+
+        The same servers in another order are no change.
+        """
+        gone = tuple(address for address in self.addresses if address not in addresses)
+        if set(addresses) != set(self.addresses):
+            self._shuffled = list(addresses)
+            self._chance.shuffle(self._shuffled)
+        self.addresses = addresses
+        if self._chosen in gone:
+            self._chosen = None
+        return gone
 
     def choose(self) -> str:
         """The server for the next call."""

@@ -89,7 +89,7 @@ class Producer(BaseClient):
 
         Raises:
             InvalidParameter: the group's name or a setting is not legal, or there is no option of a name given.
-            ConfigError: compression or its level is unknown, or its package is not installed.
+            OptionUnusable: compression or its level is unknown, or its package is not installed.
         """
         checks.check_producer_group(group)
         self.group = group

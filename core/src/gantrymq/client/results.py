@@ -17,7 +17,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.send import SendMessageResponse
 
-__all__ = ["SendFailed", "SendResult", "SendStatus", "read_send_reply"]
+__all__ = ["SendFailed", "SendNotConnected", "SendResult", "SendStatus", "SendTimedOut", "read_send_reply"]
 
 _DEFAULT_REGION = "DefaultRegion"
 
@@ -98,12 +98,30 @@ class SendFailed(ClientError):
 
     retriable = True
 
+    @staticmethod
+    def after(topic: str, brokers: Sequence[str], last: BaseException | None, timeout_s: float) -> SendFailed:
+        """The error for a send whose last attempt ended with *last*, None where there was no time for one."""
+        kind = SendFailed
+        if last is None or isinstance(last, TimeoutError):
+            kind = SendTimedOut
+        elif isinstance(last, ConnectionError):
+            kind = SendNotConnected
+        return kind(topic, brokers, last, timeout_s)
+
     def __init__(self, topic: str, brokers: Sequence[str], last: BaseException | None, timeout_s: float) -> None:
         tries = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'} at {', '.join(brokers)}"
         reason = str(last) if last is not None else f"the {timeout_s:g} s allowed were over before the first attempt"
         super().__init__(f"sending to {topic} failed after {tries}: {reason}" if brokers else f"{topic}: {reason}")
         self.brokers = tuple(brokers)
         self.response_code = _client_code(last)
+
+
+class SendTimedOut(SendFailed, TimeoutError):
+    """No attempt was answered in time."""
+
+
+class SendNotConnected(SendFailed, ConnectionError):
+    """No broker could be reached, or the connection was lost."""
 
 
 def _client_code(last: BaseException | None) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from gantrymq.client.nameservers import NameServerList
+from gantrymq.client.problems import NoNameServer
 from gantrymq.client.routes import BrokerAddresses, TopicRoute, parse_route
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.errors import CallTimeout, ClientError, ConnectFailed, ConnectionLost, GantryError, NoRoute
@@ -111,8 +112,7 @@ class RouteBook:
             queues = self._publish.get(topic)
         if not queues:
             raise NoRoute(
-                f"topic {topic} has no queue to write to: its brokers have no master or its permission forbids it "
-                f"(gantrymq topic route -t {topic} shows which)"
+                f"topic {topic} has no queue to write to: its brokers have no master, or its permission forbids it"
             )
         return queues
 
@@ -242,9 +242,9 @@ class RouteBook:
             except _UNREACHABLE as problem:
                 if not left:
                     known = ", ".join(self._servers.addresses)
-                    raise ConnectFailed(
-                        f"no name server answers at {known} ({problem}); start one with 'gantrymq start', or give the "
-                        "address of another"
+                    raise NoNameServer(
+                        f"no name server answers at {known} ({problem}); is one running there? Others are named "
+                        "where the client is made, or in $NAMESRV_ADDR"
                     ) from problem
         raise AssertionError("the list of name servers is never empty")
 
@@ -260,7 +260,4 @@ class RouteBook:
 def _no_route(topic: str) -> NoRoute:
     if topic.startswith(names.RETRY_PREFIX):
         return NoRoute(f"no name server knows {topic}; its group has not retried a message yet")
-    return NoRoute(
-        f"no name server knows topic {topic}; create it with 'gantrymq topic create -t {topic}', or check that its "
-        "broker is registered with 'gantrymq status'"
-    )
+    return NoRoute(f"no name server knows topic {topic}; create it, or check that its brokers run and are registered")

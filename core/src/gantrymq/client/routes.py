@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.errors import FormatError
+from gantrymq.client.problems import AnswerUnreadable, client_errors
 from gantrymq.loose_json import int_keys, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ, PERM_WRITE
@@ -151,7 +151,7 @@ def parse_route(body: bytes) -> TopicRoute:
     """Read the body of a route reply, strict JSON or fastjson's dialect.
 
     Raises:
-        FormatError: no JSON object, or members of the wrong kind.
+        AnswerUnreadable: no JSON object, or members of the wrong kind.
     """
     data = _object(body, "route")
     try:
@@ -167,7 +167,7 @@ def parse_route(body: bytes) -> TopicRoute:
         ]
         brokers = [_broker(member) for member in data.get("brokerDatas") or ()]
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise FormatError(f"route reply has members of the wrong kind: {problem!r}") from problem
+        raise AnswerUnreadable(f"route reply has members of the wrong kind: {problem!r}") from problem
     return TopicRoute(
         queues=tuple(sorted(queues, key=lambda q: q.broker_name)),
         brokers=tuple(sorted(brokers, key=lambda b: b.name)),
@@ -180,21 +180,22 @@ def parse_clusters(body: bytes) -> ClusterInfo:
     """Read the body of a cluster-info reply.
 
     Raises:
-        FormatError: no JSON object, or members of the wrong kind.
+        AnswerUnreadable: no JSON object, or members of the wrong kind.
     """
     data = _object(body, "cluster-info")
     try:
         brokers = [_broker(member) for member in (data.get("brokerAddrTable") or {}).values()]
         clusters = {str(k): tuple(sorted(map(str, v))) for k, v in (data.get("clusterAddrTable") or {}).items()}
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise FormatError(f"cluster-info reply has members of the wrong kind: {problem!r}") from problem
+        raise AnswerUnreadable(f"cluster-info reply has members of the wrong kind: {problem!r}") from problem
     return ClusterInfo(tuple(sorted(brokers, key=lambda b: b.name)), dict(sorted(clusters.items())))
 
 
 def _object(body: bytes, what: str) -> dict[Any, Any]:
-    data = loads(body)
+    with client_errors():
+        data = loads(body)
     if not isinstance(data, dict):
-        raise FormatError(f"{what} reply is no JSON object: {body[:40]!r}")
+        raise AnswerUnreadable(f"{what} reply is no JSON object: {body[:40]!r}")
     return data
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gantrymq.client.credentials import denied
+from gantrymq.client.problems import AnswerUnreadable, RequestMalformed
 from gantrymq.client.rpc_hooks import RpcHooks
-from gantrymq.errors import BrokerRefused, CallTimeout, RefusedWith, RemoteProtocolError
+from gantrymq.errors import BrokerRefused, CallTimeout, LocalProtocolError, RefusedWith
 from gantrymq.remoting import command
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
@@ -56,6 +57,7 @@ class RpcClient:
         Raises:
             BrokerRefused: the answer has another code.
             ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+            RequestMalformed: the address is none, or the request cannot be written.
         """
         reply = await self.exchange(address, code, header, body, timeout_s)
         if reply.code != ResponseCode.SUCCESS:
@@ -79,13 +81,16 @@ class RpcClient:
         hooks = self._hooks
         if hooks is not None:
             address = hooks.leaving(address, request)
-        if self._remoting.connected(address) is None:
-            begun = self._clock.monotonic()
-            await self._remoting.connect(address)
-            timeout_s -= self._clock.monotonic() - begun
-            if timeout_s <= 0:
-                raise CallTimeout(f"{address}: connecting took the time there was for {request_name(request.code)}")
-        answer = await self._remoting.call(address, request, timeout_s)
+        try:
+            if self._remoting.connected(address) is None:
+                begun = self._clock.monotonic()
+                await self._remoting.connect(address)
+                timeout_s -= self._clock.monotonic() - begun
+                if timeout_s <= 0:
+                    raise CallTimeout(f"{address}: connecting took the time there was for {request_name(request.code)}")
+            answer = await self._remoting.call(address, request, timeout_s)
+        except LocalProtocolError as problem:
+            raise RequestMalformed(str(problem)) from problem
         if hooks is not None:
             hooks.answered(request.code, answer)
         return answer
@@ -98,10 +103,14 @@ class RpcClient:
         Raises:
             ConnectFailed: no connection could be made.
             CallTimeout: the peer takes nothing for *timeout_s* seconds.
+            RequestMalformed: it cannot be written.
         """
         if self._hooks is not None:
             address = self._hooks.leaving(address, request)
-        (await self._remoting.writable(address, timeout_s)).oneway(request, dropped)
+        try:
+            (await self._remoting.writable(address, timeout_s)).oneway(request, dropped)
+        except LocalProtocolError as problem:
+            raise RequestMalformed(str(problem)) from problem
 
     def disconnect(self, address: str) -> None:
         """Close the connection to *address*, if there is one."""
@@ -120,9 +129,9 @@ def reply_header(header: type[HeaderType], reply: Command, address: str) -> Head
     """The typed header of an answer.
 
     Raises:
-        RemoteProtocolError: a field is missing or of the wrong kind.
+        AnswerUnreadable: a field is missing or of the wrong kind.
     """
     try:
         return header.from_ext(reply.ext)
     except RefusedWith as problem:
-        raise RemoteProtocolError(f"the answer of {address} cannot be read: {problem}") from None
+        raise AnswerUnreadable(f"the answer of {address} cannot be read: {problem}") from None

@@ -73,7 +73,10 @@ class RpcHooks:
 
 
 def _vip(address: str) -> str:
-    host, port = parse_address(address)
+    try:
+        host, port = parse_address(address)
+    except ValueError:  # connecting says so
+        return address
     return format_address(host, port - _VIP_DISTANCE) if port > _VIP_DISTANCE else address
 
 

@@ -134,7 +134,7 @@ class Sending:
                 return result
             if retries.last is not None and (retries.decided or queue is not None):
                 raise retries.last
-            raise SendFailed(submission.topic, retries.brokers, retries.last, timeout_s) from retries.last
+            raise SendFailed.after(submission.topic, retries.brokers, retries.last, timeout_s) from retries.last
         finally:
             state.leave(finished=result is not None or retries.answered)
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from gantrymq.client.decoding import wanted_tags
-from gantrymq.errors import FilterFailed, GantryError, PluginError
+from gantrymq.client.problems import PluginAbsent
+from gantrymq.errors import FilterFailed, GantryError
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import FilterType, MessageFilter
@@ -43,7 +44,7 @@ class Subscription:
         Raises:
             SubscriptionParseFailed: the expression is wrong.
             ClientError: bars without any tag.
-            PluginError: no installed plugin offers the type.
+            PluginAbsent: no installed plugin offers the type.
         """
         asked = Asked(topic, expression or ALL, expression_type, group=group).resolved()
         self.topic, self.expression, self.expression_type = topic, expression, expression_type
@@ -83,8 +84,8 @@ class Subscription:
         if asked.type == TAG and asked.expression == ALL:
             return None
         known = ", ".join(sorted(types)) or "none"
-        raise PluginError(
-            f"no installed plugin offers the filter type {asked.type} (there is {known}); see: gantrymq plugins"
+        raise PluginAbsent(
+            f"no installed plugin offers the filter type {asked.type} (there is {known}); install one that does"
         )
 
     def __repr__(self) -> str:

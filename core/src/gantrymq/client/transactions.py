@@ -81,7 +81,7 @@ class TransactionProducer(Producer):
             **options: as `Producer` has them.
 
         Raises:
-            InvalidParameter, ConfigError: as `Producer`.
+            InvalidParameter, OptionUnusable: as `Producer`.
         """
         super().__init__(group, namesrv, **options)
         self._check = check

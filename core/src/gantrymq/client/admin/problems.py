@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError, InvalidParameter
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 
@@ -49,10 +50,6 @@ class NothingCommitted(ClientError):
 
 class HalfReset(ClientError):
     """A server failed while offsets were set: some queues may be set already. The same call again does the rest."""
-
-
-class AnswerUnreadable(ClientError, FormatError):
-    """A server answered with something that is not the answer of its request."""
 
 
 class RequestNotServed(BrokerRefused):

@@ -104,7 +104,7 @@ class Consumer(BaseClient):
 
         Raises:
             InvalidParameter: a name or setting is not legal, or there is no option of a name given.
-            PluginError: no installed plugin offers the allocation strategy.
+            PluginAbsent: no installed plugin offers the allocation strategy.
         """
         names.check_group(group)
         self.group = group

@@ -1,0 +1,85 @@
+"""Errors of the floors below, as a client raises them: each is a `ClientError` as well.
+
+below                                    of the client
+--------------------------------------------------------------------------------------------------------
+ConfigError                              OptionUnusable        at the start, or where a client is made
+PluginError                              PluginAbsent
+LocalProtocolError                       RequestMalformed      nothing was sent
+RemoteProtocolError, FormatError         AnswerUnreadable      of what a server answered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gantrymq.errors import (
+    ClientError,
+    ConfigError,
+    ConnectFailed,
+    FormatError,
+    GantryError,
+    LocalProtocolError,
+    PluginError,
+    RemoteProtocolError,
+)
+
+__all__ = [
+    "AnswerUnreadable",
+    "NoNameServer",
+    "OptionUnusable",
+    "PluginAbsent",
+    "RequestMalformed",
+    "client_error",
+    "client_errors",
+]
+
+
+class OptionUnusable(ClientError, ConfigError):
+    """An option, a variable of the environment or a file that it names cannot be used."""
+
+
+class PluginAbsent(ClientError, PluginError):
+    """No installed plugin offers what was named, or it does not work."""
+
+
+class RequestMalformed(ClientError, LocalProtocolError):
+    """What was given cannot be written as a request; nothing was sent."""
+
+
+class NoNameServer(ConnectFailed):
+    """None of the name servers answers."""
+
+
+class AnswerUnreadable(ClientError, FormatError, RemoteProtocolError):
+    """A server answered with something that is not the answer of its request."""
+
+
+_OF_THE_CLIENT: tuple[tuple[type[GantryError], type[ClientError]], ...] = (
+    (ConfigError, OptionUnusable),
+    (PluginError, PluginAbsent),
+    (LocalProtocolError, RequestMalformed),
+    (RemoteProtocolError, AnswerUnreadable),
+    (FormatError, AnswerUnreadable),
+)
+
+
+def client_error(problem: GantryError) -> GantryError:
+    """*problem* as a client raises it, by the table above; itself where it is of none of these kinds."""
+    if not isinstance(problem, ClientError):
+        for below, own in _OF_THE_CLIENT:
+            if isinstance(problem, below):
+                return own(str(problem))
+    return problem
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """Raise what the block raises as `client_error` has it."""
+    try:
+        yield
+    except GantryError as problem:
+        own = client_error(problem)
+        if own is problem:
+            raise
+        raise own from problem
