@@ -87,6 +87,11 @@ def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: st
     return f"{classes}{os.pathsep}{jars}/*"
 
 
+def kept_jars(project: Path, name: str) -> Path:
+    """The folder of the jars that the ``pom.xml`` in *project* lists, with the versions that it names."""
+    return _jars(project, "own", name)
+
+
 def _jars(project: Path, version: str, name: str) -> Path:
     require("java")
     pom = project / "pom.xml"
