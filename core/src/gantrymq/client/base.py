@@ -39,6 +39,7 @@ class BaseClient:
         self._connecting = Connecting.of(type(self), namesrv, **connect)
         self._instance: ClientInstance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
+        self._ending: asyncio.Task[None] | None = None
         self._closers = set[asyncio.Task[Any] | None]()  # who called `close`
 
     async def start(self) -> None:
@@ -124,6 +125,8 @@ class BaseClient:
     async def close(self, timeout_s: float | None = None) -> None:
         """Finish what is under way, tell the brokers, close what nobody else uses; harmless when repeated.
 
+        Where it is cancelled what is under way is given up, and the rest is done in the background.
+
         Args:
             timeout_s: seconds that this may take; what is under way then is given up, and brokers that have not
                 answered are left. None to wait for what is under way, and then 3 s at most for the brokers.
@@ -132,22 +135,33 @@ class BaseClient:
             ClientError: the client was started in another event loop.
         """
         if self._instance is None:
+            if self._ending is not None and not self._ending.done():
+                await asyncio.shield(self._ending)
             return
         clock = self._started().world.clock
         self.closed_by(asyncio.current_task())
         deadline = math.inf if timeout_s is None else clock.monotonic() + timeout_s
-        await within(clock, deadline - clock.monotonic(), self._finish())
-        instance = self._given_up()
-        if instance is None:  # by another call
-            return
+        try:
+            await within(clock, deadline - clock.monotonic(), self._finish())
+        except asyncio.CancelledError:
+            self._leave(deadline)
+            raise
+        await asyncio.shield(self._leave(deadline))
+
+    def _leave(self, deadline: float) -> asyncio.Task[None]:
+        """Give the instance up; the task tells the brokers and goes on even where who closes is cancelled."""
+        instance, self._instance = self._instance, None
+        self._closers.clear()
+        if instance is not None:
+            self._ending = asyncio.get_running_loop().create_task(self._left(instance, deadline))
+        assert self._ending is not None
+        return self._ending
+
+    async def _left(self, instance: ClientInstance, deadline: float) -> None:
+        clock = instance.world.clock
         deadline = min(deadline, clock.monotonic() + CALL_TIMEOUT_S)
         await within(clock, deadline - clock.monotonic(), self._unregister(instance))
         await instance.leave(max(0.0, deadline - clock.monotonic()))
-
-    def _given_up(self) -> ClientInstance | None:
-        instance, self._instance = self._instance, None
-        self._closers.clear()
-        return instance
 
     def __del__(self) -> None:
         if getattr(self, "_instance", None) is not None:

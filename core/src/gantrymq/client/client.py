@@ -12,6 +12,7 @@ What a client makes is started, and closed with the client if not before.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -199,5 +200,10 @@ class Client(BaseClient):
         parts, self._parts, self._admin = self._parts, [], None
         for part in parts:
             part.closed_by(asyncio.current_task())
-        await asyncio.gather(*(part.close(timeout_s) for part in parts))
+        try:
+            await asyncio.gather(*(part.close(timeout_s) for part in parts))
+        except asyncio.CancelledError:
+            if self.is_started:
+                self._leave(math.inf)
+            raise
         await super().close(timeout_s)

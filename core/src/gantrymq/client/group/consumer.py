@@ -205,7 +205,11 @@ class Consumer(BaseClient):
             run.unsettled.settled(_key(message), ConsumeOutcome.FAILED)
         if held is None or held.dropped or not held.holds(message):
             return False
-        await run.working.failed(held, [message], delay_level)
+        try:
+            await run.working.failed(held, [message], delay_level)
+        except asyncio.CancelledError:
+            run.kept[_key(message)] = held
+            raise
         return True
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:

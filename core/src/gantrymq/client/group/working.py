@@ -64,7 +64,11 @@ class Holder:
         if handed is not None:
             self._let_go()
             remark = None if error is None else f"{type(error).__name__}: {error}"
-            await self._working.failed(handed.held, handed.messages, level, remark)
+            try:
+                await self._working.failed(handed.held, handed.messages, level, remark)
+            except asyncio.CancelledError:
+                self._working.give_back(handed)
+                raise
 
     def give_back(self) -> None:
         """They wait again, for anybody."""

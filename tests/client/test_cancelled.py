@@ -1,0 +1,288 @@
+"""What the client offers is cancelled at each of its awaits, one after the other, and goes on as if it had not been.
+
+Beside a broker in memory on a virtual clock. Afterwards no task is left that was not there before, the next call of the
+same kind succeeds with room for one call only, and consumers have got every message.
+"""
+
+import asyncio
+import contextlib
+from contextvars import ContextVar, copy_context
+
+import pytest
+
+from gantrymq.client import (
+    CallTimeout,
+    Client,
+    Consumer,
+    Message,
+    Producer,
+    Reader,
+    ReconsumeLater,
+)
+from gantrymq_testing.simulation import simulate_cluster
+
+TOPIC = "Orders"
+MOST_AWAITS = 400
+SETTLE_S = 60
+RUN_S = 3  # that consuming goes on where it is not cancelled before
+LONG_BODY = bytes(range(256)) * 1024  # compressed in a thread
+
+
+async def counted(work, waited):
+    """Await *work*; call *waited* whenever it waits."""
+    return await _Counted(work, waited)
+
+
+class _Counted:
+    def __init__(self, work, waited):
+        self._work, self._waited = work, waited
+
+    def __await__(self):
+        steps, answer, problem = self._work.__await__(), None, None
+        while True:
+            try:
+                awaited = steps.send(answer) if problem is None else steps.throw(problem)
+            except StopIteration as end:
+                return end.value
+            self._waited()
+            answer = problem = None
+            try:
+                answer = yield awaited
+            except BaseException as raised:
+                problem = raised
+
+
+AT_WORK = ContextVar("at_work", default=None)  # counts awaits of what is tried, and of the tasks that it makes
+
+
+async def cancelled_at(at, work, clock=None):
+    """Whether *work* waited so often; it is cancelled then, or with *clock* after a while in any case."""
+    loop, waits, cancelled = asyncio.get_running_loop(), 0, False
+
+    def waited():
+        nonlocal waits, cancelled
+        waits += 1
+        if waits == at and not task.done():
+            cancelled = True
+            loop.call_soon(task.cancel)
+
+    def make(loop, coroutine, **more):
+        heard = AT_WORK.get()
+        return asyncio.Task(counted(coroutine, heard) if heard is not None else coroutine, loop=loop, **more)
+
+    loop.set_task_factory(make)
+    context = copy_context()
+    context.run(AT_WORK.set, waited)
+    task = context.run(loop.create_task, work)
+    timer = clock.call_later(RUN_S, task.cancel) if clock is not None else None
+    try:
+        await task
+    except asyncio.CancelledError:
+        assert cancelled or timer is not None
+    finally:
+        if timer is not None:
+            timer.cancel()
+        loop.set_task_factory(None)
+    return cancelled
+
+
+def everywhere(make):
+    """Run ``make(cluster, at)`` with at = 1, 2, ... in a cluster each, until it says that no await was left."""
+    for at in range(1, MOST_AWAITS):
+        if not simulate_cluster(lambda cluster, at=at: make(cluster, at)):
+            assert at > 1, "it never waited"
+            return
+    pytest.fail(f"more than {MOST_AWAITS} awaits")
+
+
+async def nothing_is_left(cluster, before):
+    """After a while the tasks are those of *before*."""
+    await cluster.world.clock.sleep(SETTLE_S)
+    left = [task for task in asyncio.all_tasks() if task not in before and task is not asyncio.current_task()]
+    assert [task.get_coro().__qualname__ for task in left] == []
+
+
+SENDS = {
+    "send": lambda producer: producer.send(Message(TOPIC, b"x")),
+    "a long body": lambda producer: producer.send(Message(TOPIC, LONG_BODY)),
+    "batch": lambda producer: producer.send_batch([Message(TOPIC, b"x"), Message(TOPIC, b"y")]),
+    "oneway": lambda producer: producer.send_oneway(Message(TOPIC, b"x")),
+    "request": lambda producer: producer.request(Message(TOPIC, b"x"), timeout_s=2),
+    "queues": lambda producer: producer.queues(TOPIC),
+}
+
+
+@pytest.mark.parametrize("kind", SENDS)
+def test_a_cancelled_send_leaves_room_for_the_next(kind):
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC)
+        before = asyncio.all_tasks()
+        producer = Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=1)
+        async with producer:
+            cancelled = False
+            with contextlib.suppress(CallTimeout):  # nobody answers the request
+                cancelled = await cancelled_at(at, SENDS[kind](producer))
+            for _ in range(3):
+                assert (await producer.send(Message(TOPIC, b"next"))).ok
+        await nothing_is_left(cluster, before)
+        return cancelled
+
+    everywhere(work)
+
+
+def test_of_several_sends_only_the_cancelled_one_is_lost():
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC, 1)
+        async with Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=2) as producer:
+            others = [asyncio.ensure_future(producer.send(Message(TOPIC, b"%d" % n))) for n in range(4)]
+            cancelled = await cancelled_at(at, producer.send(Message(TOPIC, b"cancelled")))
+            others += [producer.send_soon(Message(TOPIC, b"%d" % n)) for n in range(4, 8)]
+            assert all(result.ok for result in await asyncio.gather(*others))
+        return cancelled
+
+    everywhere(work)
+
+
+OPENED = {
+    "producer": lambda cluster: Producer("shop", cluster.namesrv, world=cluster.world),
+    "consumer": lambda cluster: Consumer("billing", TOPIC, cluster.namesrv, world=cluster.world),
+    "orderly consumer": lambda cluster: Consumer("billing", TOPIC, cluster.namesrv, world=cluster.world, orderly=True),
+    "reader": lambda cluster: Reader(TOPIC, cluster.namesrv, world=cluster.world),
+}
+
+
+@pytest.mark.parametrize("kind", OPENED)
+def test_what_is_opened_is_closed_wherever_it_was_cancelled(kind):
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC)
+        before = asyncio.all_tasks()
+
+        async def use():
+            async with OPENED[kind](cluster) as part:
+                await part.wait_ready(TOPIC)
+                await cluster.world.clock.sleep(30)
+
+        cancelled = await cancelled_at(at, use())
+        await nothing_is_left(cluster, before)
+        return cancelled
+
+    everywhere(work)
+
+
+def test_a_close_that_was_cancelled_can_be_called_again():
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC)
+        before = asyncio.all_tasks()
+        client = Client(cluster.namesrv, world=cluster.world)
+        await client.start()
+        await client.producer("shop").send(Message(TOPIC, b"x"))
+        consumer = client.consumer("billing", TOPIC, consume_from="first")
+        assert (await anext(aiter(consumer))).body == b"x"
+        cancelled = await cancelled_at(at, client.close())
+        await client.close()
+        await nothing_is_left(cluster, before)
+        return cancelled
+
+    everywhere(work)
+
+
+async def comes(cluster, consumer, missing):
+    """Every one of *missing* is consumed, within ten minutes."""
+    deadline = cluster.world.clock.monotonic() + 600
+
+    async def handle(message):
+        missing.discard(int(message.body))
+
+    running = asyncio.ensure_future(consumer.run(handle))
+    while missing:
+        assert cluster.world.clock.monotonic() < deadline, f"never came: {missing}"
+        await cluster.world.clock.sleep(1)
+    running.cancel()
+    await asyncio.wait([running])
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("how", ["loop", "batches", "handler", "failing handler", "failing batches"])
+def test_consuming_that_is_cancelled_loses_no_message(how, orderly):
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC, 2)
+        for number in range(10):
+            await cluster.send(TOPIC, f"{number}".encode())
+        missing = set(range(10))
+        async with Consumer(
+            "billing", TOPIC, cluster.namesrv, world=cluster.world, orderly=orderly, consume_from="first"
+        ) as consumer:
+
+            async def loop():
+                messages = aiter(consumer)
+                message = await anext(messages)
+                while True:  # asking for the next one acknowledges it
+                    missing.discard(int(message.body))
+                    message = await anext(messages)
+
+            async def batches():
+                found = consumer.batches(3)
+                batch = await anext(found)
+                while True:
+                    missing.difference_update(int(message.body) for message in batch)
+                    batch = await anext(found)
+
+            async def handle(found):
+                await cluster.world.clock.sleep(0.1)
+                if how.startswith("failing"):
+                    raise ReconsumeLater(1)
+                missing.discard(int(found.body))
+
+            async def handlers():
+                await consumer.run(handle, concurrency=2, batch_size=3 if how == "failing batches" else None)
+
+            consuming = {"loop": loop, "batches": batches}.get(how, handlers)
+            cancelled = await cancelled_at(at, consuming(), cluster.world.clock)
+            await comes(cluster, consumer, missing)
+        return cancelled
+
+    everywhere(work)
+
+
+def test_a_nack_that_is_cancelled_can_be_said_again():
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC, 1)
+        await cluster.send(TOPIC, b"0")
+        async with Consumer(
+            "billing", TOPIC, cluster.namesrv, world=cluster.world, auto_ack=False, consume_from="first"
+        ) as consumer:
+            loop = aiter(consumer)
+            message = await anext(loop)
+            cancelled = await cancelled_at(at, consumer.nack(message, 1))
+            if cancelled:
+                await consumer.nack(message, 1)
+            again = await anext(loop)
+            assert (again.body, again.reconsume_times) == (b"0", 1)
+            assert consumer.ack(again)
+        return cancelled
+
+    everywhere(work)
+
+
+def test_reading_that_is_cancelled_goes_on():
+    async def work(cluster, at):
+        await cluster.create_topic(TOPIC, 1)
+        await cluster.send(TOPIC, b"0")
+        before = asyncio.all_tasks()
+        async with Reader(TOPIC, cluster.namesrv, world=cluster.world, group="lookers") as reader:
+
+            async def use():
+                (queue,) = await reader.queues()
+                found = await reader.pull(queue, 0)
+                await reader.pull(queue, found.next_offset, suspend_ms=3000)
+                await reader.commit(queue, found.next_offset)
+
+            cancelled = await cancelled_at(at, use())
+            (queue,) = await reader.queues()
+            assert [message.body for message in (await reader.pull(queue, 0)).messages] == [b"0"]
+            await reader.commit(queue, 1)
+            assert await reader.committed(queue) == 1
+        await nothing_is_left(cluster, before)
+        return cancelled
+
+    everywhere(work)
