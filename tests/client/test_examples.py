@@ -110,6 +110,13 @@ def test_examples_of_the_client(servers):
     assert lines == ["order 1, try 1\n", "order 2, try 1\n", "order 3, try 2\n", "order 4, try 1\n"]
 
 
+def test_the_example_that_prints_a_trace(servers):
+    with example("client/trace", servers.namesrv) as tracing:
+        said, errors = tracing.communicate(timeout=END_S)
+    assert (tracing.returncode, errors) == (0, "")
+    assert re.fullmatch(r"shop sent it, 9 bytes, in \d+ ms\nbilling consumed it in \d+ ms\n", said)
+
+
 def test_the_example_that_books_each_order_once(servers, tmp_path):
     """Every order is sent twice, as a producer does that got no answer; the program is killed and started again."""
     asyncio.run(send_orders_twice(servers.namesrv))
