@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
@@ -169,7 +169,7 @@ class Client(BaseClient):
     @property
     def admin(self) -> Admin:
         """What is asked and set about topics and groups. Raises ClientError: the client is not started."""
-        if self._admin is None:
+        if self._admin is None or not self._admin.is_started:
             from gantrymq.client.admin import Admin
 
             self._admin = self._begun(Admin())
@@ -195,11 +195,16 @@ class Client(BaseClient):
         self._parts.append(part)
         return part
 
+    def closed_by(self, task: asyncio.Task[Any] | None) -> None:
+        """As promised, of all that the client made too."""
+        super().closed_by(task)
+        for part in self._parts:
+            part.closed_by(task)
+
     async def close(self, timeout_s: float | None = None) -> None:
         """Close what the client made, then the connections; as `BaseClient.close`."""
+        self.closed_by(asyncio.current_task())
         parts, self._parts, self._admin = self._parts, [], None
-        for part in parts:
-            part.closed_by(asyncio.current_task())
         try:
             await asyncio.gather(*(part.close(timeout_s) for part in parts))
         except asyncio.CancelledError:

@@ -45,11 +45,6 @@ class Asking(BaseClient):
         super().__init__(namesrv, **connect)
         self._timeout_s = timeout_s
 
-    @property
-    def name_servers(self) -> tuple[str, ...]:
-        """Their addresses, as given."""
-        return self._started().servers.addresses
-
     async def ask(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
     ) -> Command:

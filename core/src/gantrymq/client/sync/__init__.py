@@ -1,0 +1,32 @@
+"""The client for threads: what `gantrymq.client` does, without asyncio.
+
+    from gantrymq.client.sync import Client, Message
+
+    with Client("127.0.0.1:9876") as client:
+        client.producer("shop").send(Message("Orders", b"one apple"))
+
+Messages, results, settings and errors are those of `gantrymq.client`, which may be imported beside it.
+"""
+
+from __future__ import annotations
+
+from gantrymq.client.sync.admin import Admin
+from gantrymq.client.sync.client import Client
+from gantrymq.client.sync.consumer import Consumer
+from gantrymq.client.sync.producer import Producer
+from gantrymq.client.sync.reader import Reader
+from gantrymq.client.sync.streams import Stream
+from gantrymq.client.sync.transactions import TransactionProducer
+from gantrymq.model.message import Message, ReceivedMessage
+
+__all__ = [
+    "Admin",
+    "Client",
+    "Consumer",
+    "Message",
+    "Producer",
+    "Reader",
+    "ReceivedMessage",
+    "Stream",
+    "TransactionProducer",
+]

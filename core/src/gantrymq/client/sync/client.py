@@ -1,0 +1,287 @@
+"""The client for threads: an event loop in a thread of its own does the work, and every call waits for it.
+
+    with Client("127.0.0.1:9876") as client:
+        client.producer("shop").send(Message("Orders", b"one apple"))
+        for message in client.consumer("billing", "Orders", consume_from="first"):
+            print(message.body)
+
+All of it may be used by any number of threads. What a client makes is started, and closed with the client if not
+before.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from gantrymq.client.base import READY_TIMEOUT_S, BaseClient
+from gantrymq.client.client import Client as AsyncClient
+from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.sync.loop_thread import LoopThread
+from gantrymq.client.sync.streams import Stream
+from gantrymq.errors import ClientError
+from gantrymq.model.subscription import ALL, TAG
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from gantrymq.client.group.consumer import Rebalanced
+    from gantrymq.client.group.settings import SettingOptions
+    from gantrymq.client.producer import OwnProducerOptions
+    from gantrymq.client.reader import ReaderOptions
+    from gantrymq.client.sync.admin import Admin
+    from gantrymq.client.sync.consumer import Consumer
+    from gantrymq.client.sync.producer import Producer
+    from gantrymq.client.sync.reader import Reader
+    from gantrymq.client.sync.transactions import Check, TransactionProducer
+    from gantrymq.client.tracing.hooks import Hook
+    from gantrymq.client.tracing.message_trace import MessageTrace
+
+__all__ = ["Client"]
+
+T = TypeVar("T")
+
+
+class Client:
+    """Used as ``with``, or between `start` and `close`."""
+
+    def __init__(
+        self,
+        namesrv: str | None = None,
+        *,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace = False,
+        **connect: Unpack[ConnectOptions],
+    ) -> None:
+        """Nothing is opened before `start`.
+
+        Args:
+            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+            hooks: of all its producers and consumers, called in the client's own thread; see
+                `gantrymq.client.tracing.hooks`.
+            trace: of all its producers and consumers that are not told otherwise; see `MessageTrace`.
+            **connect: see `ConnectOptions`.
+
+        Raises:
+            InvalidParameter: there is no option of a name given, or one of *hooks* is none.
+        """
+        self._thread: LoopThread | None = None
+        self._made = AsyncClient(namesrv, hooks=hooks, trace=trace, **connect)
+        self._turning = threading.Lock()  # one start or end at a time
+        self._streams = weakref.WeakSet[Stream[Any]]()
+        self._admin: Admin | None = None
+
+    def start(self) -> None:
+        """Begin the thread, and heartbeats; harmless when repeated.
+
+        Raises:
+            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
+            ClientError: an event loop runs in this thread.
+        """
+        with self._turning:
+            if self._thread is not None:
+                self._thread.check()
+                return
+            thread = LoopThread()
+            try:
+                thread.call(self._made.start)
+            except BaseException:
+                thread.stop()
+                raise
+            self._thread = thread
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it is between `start` and `close`."""
+        return self._thread is not None
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Addresses of the name servers that are asked."""
+        return self._started().now(lambda: self._made.name_servers)
+
+    def set_name_servers(self, namesrv: str) -> None:
+        """Ask other name servers from now on, ``host:port;host:port``, such as when a cluster moves.
+
+        Raises:
+            ClientError: an address is not host:port, or the client is not started.
+        """
+        self._started().now(lambda: self._made.set_name_servers(namesrv))
+
+    def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
+
+        Raises:
+            CallTimeout: that is not so after *timeout_s* seconds; says what was missing last.
+        """
+        self._started().call(lambda: self._made.wait_ready(topic, timeout_s))
+
+    def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
+        """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
+
+        Raises:
+            InvalidParameter, ConfigError: a name or option is not legal.
+            ClientError: the client is not started, or has a producer of that group.
+        """
+        from gantrymq.client.sync.producer import Producer
+
+        thread = self._started()
+        return Producer(self, thread, thread.now(lambda: self._made.producer(group, **options)))
+
+    def transaction_producer(
+        self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
+    ) -> TransactionProducer:
+        """A started producer with transactions.
+
+        Args:
+            group: producer group; any member of it may be asked about a message of any other.
+            check: a plain function, called in a thread, that says what became of the work that belongs to a message.
+            options: as `gantrymq.client.Producer` has them.
+
+        Raises:
+            as `producer`.
+        """
+        from gantrymq.client.sync.transactions import TransactionProducer, in_a_thread
+
+        thread = self._started()
+        checked = in_a_thread(check)
+        made = thread.now(lambda: self._made.transaction_producer(group, checked, **options))
+        return TransactionProducer(self, thread, made)
+
+    def consumer(
+        self,
+        group: str,
+        topics: str | Mapping[str, str],
+        *,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        auto_ack: bool = True,
+        on_rebalance: Rebalanced | None = None,
+        offsets_folder: str | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace | None = None,
+        **settings: Unpack[SettingOptions],
+    ) -> Consumer:
+        """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
+
+        *on_rebalance* is called in the client's own thread: it may not call the client, nor take long.
+
+        Raises:
+            InvalidParameter: a name or option is not legal.
+            ClientError: the client is not started, or has a consumer of that group.
+        """
+        from gantrymq.client.sync.consumer import Consumer
+
+        thread = self._started()
+        made = thread.now(
+            lambda: self._made.consumer(
+                group,
+                topics,
+                expression=expression,
+                expression_type=expression_type,
+                auto_ack=auto_ack,
+                on_rebalance=on_rebalance,
+                offsets_folder=offsets_folder,
+                hooks=hooks,
+                trace=trace,
+                **settings,
+            )
+        )
+        return Consumer(self, thread, made)
+
+    def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
+        """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
+
+        Raises:
+            InvalidParameter: a name or option is not legal.
+            ClientError: the client is not started.
+        """
+        from gantrymq.client.sync.reader import Reader
+
+        thread = self._started()
+        return Reader(self, thread, thread.now(lambda: self._made.reader(topic, **options)))
+
+    @property
+    def admin(self) -> Admin:
+        """What is asked and set about clusters, topics and groups. Raises ClientError: the client is not started."""
+        from gantrymq.client.sync.admin import Admin
+
+        thread = self._started()
+        if self._admin is None or not self._admin.is_started:
+            self._admin = Admin(self, thread, thread.now(lambda: self._made.admin))
+        return self._admin
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Close what the client made, then the connections, then the thread; harmless when repeated.
+
+        Calls that other threads are in, and what they have in hand of a consumer, are waited for; what the calling
+        thread has in hand itself is not. In a process that was forked off there is nothing to close.
+
+        Args:
+            timeout_s: seconds that this may take; what is under way then is given up.
+
+        Raises:
+            ClientError: an event loop runs in this thread.
+        """
+        with self._turning:
+            thread = self._thread
+            if thread is None:
+                return
+            if thread.is_of_another_process:
+                self._thread = None
+                return
+            thread.check()
+            try:
+                self._end(thread, self._made, timeout_s)
+            finally:
+                self._thread = self._admin = None
+                thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)
+        if thread is not None and not thread.is_of_another_process:
+            warnings.warn("a Client was not closed; use 'with Client(...)'", ResourceWarning, stacklevel=2, source=self)
+            thread.stop_after(self._made.close)
+
+    # --- for what the client made -----------------------------------------------------------------------------------
+
+    def close_part(self, made: BaseClient, timeout_s: float | None) -> None:
+        """Close one of what the client made."""
+        if self._thread is not None:
+            self._end(self._thread, made, timeout_s)
+
+    def keep(self, stream: Stream[T]) -> Stream[T]:
+        """*stream*, whose messages in hand `close` knows of."""
+        self._streams.add(stream)
+        return stream
+
+    def _end(self, thread: LoopThread, made: BaseClient, timeout_s: float | None) -> None:
+        """Close *made*, without waiting for what this thread has in hand."""
+        own: list[asyncio.Task[Any] | None] = [thread.in_hand]
+        own += [each.task for each in list(self._streams) if each.reader == threading.get_ident()]
+
+        async def end() -> None:
+            for task in own:
+                if task is not None:
+                    made.closed_by(task)
+            await made.close(timeout_s)
+
+        thread.call(end)
+
+    def _started(self) -> LoopThread:
+        if self._thread is None:
+            raise ClientError("this Client is not started; use 'with Client(...)' or start()")
+        return self._thread

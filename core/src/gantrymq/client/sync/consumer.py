@@ -1,0 +1,171 @@
+"""Consuming in threads.
+
+    with Client("127.0.0.1:9876") as client:
+        for message in client.consumer("billing", "Orders"):
+            print(message.body)
+
+Acknowledging is as in `gantrymq.client.Consumer`: a message is consumed when the loop asks for the next one; what is
+not consumed is delivered again, here or to another member of the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, overload
+
+from gantrymq.client.group.consumer import CONCURRENCY
+from gantrymq.client.group.consumer import Consumer as AsyncConsumer
+from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.sync.loop_thread import waited
+from gantrymq.client.sync.part import Part
+from gantrymq.client.sync.streams import Stream
+from gantrymq.errors import ClientError, InvalidParameter
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import ALL, TAG
+
+if TYPE_CHECKING:
+    from gantrymq.client.tracing.message_trace import MessageTrace
+
+__all__ = ["Consumer"]
+
+_MOST_CONCURRENCY: Final = 1024
+
+
+class Consumer(Part[AsyncConsumer]):
+    """A member of a consumer group, for any number of threads. Errors are those of `gantrymq.client.Consumer`."""
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self._made.group
+
+    @property
+    def settings(self) -> ConsumerSettings:
+        """What was given, and the defaults."""
+        return self._made.settings
+
+    @property
+    def trace(self) -> MessageTrace | None:
+        """What counts the records of its message trace; None where there is none."""
+        return self._made.trace
+
+    def __iter__(self) -> Stream[ReceivedMessage]:
+        """Messages one by one, until the consumer is closed; each loop has its own, so that several threads may have
+        one."""
+        self._thread.check()
+        return self._client.keep(Stream(self._thread, self._made.__aiter__))
+
+    def batches(self, most: int = 32) -> Stream[list[ReceivedMessage]]:
+        """Up to *most* messages of one queue at a time, as many as wait there; *most* is 1 to 1024."""
+        source = self._thread.now(lambda: self._made.batches(most))
+        return self._client.keep(Stream(self._thread, lambda: source))
+
+    @overload
+    def run(
+        self, handler: Callable[[ReceivedMessage], object], *, concurrency: int = ..., batch_size: None = ...
+    ) -> None: ...
+    @overload
+    def run(
+        self, handler: Callable[[list[ReceivedMessage]], object], *, concurrency: int = ..., batch_size: int
+    ) -> None: ...
+    def run(
+        self, handler: Callable[[Any], object], *, concurrency: int = CONCURRENCY, batch_size: int | None = None
+    ) -> None:
+        """Give messages to *handler*, in *concurrency* threads, until the consumer is closed.
+
+        Ctrl-C lets the calls under way end, closes the consumer, and goes on as KeyboardInterrupt; a second one does
+        not wait for them.
+
+        Args:
+            handler: a plain function of one message, or with *batch_size* of a list of up to so many of one queue. It
+                has consumed them when it returns; a batch handler that returns a number has consumed so many of them,
+                from the first on. What it raises is logged, and the messages are delivered again; `ReconsumeLater` says
+                when. It may call the client, and close it.
+            concurrency: threads, 1 to 1024.
+            batch_size: 1 to 1024; None for messages one by one.
+
+        Raises:
+            InvalidParameter: a number is out of bounds, or *handler* is async.
+        """
+        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+            raise InvalidParameter("an async handler belongs to gantrymq.client.Consumer; here it is a plain function")
+        if not 1 <= concurrency <= _MOST_CONCURRENCY:
+            raise InvalidParameter(f"concurrency is {concurrency}; expected 1 to {_MOST_CONCURRENCY}")
+        pool = ThreadPoolExecutor(concurrency, thread_name_prefix="gantrymq-consumer")
+        try:
+            handle = self._in(pool, handler)
+            running = self._thread.begin(lambda: self._made.run(handle, concurrency=concurrency, batch_size=batch_size))
+            self._until_closed(running)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def ack(self, message: ReceivedMessage) -> bool:
+        """*message* is consumed. False where it is another member's by now, or was acknowledged before.
+
+        The progress reaches the broker within ``commit_every_s`` seconds, and at `close`. Raises ClientError: the
+        consumer acknowledges by itself.
+        """
+        return self._thread.now(lambda: self._made.ack(message))
+
+    def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
+        """*message* was not consumed and is delivered again later. Returns and raises as `ack`."""
+        return self._thread.call(lambda: self._made.nack(message, delay_level))
+
+    def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
+        """Consume *topic* as well, or with another expression."""
+        self._thread.call(lambda: self._made.subscribe(topic, expression, expression_type))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume *topic* no more; harmless where it was not consumed."""
+        self._thread.call(lambda: self._made.unsubscribe(topic))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Pull *queues* no more, all where none is named; what is pulled is still handed out."""
+        self._thread.now(lambda: self._made.pause(*queues))
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Pull *queues* again, all where none is named."""
+        self._thread.now(lambda: self._made.resume(*queues))
+
+    @property
+    def assigned(self) -> tuple[MessageQueue, ...]:
+        """The queues of this member, sorted."""
+        return self._thread.now(lambda: self._made.assigned)
+
+    def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
+        """The queues of this member, once every topic was shared out. Raises CallTimeout: that takes longer."""
+        return self._thread.call(lambda: self._made.wait_assigned(timeout_s))
+
+    def commit(self) -> None:
+        """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""
+        self._thread.call(self._made.commit)
+
+    def _in(self, pool: ThreadPoolExecutor, handler: Callable[[Any], object]) -> Callable[[Any], Any]:
+        """*handler* for the loop: called in *pool*, whose thread knows for which task, see `LoopThread.in_hand`."""
+        thread = self._thread
+
+        async def handle(messages: Any) -> object:
+            task, loop = asyncio.current_task(), asyncio.get_running_loop()
+            return await loop.run_in_executor(pool, thread.run_for, task, lambda: handler(messages))
+
+        return handle
+
+    def _until_closed(self, running: Future[None]) -> None:
+        try:
+            waited(running)
+        except KeyboardInterrupt:
+            try:
+                self.close()
+            finally:
+                running.cancel()
+            raise
+        except ClientError:
+            if not running.cancelled():  # else the whole client was closed
+                raise
+        except BaseException:
+            running.cancel()
+            raise

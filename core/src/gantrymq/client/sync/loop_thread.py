@@ -1,0 +1,204 @@
+"""One event loop in a thread of its own, and calls of other threads that wait for it.
+
+Every thread may call but two: the loop's own, where functions of the application run that the client calls back
+(selectors, `on_rebalance`), and one that runs an event loop itself, as both would wait for themselves. Threads do not
+survive a fork, so that a process that was forked off has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from gantrymq.errors import ClientError
+
+__all__ = ["LoopThread"]
+
+T = TypeVar("T")
+
+_LOOK_S: Final = 0.2  # a wait on Windows cannot be interrupted, so that it ends from time to time
+
+
+class LoopThread:
+    """Started when it is made; ends by `stop`."""
+
+    def __init__(self) -> None:
+        self._process_id = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._begun = threading.Event()
+        self._mine = threading.local()
+        self._steps: deque[Callable[[], object]] = deque()  # to be done on the loop
+        self._woken = False  # the loop knows that there are some
+        self._open: set[Future[Any]] = set()
+        self._ended = False
+        self._thread = threading.Thread(target=self._main, name="gantrymq-client", daemon=True)
+        self._thread.start()
+        self._begun.wait()
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do *work* on the loop, and wait for its result; what interrupts the wait cancels the work.
+
+        Raises:
+            ClientError: the calling thread may not wait, or the loop has stopped.
+            what *work* raises.
+        """
+        future = self.begin(work)
+        try:
+            return waited(future)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Begin *work* on the loop; cancelling the future cancels it. Raises ClientError: as `call`."""
+        self.check()
+        future: Future[T] = Future()
+
+        def begin() -> None:
+            if future.cancelled():
+                return
+            try:
+                task = self._loop.create_task(work())
+            except Exception as error:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(error)
+                return
+            task.add_done_callback(lambda done: _settle(done, future))
+            future.add_done_callback(lambda done: self.later(task.cancel) if done.cancelled() else None)
+
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        self.later(begin)
+        if self._ended:  # before it came so far
+            future.cancel()
+        return future
+
+    def now(self, step: Callable[[], T]) -> T:
+        """As `call`, for a function that does not wait for anything."""
+
+        async def work() -> T:
+            return step()
+
+        return self.call(work)
+
+    def later(self, step: Callable[[], object]) -> None:
+        """Have *step* done on the loop and do not wait; nothing happens where the loop has stopped.
+
+        Steps that come before the loop has had its turn share one wake-up, which is a write to a socket.
+        """
+        if self.is_of_another_process:
+            return
+        self._steps.append(step)
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._do_steps)
+            except RuntimeError:  # it is closed
+                return
+
+    def check(self) -> None:
+        """Whether the calling thread may wait for the loop. Raises ClientError: it may not; says why."""
+        if self.is_of_another_process:
+            raise ClientError(
+                f"this client was started in process {self._process_id}, and threads do not survive a fork: make a "
+                "Client of its own in each process, after the fork"
+            )
+        if asyncio._get_running_loop() is not None:
+            raise ClientError(
+                "this client is for threads, and would stop the event loop that runs here: use gantrymq.client.Client "
+                "there, or asyncio.to_thread()"
+            )
+        if not self._thread.is_alive():
+            raise _closed()
+
+    @property
+    def in_hand(self) -> asyncio.Task[Any] | None:
+        """The task for which this thread runs a function of the application, if it does."""
+        return getattr(self._mine, "task", None)
+
+    def run_for(self, task: asyncio.Task[Any] | None, step: Callable[[], T]) -> T:
+        """Run *step* in this thread, for *task*."""
+        self._mine.task = task
+        try:
+            return step()
+        finally:
+            self._mine.task = None
+
+    @property
+    def is_of_another_process(self) -> bool:
+        """Whether this process was forked off from that of the thread."""
+        return self._process_id != os.getpid()
+
+    def stop_after(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do *work*, then end the thread; do not wait for it."""
+
+        async def last() -> None:
+            try:
+                await work()
+            finally:
+                self._stopping.set()
+
+        def begin() -> None:
+            self._last = asyncio.ensure_future(last())
+
+        self.later(begin)
+
+    def stop(self) -> None:
+        """Cancel what is under way and end the thread; harmless when repeated."""
+        if self.is_of_another_process:
+            return
+        self.later(self._stopping.set)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _main(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._until_stopped())
+        self._ended = True
+        for future in list(self._open):  # came too late for the loop
+            future.cancel()
+
+    def _do_steps(self) -> None:
+        self._woken = False
+        for _ in range(len(self._steps)):
+            self._steps.popleft()()
+
+    async def _until_stopped(self) -> None:
+        self._begun.set()
+        await self._stopping.wait()
+
+
+def _settle(task: asyncio.Task[T], future: Future[T]) -> None:
+    """Hand over what became of *task*."""
+    if task.cancelled():
+        future.cancel()
+        return
+    error = task.exception()
+    if future.set_running_or_notify_cancel():
+        if error is None:
+            future.set_result(task.result())
+        else:
+            future.set_exception(error)
+
+
+def waited(future: Future[T]) -> T:
+    """The result of *future*, as soon as there is one; Ctrl-C ends the wait on every system."""
+    try:
+        if sys.platform == "win32":
+            while not concurrent.futures.wait((future,), _LOOK_S).done:
+                pass
+        return future.result()
+    except concurrent.futures.CancelledError:
+        raise ClientError("the client was closed while a call was under way") from None
+
+
+def _closed() -> ClientError:
+    return ClientError("this client is not started; use 'with Client(...)' or start()")

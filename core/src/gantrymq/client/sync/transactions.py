@@ -1,0 +1,76 @@
+"""Transactions of threads.
+
+def check(message):                              # of a message that nobody decided on, in a thread
+    return TransactionState.COMMIT if database.has(message.message_id) else TransactionState.ROLLBACK
+
+producer = client.transaction_producer("shop", check)
+with producer.transaction(Message("Orders", b"paid")) as transaction:
+    database.commit(transaction.id)              # an exception rolls back
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from gantrymq.client.sync.producer import Producer
+from gantrymq.client.transactions import Transaction, TransactionState
+from gantrymq.client.transactions import TransactionProducer as AsyncTransactionProducer
+from gantrymq.model.message import Message, ReceivedMessage
+
+if TYPE_CHECKING:
+    from gantrymq.client.sync.client import Client
+    from gantrymq.client.sync.loop_thread import LoopThread
+
+__all__ = ["Check", "TransactionProducer", "in_a_thread"]
+
+Check = Callable[[ReceivedMessage], TransactionState]
+
+
+class TransactionProducer(Producer):
+    """A producer with transactions, and all that `Producer` has."""
+
+    def __init__(self, client: Client, thread: LoopThread, made: AsyncTransactionProducer) -> None:
+        """As `Part`."""
+        super().__init__(client, thread, made)
+        self._transactions = made
+
+    @contextmanager
+    def transaction(self, message: Message, timeout_s: float | None = None) -> Iterator[Transaction]:
+        """Store *message* out of sight, and decide on it when the block is left.
+
+        An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A decision
+        that the broker does not confirm is logged: the producer's check is asked for it.
+
+        Args:
+            message: is not changed; without a delay.
+            timeout_s: as `Producer.send`.
+
+        Raises:
+            ClientError: as `gantrymq.client.TransactionProducer.transaction`.
+        """
+        decided = self._transactions.transaction(message, timeout_s)
+        transaction = self._thread.call(decided.__aenter__)
+        try:
+            yield transaction
+        except BaseException as error:
+            raised = error
+            self._thread.call(lambda: _left(decided, raised))
+            raise
+        self._thread.call(lambda: _left(decided, None))
+
+
+async def _left(decided: AbstractAsyncContextManager[Transaction], error: BaseException | None) -> None:
+    """The block was left; with *error*, which its caller raises."""
+    await decided.__aexit__(None if error is None else type(error), error, None)
+
+
+def in_a_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
+    """*check* for the loop."""
+
+    async def checked(message: ReceivedMessage) -> TransactionState:
+        return await asyncio.to_thread(check, message)
+
+    return checked

@@ -1,0 +1,90 @@
+"""The client for threads has what the other one has, with the same arguments."""
+
+import ast
+import importlib.util
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gantrymq.client import Admin, Client, Consumer, Producer, Reader, TransactionProducer, sync
+from gantrymq.client.base import BaseClient
+
+OWN = {"closed_by", "start_in"}  # between the parts of the client itself
+LEFT_OUT = {
+    Producer: {"send_async"},  # Java's callbacks; `send_soon` gives a future
+    TransactionProducer: {"send_async"},
+}
+MADE_BY_A_CLIENT = {"start"}
+MAKES = {
+    "producer",
+    "transaction_producer",
+    "consumer",
+    "reader",
+    "admin",
+    "start",
+    "close",
+    "wait_ready",
+    "is_started",
+}
+PAIRS = [
+    (Client, sync.Client),
+    (Producer, sync.Producer),
+    (TransactionProducer, sync.TransactionProducer),
+    (Consumer, sync.Consumer),
+    (Reader, sync.Reader),
+    (Admin, sync.Admin),
+]
+GENERATOR = Path(__file__).resolve().parents[3] / ".ci" / "sync_admin.py"
+
+
+def public(cls):
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("there", "here"), PAIRS, ids=[there.__name__ for there, _ in PAIRS])
+def test_every_call_has_its_twin_with_the_same_arguments(there, here):
+    wanted = public(there) - OWN - LEFT_OUT.get(there, set())
+    if there is Client:
+        wanted &= MAKES
+    else:
+        wanted -= MADE_BY_A_CLIENT
+    assert wanted <= public(here)
+    for name in sorted(wanted):
+        one, other = inspect.getattr_static(there, name), inspect.getattr_static(here, name)
+        assert isinstance(one, property) == isinstance(other, property), name
+        if not isinstance(one, property) and name != "run":
+            assert arguments(one) == arguments(other), name
+        assert not inspect.iscoroutinefunction(other), name
+    assert issubclass(there, BaseClient)
+
+
+def arguments(function):
+    function = inspect.unwrap(function)
+    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+
+
+def test_run_takes_what_it_takes_there():
+    assert [each[0] for each in arguments(Consumer.run)] == [each[0] for each in arguments(sync.Consumer.run)]
+
+
+def test_administration_is_what_its_generator_writes():
+    spec = importlib.util.spec_from_file_location("sync_admin", GENERATOR)
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    written, wanted = (ast.parse(text) for text in (generator.PAGE.read_text(), generator.text()))
+    assert ast.dump(imports_apart(written)) == ast.dump(imports_apart(wanted)), "run: python .ci/sync_admin.py"
+
+
+def imports_apart(module):
+    """The module without its imports, whose order is ruff's affair."""
+    module.body = [each for each in module.body if not isinstance(each, ast.ImportFrom | ast.If)]
+    return module
+
+
+def test_importing_the_other_client_does_not_load_this_one():
+    look = "import sys, gantrymq.client.client; print([n for n in sys.modules if n.startswith('gantrymq.client.sync')])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"
