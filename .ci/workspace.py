@@ -14,6 +14,7 @@ folder. What is special to a plugin stands in its own pyproject.toml and nowhere
     [tool.gantrymq]
     standard = true     part of gantrymq[standard] and of requirements.txt
     may-import = [...]  modules that it may import although plugins may not, such as "gantrymq.client" or another plugin
+    library = true      for applications to import: it registers nothing, so there is no entry point and no plugin.py
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CORE = "core"
 COMPILED = "speedups"
-KNOWN_KEYS = {"standard", "may-import"}
+KNOWN_KEYS = {"library", "may-import", "standard"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Distribution:
     def standard(self) -> bool:
         """Whether the default install has it."""
         return bool(self._own.get("standard", False))
+
+    @property
+    def library(self) -> bool:
+        """Whether applications import it and brokers do not: a plugin in all but hooks."""
+        return bool(self._own.get("library", False))
 
     @property
     def may_import(self) -> list[str]:

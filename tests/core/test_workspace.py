@@ -39,10 +39,15 @@ def changes(place, listed, wanted):
 def test_one_word_makes_all_names_of_a_plugin(plugin):
     project = plugin.settings["project"]
     assert project["name"] == plugin.name
-    assert project["entry-points"]["gantrymq"] == {plugin.word: f"{plugin.package}.plugin"}
-    assert (plugin.source / plugin.package / "plugin.py").is_file()
-    assert (plugin.source / plugin.package / "py.typed").is_file()
     assert any((ROOT / "tests" / plugin.word).glob("test_*.py"))
+    assert (plugin.source / plugin.package / "py.typed").is_file()
+
+
+@each_plugin
+def test_brokers_load_a_plugin_by_its_entry_point_and_no_library(plugin):
+    points = None if plugin.library else {plugin.word: f"{plugin.package}.plugin"}
+    assert plugin.settings["project"].get("entry-points", {}).get("gantrymq") == points
+    assert (plugin.source / plugin.package / "plugin.py").is_file() != plugin.library
 
 
 @each_distribution

@@ -240,8 +240,15 @@ def test_with_a_distribution_beside_core_come_the_plugins_it_depends_on(tree):
     assert installed(tree, "fresh") == ["gantrymq", "gantrymq-proving", "gantrymq-ground", "gantrymq-fresh"]
 
 
+def test_a_library_keeps_the_contracts_of_plugins(tree):
+    tree.add_plugin("fresh", "import gantrymq.broker\n", "[tool.gantrymq]\nlibrary = true\n")
+    assert tree.contracts() == {ONLY_INTERFACES}
+
+
 def test_a_misspelt_key_of_a_plugin_is_named(tree):
     tree.add_plugin("fresh", special='[tool.gantrymq]\nmay_import = ["gantrymq.client"]\n')
     code, said = tree.run(".ci/lint_imports.py")
     assert code != 0
-    assert "plugins/fresh/pyproject.toml: [tool.gantrymq] has may_import, known are may-import, standard" in said
+    assert (
+        "plugins/fresh/pyproject.toml: [tool.gantrymq] has may_import, known are library, may-import, standard" in said
+    )

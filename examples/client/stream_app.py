@@ -1,0 +1,36 @@
+"""Orders are billed, and what is billed is printed; Ctrl-C lets handlers finish."""
+
+import asyncio
+
+from faststream import FastStream
+from pydantic import BaseModel
+
+from gantrymq_faststream import GantryBroker
+
+broker = GantryBroker()  # at $NAMESRV_ADDR, or 127.0.0.1:9876
+app = FastStream(broker)
+
+
+class Order(BaseModel):
+    id: int
+    amount: int
+
+
+class Invoice(BaseModel):
+    order_id: int
+    total: float
+
+
+@broker.subscriber("Orders", group="billing", consume_from="first", max_workers=10)
+@broker.publisher("Invoices")
+async def bill(order: Order) -> Invoice:
+    return Invoice(order_id=order.id, total=order.amount * 1.19)
+
+
+@broker.subscriber("Invoices", group="printing", consume_from="first")
+async def show(invoice: Invoice) -> None:
+    print(f"order {invoice.order_id}: {invoice.total:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(app.run())

@@ -1,0 +1,79 @@
+"""What publishers and the broker send through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from faststream._internal.endpoint.utils import ParserComposition
+from faststream._internal.parser import DefaultCodec
+from faststream._internal.producer import ProducerProto
+from faststream.exceptions import IncorrectState
+
+from gantrymq.client import Message, Producer, ReceivedMessage, SendResult, reply_to
+from gantrymq_faststream.options import made, queue_of
+from gantrymq_faststream.parser import GantryParser
+from gantrymq_faststream.response import GantryPublishCommand
+
+if TYPE_CHECKING:
+    from fast_depends.library.serializer import SerializerProto
+    from faststream._internal.parser import CodecProto
+    from faststream._internal.types import AsyncCallable, CustomCallable
+
+__all__ = ["GantryProducer"]
+
+
+class GantryProducer(ProducerProto[GantryPublishCommand]):
+    """Turns commands into messages; usable between `connect` and `disconnect`."""
+
+    _parser: AsyncCallable
+    _decoder: AsyncCallable
+    codec: CodecProto
+
+    def __init__(self, parser: CustomCallable | None, decoder: CustomCallable | None) -> None:
+        """*parser* and *decoder* are the broker's own, for answers to requests."""
+        default = GantryParser()
+        self._parser = ParserComposition(parser, default.parse_message)
+        self._decoder = ParserComposition(decoder, default.decode_message)
+        self.codec = DefaultCodec()
+        self.serializer: SerializerProto | None = None
+        self._producer: Producer | None = None
+
+    def connect(self, producer: Producer, serializer: SerializerProto | None, codec: CodecProto | None) -> None:
+        """*producer* is started."""
+        self._producer = producer
+        self.serializer = serializer
+        self.codec = codec or DefaultCodec()
+
+    def disconnect(self) -> None:
+        """Send nothing any more."""
+        self._producer = None
+
+    async def publish(self, cmd: GantryPublishCommand) -> SendResult:
+        """Send one message, or the answer to a request."""
+        message = await self.message(cmd, cmd.body)
+        if cmd.question is not None:
+            answer = reply_to(cmd.question, message.body)
+            answer.properties.update(message.properties)
+            return await self._started().send(answer, timeout_s=cmd.timeout_s)
+        return await self._started().send(message, queue_of(cmd.options), cmd.timeout_s)
+
+    async def publish_batch(self, cmd: GantryPublishCommand) -> tuple[SendResult, ...]:
+        """Send all bodies as batches; the results in the order of the messages."""
+        messages = [await self.message(cmd, body) for body in cmd.batch_bodies]
+        sent = await self._started().send_batches(messages, queue_of(cmd.options), cmd.timeout_s)
+        return tuple(each for result in sent for each in result.each())
+
+    async def request(self, cmd: GantryPublishCommand) -> ReceivedMessage:
+        """Send a question and wait for its answer."""
+        message = await self.message(cmd, cmd.body)
+        return await self._started().request(message, queue_of(cmd.options), cmd.timeout_s)
+
+    async def message(self, cmd: GantryPublishCommand, body: Any) -> Message:
+        """The client's message for *body*."""
+        encoded, content_type = await self.codec.encode(body, self.serializer)
+        return made(cmd.destination, encoded, content_type, cmd.headers, cmd.correlation_id, cmd.reply_to, cmd.options)
+
+    def _started(self) -> Producer:
+        if self._producer is None:
+            raise IncorrectState("the broker is not connected; use it within 'async with broker' or run its app")
+        return self._producer

@@ -1,0 +1,95 @@
+"""What a handler returns, and what a publisher is told to send."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from faststream.response.publish_type import PublishType
+from faststream.response.response import BatchPublishCommand, PublishCommand, Response
+
+from gantrymq.client import ReceivedMessage
+from gantrymq_faststream.options import MessageOptions
+
+__all__ = ["GantryPublishCommand", "GantryResponse"]
+
+TIMEOUT_S = 3.0
+
+
+class GantryResponse(Response):
+    """A handler's result with headers and options for the message that it becomes."""
+
+    def __init__(
+        self,
+        body: Any,
+        *,
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        **options: Unpack[MessageOptions],
+    ) -> None:
+        super().__init__(body, headers=headers, correlation_id=correlation_id)
+        self.options = options
+
+    def as_publish_command(self) -> GantryPublishCommand:
+        """For publishers, which say the topic."""
+        return GantryPublishCommand(
+            self.body,
+            headers=self.headers,
+            correlation_id=self.correlation_id,
+            options=self.options,
+            _publish_type=PublishType.PUBLISH,
+        )
+
+
+class GantryPublishCommand(BatchPublishCommand):
+    """One message, or several of a batch, on its way through middlewares to the producer.
+
+    Attributes:
+        options: of each message.
+        timeout_s: of the send, or of a request until its answer.
+        question: the request that this answers; None for any other message.
+    """
+
+    def __init__(
+        self,
+        body: Any,
+        /,
+        *bodies: Any,
+        _publish_type: PublishType,
+        topic: str = "",
+        headers: dict[str, Any] | None = None,
+        correlation_id: str | None = None,
+        reply_to: str = "",
+        timeout_s: float = TIMEOUT_S,
+        options: MessageOptions | None = None,
+    ) -> None:
+        super().__init__(
+            body,
+            *bodies,
+            _publish_type=_publish_type,
+            reply_to=reply_to,
+            destination=topic,
+            correlation_id=correlation_id,
+            headers=headers,
+        )
+        self.options: MessageOptions = options or {}
+        self.timeout_s = timeout_s
+        self.question: ReceivedMessage | None = None
+
+    @classmethod
+    def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> GantryPublishCommand:
+        """*cmd* as one of ours; with *batch* a list of bodies becomes several messages."""
+        if isinstance(cmd, GantryPublishCommand):
+            if batch and not cmd.extra_bodies:
+                body, bodies = cls._parse_bodies(cmd.body, batch=True)
+                cmd.body, cmd.extra_bodies = body, bodies
+            return cmd
+        body, bodies = cls._parse_bodies(cmd.body, batch=batch)
+        return cls(
+            body,
+            *bodies,
+            topic=cmd.destination,
+            headers=cmd.headers,
+            correlation_id=cmd.correlation_id,
+            reply_to=cmd.reply_to,
+            _publish_type=cmd.publish_type,
+        )

@@ -1,0 +1,67 @@
+"""What an AsyncAPI document says of subscribers and publishers: a channel for each topic."""
+
+from __future__ import annotations
+
+from faststream._internal.endpoint.publisher import PublisherSpecification
+from faststream._internal.endpoint.subscriber import SubscriberSpecification
+from faststream.specification.asyncapi.utils import resolve_payloads
+from faststream.specification.schema import Message, Operation, PublisherSpec, SubscriberSpec
+
+from gantrymq_faststream.configs import GantryBrokerConfig, PublisherSpecConfig, SubscriberSpecConfig
+
+__all__ = ["GantryPublisherSpecification", "GantrySubscriberSpecification"]
+
+
+class GantrySubscriberSpecification(SubscriberSpecification[GantryBrokerConfig, SubscriberSpecConfig]):
+    """Of one subscriber."""
+
+    @property
+    def topics(self) -> list[str]:
+        """With the prefixes of routers."""
+        return [f"{self._outer_config.prefix}{topic}" for topic in self.config.topics]
+
+    @property
+    def channel_labels(self) -> list[str]:
+        """The addresses of its channels."""
+        return self.topics
+
+    def get_schema(self) -> dict[str, SubscriberSpec]:
+        """Its channels by name."""
+        payloads = self.get_payloads()
+        channels = {}
+        for topic in self.topics:
+            name = self._channel_key(topic, split=len(self.topics) > 1)
+            message = Message(title=f"{name}:Message", payload=resolve_payloads(payloads))
+            channels[name] = SubscriberSpec(
+                address=topic,
+                description=self.description,
+                operation=Operation(message=message, bindings=None),
+                bindings=None,
+            )
+        return channels
+
+
+class GantryPublisherSpecification(PublisherSpecification[GantryBrokerConfig, PublisherSpecConfig]):
+    """Of one publisher."""
+
+    @property
+    def topic(self) -> str:
+        """With the prefixes of routers."""
+        return f"{self._outer_config.prefix}{self.config.topic}"
+
+    @property
+    def name(self) -> str:
+        """Of its channel."""
+        return self.config.title_ or f"{self.topic}:Publisher"
+
+    def get_schema(self) -> dict[str, PublisherSpec]:
+        """Its channel by name."""
+        message = Message(title=f"{self.name}:Message", payload=resolve_payloads(self.get_payloads(), "Publisher"))
+        return {
+            self.name: PublisherSpec(
+                address=self.topic,
+                description=self.config.description_,
+                operation=Operation(message=message, bindings=None),
+                bindings=None,
+            )
+        }

@@ -1,0 +1,192 @@
+"""A member of a consumer group that gives its messages to handlers.
+
+A message is acknowledged as the `AckPolicy` says, whatever the order in which handlers finish:
+
+    ACK_FIRST        before the handler is called
+    ACK              after it, also when it raised
+    NACK_ON_ERROR    after it; delivered again when it raised (the default)
+    REJECT_ON_ERROR  after it; among the dead letters when it raised
+    MANUAL           by the handler: message.ack(), nack(), reject()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from faststream._internal.endpoint.subscriber.mixins import TasksMixin
+from faststream._internal.endpoint.utils import process_msg
+from faststream.exceptions import SetupError
+from faststream.middlewares import AckPolicy
+
+from gantrymq.client import Consumer, ReceivedMessage
+from gantrymq.client.requesting import REPLY_TO_CLIENT
+from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
+from gantrymq_faststream.message import NOBODY, GantryMessage
+from gantrymq_faststream.options import REPLY_TO
+from gantrymq_faststream.parser import GantryParser
+from gantrymq_faststream.publisher import ReplyPublisher
+
+if TYPE_CHECKING:
+    from faststream._internal.endpoint.publisher import PublisherProto
+    from faststream._internal.endpoint.subscriber import SubscriberSpecification
+    from faststream._internal.endpoint.subscriber.call_item import CallsCollection
+    from faststream.message import StreamMessage
+
+__all__ = ["BatchSubscriber", "GantrySubscriber"]
+
+
+class GantrySubscriber(TasksMixin):
+    """Messages one by one, up to ``max_workers`` of them at a time.
+
+    Attributes:
+        group: its consumer group.
+        consumer: the client's, between `start` and `stop`.
+        expression, expression_type: which messages it wants.
+    """
+
+    _outer_config: GantryBrokerConfig
+
+    def __init__(
+        self,
+        config: SubscriberConfig,
+        specification: SubscriberSpecification[Any, Any],
+        calls: CallsCollection[Any],
+    ) -> None:
+        self._parsing = GantryParser()
+        self._choose_parser(config)
+        super().__init__(config, specification, calls)
+        self._config = config
+        self.group = config.group
+        self.expression = config.expression
+        self.expression_type = config.expression_type
+        self.consumer: Consumer | None = None
+        self._stream: AsyncIterator[Any] | None = None
+
+    def _choose_parser(self, config: SubscriberConfig) -> None:
+        config.parser = self._parsing.parse_message
+        config.decoder = self._parsing.decode_message
+
+    @property
+    def topics(self) -> list[str]:
+        """With the prefixes of routers."""
+        return [f"{self._outer_config.prefix}{topic}" for topic in self._config.topics]
+
+    async def start(self) -> None:
+        """Join the group, and begin to call the handlers, if there are any."""
+        await super().start()
+        if self.consumer is None:
+            self.consumer = self._parsing.consumer = self._outer_config.client.consumer(
+                self.group,
+                dict.fromkeys(self.topics, self.expression),
+                expression_type=self.expression_type,
+                auto_ack=False,
+                **self._config.settings,
+            )
+        self._post_start()
+        if self.calls:
+            for _ in range(self._config.max_workers):
+                self.add_task(self._consume)
+
+    async def stop(self) -> None:
+        """Take nothing more, finish what is in hand within ``graceful_timeout``, store the progress, leave."""
+        current = asyncio.current_task()
+        self.tasks = [task for task in self.tasks if task is not current]  # a handler may stop its own subscriber
+        self._stream = None
+        if self.consumer is not None:
+            self.consumer.pause()
+        await super().stop()
+        consumer, self.consumer = self.consumer, None
+        if consumer is not None:
+            await consumer.close(self._outer_config.graceful_timeout)
+            self._parsing.consumer = NOBODY
+
+    async def get_one(self, *, timeout: float = 5.0) -> GantryMessage | None:
+        """The next message, None where there is none for *timeout* seconds; for a subscriber without handlers.
+
+        Acknowledge it with its `ack`; under ACK_FIRST that is done.
+        """
+        consumer = self._without_handlers()
+        if self._stream is None:
+            self._stream = self._messages(consumer)
+        try:
+            async with asyncio.timeout(timeout):
+                raw = await anext(self._stream)
+        except (TimeoutError, StopAsyncIteration):
+            return None
+        return await self._processed(raw)
+
+    async def __aiter__(self) -> AsyncIterator[GantryMessage]:
+        """Messages without end; otherwise as `get_one`."""
+        async for raw in self._messages(self._without_handlers()):
+            yield await self._processed(raw)
+
+    def _messages(self, consumer: Consumer) -> AsyncIterator[Any]:
+        return aiter(consumer)
+
+    def _without_handlers(self) -> Consumer:
+        if self.calls:
+            raise SetupError(f"the subscriber of {self.group} has handlers, which get its messages")
+        if self.consumer is None:
+            raise SetupError(f"the subscriber of {self.group} is not started")
+        return self.consumer
+
+    async def _processed(self, raw: Any) -> GantryMessage:
+        context = self._outer_config.context
+        parser, decoder = self._get_parser_and_decoder()
+        message = cast(
+            "GantryMessage",
+            await process_msg(
+                msg=raw,
+                middlewares=(each(raw, context=context) for each in self._broker_middlewares),
+                parser=parser,
+                decoder=decoder,
+            ),
+        )
+        if self.ack_policy is AckPolicy.ACK_FIRST:
+            await message.ack()
+        return message
+
+    async def _consume(self) -> None:
+        consumer = self.consumer
+        if consumer is not None:
+            async for raw in self._messages(consumer):
+                await self.consume(raw)
+                if not self.running:
+                    break
+
+    def _make_response_publisher(self, message: StreamMessage[Any]) -> Iterable[PublisherProto[Any]]:
+        raw = message.raw_message
+        question: ReceivedMessage = raw[0] if isinstance(raw, list) else raw
+        asked = REPLY_TO not in message.headers and REPLY_TO_CLIENT in question.properties
+        return (ReplyPublisher(self._outer_config.producer, message.reply_to, question if asked else None),)
+
+    def get_log_context(self, message: StreamMessage[Any] | None) -> dict[str, str]:
+        """Topic, group and id for lines of the log."""
+        topic = ",".join(self.topics)
+        if message is not None:
+            raw = message.raw_message
+            topic = (raw[0] if isinstance(raw, list) else raw).topic
+        return {"topic": topic, "group": self.group, "message_id": getattr(message, "message_id", "")}
+
+
+class BatchSubscriber(GantrySubscriber):
+    """Lists of messages, of one queue each, as many as wait there and up to ``max_records``."""
+
+    def __init__(
+        self,
+        config: SubscriberConfig,
+        specification: SubscriberSpecification[Any, Any],
+        calls: CallsCollection[Any],
+        max_records: int,
+    ) -> None:
+        super().__init__(config, specification, calls)
+        self._max_records = max_records
+
+    def _choose_parser(self, config: SubscriberConfig) -> None:
+        config.parser = self._parsing.parse_batch
+        config.decoder = self._parsing.decode_batch
+
+    def _messages(self, consumer: Consumer) -> AsyncIterator[Any]:
+        return consumer.batches(self._max_records)

@@ -1,0 +1,180 @@
+"""The broker in memory: what is published is handled at once, by the handlers that would get it.
+
+    async with TestGantryBroker(broker):
+        await broker.publish({"order": 7}, "Orders")
+        bill.mock.assert_called_once_with({"order": 7})
+
+A group gets a message once, a broadcasting subscriber always. Tags choose as they do in a broker; an SQL92 expression
+lets everything pass, as there is nothing here that could evaluate it. What a handler raises goes to who published.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast, overload
+from unittest.mock import AsyncMock
+
+import anyio
+from faststream._internal.endpoint.utils import ParserComposition
+from faststream._internal.testing.broker import EnterType, TestBroker, change_producer
+from faststream.exceptions import SubscriberNotFound
+
+from gantrymq.client import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
+from gantrymq.client.decoding import wanted_tags
+from gantrymq.model import properties as names
+from gantrymq_faststream.broker import GantryBroker
+from gantrymq_faststream.options import made
+from gantrymq_faststream.parser import GantryParser
+from gantrymq_faststream.producer import GantryProducer
+from gantrymq_faststream.publisher import PublisherOfTopic
+from gantrymq_faststream.response import GantryPublishCommand
+from gantrymq_faststream.subscriber import BatchSubscriber, GantrySubscriber
+
+__all__ = ["TestGantryBroker"]
+
+IN_MEMORY: Final = "in-memory"
+
+
+class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker):
+    """As a context around a test; ``with_real=True`` goes to the real broker, and still counts calls."""
+
+    @overload
+    def __init__(
+        self: TestGantryBroker[GantryBroker],
+        broker: GantryBroker,
+        /,
+        *,
+        with_real: bool = False,
+        connect_only: bool | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: TestGantryBroker[tuple[GantryBroker, ...]],
+        *brokers: GantryBroker,
+        with_real: bool = False,
+        connect_only: bool | None = None,
+    ) -> None: ...
+
+    def __init__(self, *brokers: GantryBroker, with_real: bool = False, connect_only: bool | None = None) -> None:
+        super().__init__(*brokers, with_real=with_real, connect_only=connect_only)
+
+    def create_publisher_fake_subscriber(
+        self, broker: GantryBroker, publisher: PublisherOfTopic
+    ) -> tuple[GantrySubscriber, bool]:
+        """A subscriber of the publisher's topic, and whether it is the application's."""
+        for found in _subscribers(self.brokers):
+            if publisher.topic in found.topics:
+                return found, True
+        group = f"test_{publisher.topic}"
+        return broker.subscriber(publisher.topic, group=group, batch=publisher.batch, persistent=False), False
+
+    @contextmanager
+    def _patch_producer(self, broker: GantryBroker) -> Generator[None, None, None]:
+        with change_producer(broker.config.broker_config, _InMemory(broker, self.brokers)):
+            yield
+
+    async def _fake_connect(self, broker: GantryBroker, *args: Any, **kwargs: Any) -> Any:
+        return AsyncMock()
+
+
+class _InMemory(GantryProducer):
+    """Gives messages to handlers in place of sending them."""
+
+    def __init__(self, broker: GantryBroker, brokers: Sequence[GantryBroker]) -> None:
+        config = broker.config
+        super().__init__(config.broker_parser, config.broker_decoder)
+        self._brokers = brokers
+        self.serializer = config.fd_config._serializer
+        self.codec = config.broker_codec or self.codec
+        default = GantryParser()
+        self._parser = ParserComposition(config.broker_parser, default.parse_message)
+        self._decoder = ParserComposition(config.broker_decoder, default.decode_message)
+        self._ids = (f"{number:032X}" for number in itertools.count(1))
+        self._offsets = itertools.count()
+
+    async def publish(self, cmd: GantryPublishCommand) -> SendResult:
+        """Handle it."""
+        received = self._received(await self.message(cmd, cmd.body))
+        for subscriber in self._for(received):
+            await subscriber.process_message([received] if isinstance(subscriber, BatchSubscriber) else received)
+        return _stored(received)
+
+    async def publish_batch(self, cmd: GantryPublishCommand) -> tuple[SendResult, ...]:
+        """Handle them, a batch subscriber all of them together."""
+        batch = [self._received(await self.message(cmd, body)) for body in cmd.batch_bodies]
+        if batch:
+            for subscriber in self._for(batch[0]):
+                for each in [batch] if isinstance(subscriber, BatchSubscriber) else batch:
+                    await subscriber.process_message(each)
+        return tuple(_stored(each) for each in batch)
+
+    async def request(self, cmd: GantryPublishCommand) -> ReceivedMessage:
+        """What the first handler returns. Raises SubscriberNotFound: there is none."""
+        received = self._received(await self.message(cmd, cmd.body))
+        for subscriber in self._for(received):
+            with anyio.fail_after(cmd.timeout_s):
+                raw = [received] if isinstance(subscriber, BatchSubscriber) else received
+                result = await subscriber.process_message(raw)
+            body, content_type = await self.codec.encode(result.body, self.serializer)
+            return self._received(
+                made(cmd.destination, body, content_type, result.headers, result.correlation_id, "", {})
+            )
+        raise SubscriberNotFound(f"no subscriber of {cmd.destination} is there to answer")
+
+    def _for(self, message: ReceivedMessage) -> Iterator[GantrySubscriber]:
+        served = set[str]()
+        for subscriber in _subscribers(self._brokers):
+            broadcasting = subscriber._config.settings.get("broadcasting", False)
+            if _wants(subscriber, message) and (broadcasting or subscriber.group not in served):
+                served.add(subscriber.group)
+                yield subscriber
+
+    def _received(self, message: Message) -> ReceivedMessage:
+        unique_id, offset = next(self._ids), next(self._offsets)
+        properties = {**message.all_properties(), names.UNIQ_KEY: unique_id}
+        return ReceivedMessage(
+            topic=message.topic,
+            body=message.body,
+            properties=properties,
+            flag=message.flag,
+            queue_id=0,
+            queue_offset=offset,
+            log_offset=offset,
+            store_size=len(message.body),
+            sys_flag=0,
+            born_timestamp=0,
+            born_host="127.0.0.1:0",
+            store_timestamp=0,
+            store_host="127.0.0.1:0",
+            reconsume_times=0,
+            body_crc=0,
+            prepared_offset=0,
+            offset_id=unique_id,
+            broker_name=IN_MEMORY,
+        )
+
+
+def _wants(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
+    if message.topic not in subscriber.topics:
+        return False
+    if subscriber.expression_type != "TAG":
+        return True
+    tags = wanted_tags(subscriber.expression)
+    return not tags or message.tags in tags
+
+
+def _subscribers(brokers: Iterable[GantryBroker]) -> Iterator[GantrySubscriber]:
+    return (cast("GantrySubscriber", each) for broker in brokers for each in broker.subscribers)
+
+
+def _stored(message: ReceivedMessage) -> SendResult:
+    return SendResult(
+        SendStatus.SEND_OK,
+        (message.message_id,),
+        (message.offset_id,),
+        MessageQueue(message.topic, IN_MEMORY, message.queue_id),
+        message.queue_offset,
+    )

@@ -1,0 +1,22 @@
+"""FastStream and our broker for it; a server in a process of its own, where there are the parts of one."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+CLIENT_RIG = Path(__file__).resolve().parents[1] / "client"
+if str(CLIENT_RIG) not in sys.path:
+    sys.path.insert(0, str(CLIENT_RIG))
+
+
+@pytest.fixture
+def servers(tmp_path):
+    """A name server and a broker, each a process."""
+    if not (find_spec("gantrymq_storage_mmap") and find_spec("gantrymq_filter_tag")):
+        pytest.skip("a broker needs gantrymq-storage-mmap and gantrymq-filter-tag")
+    from client_rig import Servers
+
+    with Servers(tmp_path) as started:
+        yield started

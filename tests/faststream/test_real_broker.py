@@ -1,0 +1,267 @@
+"""An application of FastStream as a process, and broker objects here, against a broker that is a process."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from faststream.exceptions import SetupError
+from faststream.middlewares import AckPolicy
+
+from gantrymq.client import CallTimeout, ClientError, Reader
+from gantrymq_faststream import GantryBroker, TestGantryBroker
+from gantrymq_faststream.annotations import GantryMessage
+
+SHOP = Path(__file__).with_name("shop.py")
+END_S = 60.0
+
+
+class Shop:
+    """The application, and what it says."""
+
+    def __init__(self, namesrv):
+        self._child = subprocess.Popen(
+            [sys.executable, str(SHOP)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "NAMESRV_ADDR": namesrv},
+        )
+        self.lines = []
+        self._changed = threading.Condition()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self):
+        for line in self._child.stdout:
+            with self._changed:
+                self.lines.append(line.strip())
+                self._changed.notify_all()
+
+    def wait(self, count, of):
+        """*count* lines that begin with *of*."""
+        deadline = time.monotonic() + END_S
+        with self._changed:
+            while len(found := [line for line in self.lines if line.startswith(of)]) < count:
+                if not self._changed.wait(max(0, deadline - time.monotonic())):
+                    raise AssertionError(f"{count} lines with {of!r} are not there: {self.lines}")
+            return found
+
+    def done(self):
+        """What is finished of the slow ones."""
+        with self._changed:
+            return [line for line in self.lines if line.endswith("done")]
+
+    def terminate(self):
+        """As systemd does; the exit code, when all that it said is read."""
+        self._child.send_signal(signal.SIGTERM)
+        code = self._child.wait(END_S)
+        self._reading.join(END_S)
+        return code
+
+    def __enter__(self):
+        self.wait(1, "ready")
+        return self
+
+    def __exit__(self, *_):
+        self._child.kill()
+        self._child.wait(END_S)
+        self._reading.join(END_S)
+        self._child.stdout.close()
+
+
+def publish(namesrv, work):
+    async def main():
+        async with GantryBroker(namesrv) as broker:
+            return await work(broker)
+
+    return asyncio.run(main())
+
+
+def test_orders_become_invoices_and_one_that_failed_comes_again(servers):
+    async def orders(broker):
+        for number in range(20):
+            result = await broker.publish({"id": number, "amount": number % 10}, "Orders", keys=f"k{number}")
+            assert result.ok
+
+    publish(servers.namesrv, orders)
+    with Shop(servers.namesrv) as shop:
+        found = shop.wait(20, "invoice")
+    expected = [f"invoice {number} after {2 if number % 10 == 0 else 1}" for number in range(20)]
+    assert sorted(found) == sorted(expected)
+
+
+def test_acknowledging_by_hand_rejecting_batches_order_and_requests(servers):
+    async def send(broker):
+        for number in range(3):
+            await broker.publish(number, "Manual")
+        await broker.publish(7, "Refused")
+        await broker.publish_batch(*range(40), topic="Lines", ordering_key="one")
+        for number in range(8):
+            for customer in ("ann", "bob"):
+                await broker.publish(f"{customer} {number}", "Steps", ordering_key=customer)
+
+    publish(servers.namesrv, send)
+    with Shop(servers.namesrv) as shop:
+        manual = shop.wait(6, "manual")
+        assert sorted(manual) == sorted(f"manual {number} {end}" for number in range(3) for end in ("nack", "ack"))
+        steps = shop.wait(16, "step")
+        for customer in ("ann", "bob"):
+            mine = [line for line in steps if customer in line]
+            assert mine == [f"step {customer} {number}" for number in range(8)]
+        batches = [line.split()[1:] for line in shop.wait(5, "lines")]
+        numbers = [int(number) for batch in batches for number in batch[1:]]
+        assert numbers == list(range(40)) and max(int(batch[0]) for batch in batches) <= 8
+
+        async def ask(broker):
+            answer = await broker.request("apples", "Prices", timeout_s=20, headers={"a": "b"})
+            assert answer.correlation_id
+            return await answer.decode()
+
+        assert publish(servers.namesrv, ask) == {"price": 6}
+        assert asyncio.run(dead_letters(servers.namesrv, "refused")) == [b"7"]
+
+
+async def dead_letters(namesrv, group):
+    async with Reader("letters", namesrv) as reader:
+        await reader.wait_ready(f"%DLQ%{group}", END_S)
+        (queue,) = await reader.queues(f"%DLQ%{group}")
+        return [message.body for message in (await reader.pull(queue, 0)).messages]
+
+
+def test_a_stop_lets_a_handler_finish_and_loses_nothing(servers):
+    async def send(broker):
+        for number in range(6):
+            await broker.publish(number, "Slow", ordering_key="one")
+
+    publish(servers.namesrv, send)
+    with Shop(servers.namesrv) as shop:
+        shop.wait(1, "slow 1 begun")
+        assert shop.terminate() == 0
+        before = shop.done()
+        assert "slow 1 done" in before
+    with Shop(servers.namesrv) as shop:
+        shop.wait(1, "slow 5 done")
+        after = shop.done()
+    assert before + after == [f"slow {number} done" for number in range(6)]  # none was lost, none came twice
+
+
+def test_messages_are_asked_for_one_by_one(servers):
+    async def main():
+        async with GantryBroker(servers.namesrv) as broker:
+            for number in range(3):
+                await broker.publish(number, "Single", tags="a" if number else "b", ordering_key="one")
+            subscriber = broker.subscriber("Single", group="single", expression="a", consume_from="first")
+            await subscriber.start()
+            first = await subscriber.get_one(timeout=30)
+            assert await first.decode() == 1
+            await first.ack()
+            async for message in subscriber:
+                assert await message.decode() == 2
+                await message.ack()
+                break
+            assert await subscriber.get_one(timeout=0.2) is None
+            await subscriber.stop()
+
+    asyncio.run(main())
+
+
+def test_calls_are_counted_against_the_real_broker_too(servers):
+    broker = GantryBroker(servers.namesrv)
+    publisher = broker.publisher("Invoices")
+
+    @broker.subscriber("Orders", group="billing", consume_from="first")
+    @publisher
+    async def bill(number: int) -> int:
+        return number * 2
+
+    async def main():
+        async with TestGantryBroker(broker, with_real=True):
+            await broker.publish(4, "Orders")
+            await bill.wait_call(END_S)
+            bill.mock.assert_called_once_with(4)
+
+    asyncio.run(main())
+
+
+def test_what_is_not_legal_is_told_where_it_is_said(servers):
+    async def main():
+        async with GantryBroker(servers.namesrv) as broker:
+            with pytest.raises(ClientError, match="UNIQ_KEY"):
+                await broker.publish("x", "Orders", headers={"UNIQ_KEY": "mine"})
+            with pytest.raises(CallTimeout, match="nobody answered"):
+                await broker.request("x", "Nobody", timeout_s=1)
+
+    asyncio.run(main())
+
+
+def test_two_subscribers_of_one_group_are_refused(servers):
+    broker = GantryBroker(servers.namesrv)
+    kept = [broker.subscriber(topic, group="same") for topic in ("A", "B")]
+
+    async def main():
+        with pytest.raises(SetupError, match="several subscribers have the group same"):
+            await broker.start()
+        await broker.stop()
+
+    asyncio.run(main())
+    assert kept
+
+
+def test_everybody_hears_a_broadcast_and_sql92_chooses_by_headers(servers, tmp_path):
+    pytest.importorskip("gantrymq_filter_sql92")
+    brokers, heard, chosen = [], [], []
+
+    def hears(name):
+        async def read(text: str):
+            heard.append((name, text))
+            if len(heard) == 4:
+                done.set()
+
+        return read
+
+    for name in ("one", "two"):
+        broker = GantryBroker(servers.namesrv, client_options={"instance_name": name})
+        subscriber = broker.subscriber(
+            "News", group="readers", broadcasting=True, consume_from="first", offsets_folder=str(tmp_path / name)
+        )
+        brokers.append((broker, subscriber(hears(name))))
+
+    @brokers[0][0].subscriber(
+        "Sized", group="sized", expression="size > 5", expression_type="SQL92", consume_from="first"
+    )
+    async def sized(text: str, message: GantryMessage):
+        chosen.append(text)
+        if len(chosen) == 2:
+            done_sized.set()
+
+    done, done_sized = asyncio.Event(), asyncio.Event()
+
+    async def main():
+        async with brokers[0][0] as first, brokers[1][0] as second:
+            await first.publish("zero", "News")
+            await first.publish("small", "Sized", headers={"size": 3})
+            await first.start()
+            await second.start()
+            await first.publish("one", "News")
+            for size in (9, 4, 7):
+                await first.publish(f"size {size}", "Sized", headers={"size": size})
+            await asyncio.wait_for(asyncio.gather(done.wait(), done_sized.wait()), END_S)
+
+    asyncio.run(main())
+    assert sorted(heard) == sorted((name, text) for name in ("one", "two") for text in ("zero", "one"))
+    assert sorted(chosen) == ["size 7", "size 9"]
+
+
+def test_a_broker_that_is_away_does_not_answer_a_ping():
+    async def main():
+        broker = GantryBroker("127.0.0.1:1", ack_policy=AckPolicy.ACK)
+        assert not await broker.ping(1)
+        async with broker:
+            assert not await broker.ping(0.2)
+
+    asyncio.run(main())
