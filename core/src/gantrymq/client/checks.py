@@ -6,6 +6,7 @@ Source: apache/rocketmq client/.../Validators.java, client/.../impl/producer/Def
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
@@ -32,6 +33,7 @@ _INSTEAD: Final = {
 _TIMED: Final = frozenset(
     {property_names.TIMER_DELAY_MS, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELIVER_MS}
 )
+_check_topic = lru_cache(1024)(names.check_topic)
 _ELSE: Final = "to send a received message on use Message.from_received; to set it nevertheless, system_properties="
 
 
@@ -58,7 +60,7 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         NoPermission: the topic belongs to the broker.
         MessageIllegal: no body, a body that is too long, properties that do not fit.
     """
-    names.check_topic(message.topic)
+    _check_topic(message.topic)
     if message.topic in names.NOT_SENDABLE:
         raise NoPermission(f"topic {message.topic} belongs to the broker itself; send to a topic of your own")
     if not isinstance(message.body, bytes | bytearray | memoryview):
@@ -109,19 +111,22 @@ def _check_properties(message: Message) -> None:
             raise MessageIllegal(
                 f"property {name} of a message for {message.topic} is RocketMQ's own: {_INSTEAD.get(name, _ELSE)}"
             )
-    for name, value in message.all_properties().items():
+    found = message.all_properties()
+    for name, value in found.items():
         if not name or not isinstance(value, str) or not value:
             raise MessageIllegal(
                 f"property {name!r} of a message for {message.topic} needs a name and a text: {value!r}"
             )
-        if "\x01" in name or "\x02" in name or "\x01" in value or "\x02" in value:
-            raise MessageIllegal(
-                f"property {name!r} of a message for {message.topic} holds the character 0x01 or 0x02, "
-                "which separate properties"
-            )
+    text = property_names.encode_text(found)
+    if not text.count("\x01") == text.count("\x02") == len(found):
+        name = next(name for name, value in found.items() if not {"\x01", "\x02"}.isdisjoint(f"{name}{value}"))
+        raise MessageIllegal(
+            f"property {name!r} of a message for {message.topic} holds the character 0x01 or 0x02, "
+            "which separate properties"
+        )
     if "/" in message.system_properties.get(property_names.INNER_MULTI_DISPATCH, ""):
         raise MessageIllegal(f"{property_names.INNER_MULTI_DISPATCH} names light queues; their names must not hold '/'")
-    length = len(property_names.encode(message.all_properties()))
+    length = len(text) if text.isascii() else len(property_names.encode(found))
     if length > property_names.MAX_BYTES:
         raise MessageIllegal(
             f"the properties of a message for {message.topic} take {length} bytes, the longest allowed is "

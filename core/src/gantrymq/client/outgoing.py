@@ -11,6 +11,8 @@ client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQP
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import attrs
 
@@ -24,7 +26,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.send import SendMessageRequest
+from gantrymq.remoting.headers.send import SendMessageRequest, send_fields
 
 __all__ = [
     "BatchParts",
@@ -39,6 +41,8 @@ __all__ = [
     "send_request",
 ]
 
+_LETTERS = {field.attribute: field.wire for field in send_fields(RequestCode.SEND_MESSAGE_V2)}
+_BORN, _PROPERTIES = _LETTERS["born_timestamp"], _LETTERS["properties"]
 _RECONSUME_TIME = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 _MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; brokers add properties of their own
@@ -47,8 +51,7 @@ _ENTRY_BYTES = (
 )  # of a message in a batch beside body and properties, with its id
 
 
-@attrs.frozen
-class SendIdentity:
+class SendIdentity(NamedTuple):
     """What every send of one producer says about it."""
 
     group: str
@@ -57,9 +60,9 @@ class SendIdentity:
     unit_mode: bool = False
 
 
-@attrs.frozen
+@attrs.define  # and not frozen, which takes three times as long to make
 class Outgoing:
-    """One message, or one batch, in the form in which every attempt sends it."""
+    """One message, or one batch, in the form in which every attempt sends it; nobody changes it."""
 
     topic: str
     body: bytes  # compressed where sysFlag says so
@@ -216,26 +219,52 @@ def send_request(
         properties = dict(properties)
         reconsume_times = _count(properties.pop(_RECONSUME_TIME, "")) or 0
         most_reconsume_times = _count(properties.pop(_MAX_RECONSUME_TIMES, ""))
-    header = SendMessageRequest(
-        producer_group=identity.group,
-        topic=outgoing.topic,
-        default_topic=identity.default_topic,
-        default_topic_queue_nums=identity.default_topic_queues,
-        queue_id=queue.queue_id,
-        sys_flag=outgoing.sys_flag,
-        born_timestamp=born_ms,
-        flag=outgoing.flag,
-        properties=property_text.encode_text(properties),
-        reconsume_times=reconsume_times,
-        unit_mode=identity.unit_mode,
-        max_reconsume_times=most_reconsume_times,
-        batch=outgoing.batch,
-        bname=queue.broker_name,
-    )
+    fields = _fields(
+        identity,
+        outgoing.topic,
+        queue,
+        outgoing.sys_flag,
+        outgoing.flag,
+        outgoing.batch,
+        reconsume_times,
+        most_reconsume_times,
+    ).copy()
+    fields[_BORN] = str(born_ms)
+    fields[_PROPERTIES] = property_text.encode_text(properties)
     code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
     if properties.get(property_text.MSG_TYPE) == property_text.REPLY_TYPE:
         code = RequestCode.SEND_REPLY_MESSAGE_V2
-    return command.request(code, header.to_ext_v2(), outgoing.body, oneway=oneway)
+    return command.request(code, fields, outgoing.body, oneway=oneway)
+
+
+@lru_cache(4096, typed=True)
+def _fields(
+    identity: SendIdentity,
+    topic: str,
+    queue: MessageQueue,
+    sys_flag: int,
+    flag: int,
+    batch: bool,
+    reconsume_times: int,
+    most_reconsume_times: int | None,
+) -> dict[str, str]:
+    """The header's fields as they are written, which many sends have in common but for two; copy them."""
+    return SendMessageRequest(
+        producer_group=identity.group,
+        topic=topic,
+        default_topic=identity.default_topic,
+        default_topic_queue_nums=identity.default_topic_queues,
+        queue_id=queue.queue_id,
+        sys_flag=sys_flag,
+        born_timestamp=0,
+        flag=flag,
+        properties="",
+        reconsume_times=reconsume_times,
+        unit_mode=identity.unit_mode,
+        max_reconsume_times=most_reconsume_times,
+        batch=batch,
+        bname=queue.broker_name,
+    ).to_ext_v2()
 
 
 def _count(text: str) -> int | None:
