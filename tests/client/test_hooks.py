@@ -358,6 +358,35 @@ def test_messages_acknowledged_by_hand_are_told_of_one_by_one():
     simulate_cluster(work)
 
 
+def test_polls_are_told_of_until_the_next_one():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        hook = Noting()
+        async with client_of(cluster) as client:
+            await client.producer("shop").send_batch([Message(TOPIC, b"%d" % number) for number in range(5)])
+            consumer = client.lite_pull("billing", TOPIC, consume_from="first", hooks=[hook])
+            while len(polled := await consumer.poll(max_count=2)) < 2:
+                pass
+            assert hook.consumed == []
+            await cluster.world.clock.sleep(3)
+            assert len(await consumer.poll(max_count=1)) == 1
+            assert hook.consumed[0].messages == list(polled) and hook.consumed[0].duration_s >= 3
+            await consumer.commit()
+            assert len(await consumer.poll(max_count=2)) == 2
+        assert outcomes(hook) == [
+            (ConsumeOutcome.SUCCESS, 2, 2),
+            (ConsumeOutcome.SUCCESS, 1, 1),
+            (ConsumeOutcome.GIVEN_BACK, 0, 2),
+        ]
+        assert [(context.batch, context.group) for context in hook.consumed] == [
+            (True, "billing"),
+            (False, "billing"),
+            (True, "billing"),
+        ]
+
+    simulate_cluster(work)
+
+
 current = contextvars.ContextVar("current", default=None)
 
 

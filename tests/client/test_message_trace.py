@@ -40,6 +40,11 @@ async def records(cluster, topic=TRACE_TOPIC):
     return [record for _, found in await traces(cluster, topic) for record in found]
 
 
+async def records_of_all(cluster):
+    async with Reader(TRACE_TOPIC, cluster.namesrv, world=cluster.world, start="first") as reader:
+        return [record async for message in reader for record in decode_trace(message.body)]
+
+
 def test_a_message_sent_and_consumed_leaves_three_records():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -237,6 +242,64 @@ def test_what_finds_no_room_is_dropped_counted_and_said_once(caplog):
     with caplog.at_level(logging.WARNING, "gantrymq.client"):
         simulate_cluster(work)
     assert sum("counted in MessageTrace.dropped" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_what_is_polled_is_traced():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        async with client_of(cluster) as client:
+            sent = await client.producer("shop").send(Message(TOPIC, b"1"))
+            consumer = client.lite_pull("billing", TOPIC, consume_from="first", trace=True)
+            while not await consumer.poll():
+                pass
+            await consumer.poll(timeout_s=0)
+        assert (consumer.trace.written, consumer.trace.dropped) == (2, 0)
+        before, after = await records(cluster)
+        assert before.message_id == after.message_id == sent.message_id and after.success
+
+    simulate_cluster(work)
+
+
+def test_every_record_is_written_or_counted_however_many_there_are():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        trace = MessageTrace()
+        async with client_of(cluster, trace=trace) as client:
+            producer = client.producer("shop")
+            for _ in range(4):
+                await asyncio.gather(*(producer.send(Message(TOPIC, b"%d" % number)) for number in range(1000)))
+        assert trace.written + trace.dropped == 4000 and trace.written >= 2048
+        assert len(await records_of_all(cluster)) == trace.written
+
+    simulate_cluster(work)
+
+
+def test_messages_that_the_producer_batches_by_itself_are_traced_one_by_one():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        async with client_of(cluster, trace=True) as client:
+            producer = client.producer("shop", batching=True)
+            sent = await asyncio.gather(*(producer.send(Message(TOPIC, b"%d" % number)) for number in range(20)))
+        pubs = {record.message_id: record.offset_id for record in await records(cluster)}
+        assert pubs == {result.message_id: result.offset_id for result in sent} and len(pubs) == 20
+
+    simulate_cluster(work)
+
+
+def test_closing_in_time_counts_what_is_under_way():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        trace = MessageTrace(batch=1)
+        client = client_of(cluster, trace=trace)
+        await client.start()
+        producer = client.producer("shop")
+        await producer.send_batch([Message(TOPIC, b"%d" % number) for number in range(10)])
+        await cluster.stop()
+        await cluster.world.clock.sleep(1)
+        await client.close(timeout_s=0)
+        assert trace.written + trace.dropped == 10
+
+    simulate_cluster(work)
 
 
 def test_without_a_trace_topic_messages_are_sent_and_traces_counted_as_dropped():

@@ -134,6 +134,8 @@ class Client(BaseClient):
         auto_commit: bool = True,
         on_rebalance: Rebalanced | None = None,
         offsets_folder: str | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace | None = None,
         **settings: Unpack[SettingOptions],
     ) -> LitePullConsumer:
         """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
@@ -151,6 +153,8 @@ class Client(BaseClient):
                 auto_commit=auto_commit,
                 on_rebalance=on_rebalance,
                 offsets_folder=offsets_folder,
+                hooks=(*self._hooks, *hooks),
+                trace=self._trace if trace is None else trace,
                 **self._own(settings),
             )
         )

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 import attrs
 
@@ -35,11 +36,16 @@ from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
+
+if TYPE_CHECKING:
+    from gantrymq.client.tracing.hooks import Hook
+    from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = ["LitePullConsumer"]
 
@@ -66,6 +72,8 @@ class LitePullConsumer(BaseClient):
         auto_commit: bool = True,
         on_rebalance: Rebalanced | None = None,
         offsets_folder: str | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """Nothing is opened before `start`.
@@ -80,6 +88,8 @@ class LitePullConsumer(BaseClient):
             auto_commit: whether the progress is stored every ``commit_every_s`` seconds and at `close`.
             on_rebalance: called with the queues taken and those given up.
             offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
+            hooks: are told of what is polled, see `gantrymq.client.tracing.hooks`.
+            trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
             **options: of `ConsumerSettings`, but those of order and of failed messages, and of `ConnectOptions`.
 
         Raises:
@@ -104,6 +114,7 @@ class LitePullConsumer(BaseClient):
         self._auto_commit = auto_commit
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
+        self._watching = Watching(hooks, trace)
         self._run: LitePullRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
@@ -124,7 +135,15 @@ class LitePullConsumer(BaseClient):
             except ClientError:
                 self._run = None
                 raise
+        self._run.hooks = self._watching.consumptions(
+            instance, self.group, broadcasting=self.settings.broadcasting, consume_timeout_s=math.inf
+        )
         self._run.begin()
+
+    @property
+    def trace(self) -> MessageTrace | None:
+        """What counts the records of its message trace; None where there is none."""
+        return self._watching.trace
 
     def _join(self, instance: ClientInstance, run: LitePullRun) -> None:
         """Become a member of the group. Raises ClientError: this client has one already."""
@@ -150,6 +169,7 @@ class LitePullConsumer(BaseClient):
         run, self._run = self._run, None
         if run is not None:
             await run.end()
+            await self._watching.close()
             if run.sharing_out:
                 await instance.unregister_consumer(self.group)
 

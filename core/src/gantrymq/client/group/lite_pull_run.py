@@ -21,6 +21,8 @@ from gantrymq.client.group.sharing import Changed, Sharing
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.tracing.calls import ConsumeCalls
+from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
 from gantrymq.errors import CallTimeout, ClientError, GantryError
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.message import ReceivedMessage
@@ -81,6 +83,8 @@ class LitePullRun:
         self.assigning = False  # whether queues were assigned
         self._polled: Handed | None = None  # what counts as consumed at the next poll
         self._polled_s = 0.0
+        self.hooks: ConsumeCalls | None = None  # told of what is polled
+        self._hooked: ConsumeContext | None = None  # of what was polled last
         self._stored: dict[MessageQueue, tuple[HeldQueue, int]] = {}  # by `commit`, while the queue is held
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._watched: dict[str, tuple[tuple[MessageQueue, ...], list[_Listener]]] = {}
@@ -155,18 +159,26 @@ class LitePullRun:
             return ()
         self.done()  # of another task that polls
         self._polled, self._polled_s = handed, self._instance.world.clock.monotonic()
+        if self.hooks is not None:
+            self._hooked = self.hooks.before(handed.held.queue, handed.messages, batch=most > 1, in_task=True)
         return tuple(handed.messages)
 
     def done(self) -> None:
         """What was polled last is consumed."""
         handed, self._polled = self._polled, None
         if handed is not None:
+            self._after(ConsumeOutcome.SUCCESS)
             now = self._instance.world.clock.monotonic()
             handed.held.consumed_s = now
             count = handed.held.finish(handed.messages)
             minute = self._figures.minute(handed.held.queue.topic, now)
             minute.done += count
             minute.spent_s += (now - self._polled_s) * count
+
+    def _after(self, outcome: ConsumeOutcome) -> None:
+        hooked, self._hooked = self._hooked, None
+        if hooked is not None and self.hooks is not None:
+            self.hooks.after(hooked, outcome)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets. Raises ClientError: not all of them are."""
@@ -193,6 +205,7 @@ class LitePullRun:
     async def end(self) -> None:
         """Stop; the progress is stored if it is by itself."""
         self.stop_handing_out()
+        self._after(ConsumeOutcome.GIVEN_BACK)
         tasks = (*self._jobs, *self._pulls.values())
         for task in tasks:
             task.cancel()

@@ -61,7 +61,7 @@ class TraceWriter:
         self._everything = False  # whether less than a whole message goes as well
         self._timer: Timer | None = None
         self._room = asyncio.Semaphore(MOST_UNDER_WAY)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], list[TraceRecord]] = {}
         self._idle = asyncio.Event()  # nothing waits, nothing is under way
         self._idle.set()
         self._said = False
@@ -70,11 +70,10 @@ class TraceWriter:
 
     def append(self, records: Sequence[TraceRecord]) -> None:
         """Write them soon; those for which there is no room are dropped and counted."""
-        room = 0 if self._closed else self._trace.most_waiting - len(self._waiting)
+        room = 0 if self._closed else max(0, self._trace.most_waiting - len(self._waiting))
         if room < len(records):
-            self._lost(records[max(0, room) :], "more of them wait than may, or the client was closed")
-            self._trace.dropped += len(records) - max(0, room)
-            records = records[: max(0, room)]
+            self._lost(records[room:], "the client was closed" if self._closed else "too many of them wait")
+            records = records[:room]
         if not records:
             return
         self._waiting.extend(records)
@@ -95,18 +94,29 @@ class TraceWriter:
         try:
             await self.flush()
         finally:
-            self._closed = True
-            if self._timer is not None:
-                self._timer.cancel()
-            self._sending.end()
-            for task in (self._job, *self._under_way):
+            self._end()
+
+    def _end(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._sending.end()
+        self._job.cancel()
+        left = list(self._waiting)
+        self._waiting.clear()
+        for task, records in list(self._under_way.items()):
+            task.remove_done_callback(self._done)
+            if task.done():
+                self._done(task)
+            else:
                 task.cancel()
-            self._trace.dropped += len(self._waiting)
-            self._lost(self._waiting, "the client was closed before they could be sent")
-            self._waiting.clear()
+                left += records
+        self._lost(left, "the client was closed before they could be sent")
 
     def _flush_soon(self) -> None:
-        self._timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._everything = True
         self._due.set()
 
@@ -117,15 +127,23 @@ class TraceWriter:
             everything, self._everything = self._everything, False
             while len(self._waiting) >= (1 if everything else self._trace.batch):
                 await self._room.acquire()
-                task = asyncio.get_running_loop().create_task(self._send(self._taken()))
-                self._under_way.add(task)
+                records = self._taken()
+                task = asyncio.get_running_loop().create_task(self._send(records))
+                self._under_way[task] = records
                 task.add_done_callback(self._done)
             if self._waiting and self._timer is None:
                 self._timer = self._clock.call_later(self._trace.flush_every_s, self._flush_soon)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        records = self._under_way.pop(task)
         self._room.release()
+        error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
+        if error is None:
+            self._trace.written += len(records)
+        else:
+            self._lost(records, str(error))
+            if not isinstance(error, GantryError | asyncio.CancelledError):
+                logger.error("writing a message trace", exc_info=error)
         if not self._waiting and not self._under_way:
             self._idle.set()
 
@@ -152,17 +170,10 @@ class TraceWriter:
             lambda: prepare(message, self._instance.ids.next),
             self._compressor if size >= _COMPRESS_OVER else None,
         )
-        try:
-            await self._sending.send(submission, None, TIMEOUT_S, _ATTEMPTS)
-            self._trace.written += len(records)
-        except GantryError as problem:
-            self._trace.dropped += len(records)
-            self._lost(records, str(problem))
-        except asyncio.CancelledError:
-            self._trace.dropped += len(records)
-            raise
+        await self._sending.send(submission, None, TIMEOUT_S, _ATTEMPTS)
 
-    def _lost(self, records: Sequence[TraceRecord] | deque[TraceRecord], why: str) -> None:
+    def _lost(self, records: Sequence[TraceRecord], why: str) -> None:
+        self._trace.dropped += len(records)
         if records and not self._said:
             self._said = True
             text = "records of the message trace are not written to %s: %s; counted in MessageTrace.dropped, said once"
