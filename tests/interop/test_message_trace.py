@@ -33,7 +33,7 @@ async def in_trace_topic(namesrv: str) -> list[ReceivedMessage]:
     return found
 
 
-@pytest.mark.parametrize("where", ["5.3.3", "ours"])
+@pytest.mark.parametrize("where", ["4.9.7", "5.3.3", "ours"])
 def test_the_admin_tool_reads_what_our_producer_and_consumer_wrote(
     where: str, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer, topic: str, tmp_path: Path
 ) -> None:
