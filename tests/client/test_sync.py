@@ -196,6 +196,44 @@ def test_closing_ends_a_loop_of_another_thread(client, topic):
         assert counted.result(DEADLINE_S) == 0
 
 
+def test_closing_waits_for_what_a_loop_of_another_thread_has_in_hand(client, topic):
+    producer, group = client.producer("shop"), f"{topic}-group"
+    (queue, _) = producer.queues(topic)
+    producer.send(Message(topic, b"once"), queue)
+    consumer = client.consumer(group, topic, consume_from="first")
+    has_it, may_go_on = threading.Event(), threading.Event()
+
+    def work():
+        for message in consumer:
+            has_it.set()
+            may_go_on.wait(DEADLINE_S)
+            return_after = message.body
+        return return_after
+
+    with ThreadPoolExecutor(2) as pool:
+        looping = pool.submit(work)
+        assert has_it.wait(DEADLINE_S)
+        closing = pool.submit(consumer.close)
+        with pytest.raises(TimeoutError):
+            closing.result(0.3)
+        may_go_on.set()
+        closing.result(DEADLINE_S)
+        assert looping.result(DEADLINE_S) == b"once"
+    assert client.admin.committed_offset(group, queue) == 1
+
+
+def test_closing_gives_up_a_loop_that_nobody_asks_any_more(monkeypatch, client, topic):
+    monkeypatch.setattr("gantrymq.client.sync.client.LOOP_GRACE_S", 0.2)
+    client.producer("shop").send(Message(topic, b"kept"))
+    consumer = client.consumer(f"{topic}-group", topic, consume_from="first")
+    with ThreadPoolExecutor(1) as pool:
+        kept = iter(consumer)
+        assert pool.submit(kept.__next__).result(DEADLINE_S).body == b"kept"
+        within(consumer.close)
+    with pytest.raises(ClientError, match="this Consumer is closed"):
+        consumer.commit()
+
+
 def test_close_waits_no_longer_than_it_is_told(client, topic):
     client.producer("shop").send(Message(topic, b"stuck"))
     consumer = client.consumer(f"{topic}-group", topic, consume_from="first")

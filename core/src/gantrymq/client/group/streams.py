@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar
+import asyncio
+from typing import Any, Generic, Protocol, TypeVar
 
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.membership import Membership
@@ -35,6 +36,11 @@ class _Stream(Generic[T]):
         self._holder = working.holder(batch=self._several)
         self._most = most
         self._kept = kept
+
+    def hold_for(self, task: asyncio.Task[Any]) -> None:
+        """What is in hand now is in that of *task*, instead of the one that asked for it; `close` waits for it."""
+        if self._holder.handed is not None:
+            self._holder.task = task
 
     def _at_once(self) -> list[ReceivedMessage] | None:
         """The next messages, None where nothing waits; what was in hand is consumed."""

@@ -11,12 +11,13 @@ before.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from gantrymq.client.base import READY_TIMEOUT_S, BaseClient
 from gantrymq.client.client import Client as AsyncClient
@@ -27,8 +28,6 @@ from gantrymq.errors import ClientError
 from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:
-    import asyncio
-
     from gantrymq.client.group.consumer import Rebalanced
     from gantrymq.client.group.settings import SettingOptions
     from gantrymq.client.producer import OwnProducerOptions
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 T = TypeVar("T")
+
+LOOP_GRACE_S: Final = 10.0  # an iterator may be kept that nobody asks any more, as by a traceback
 
 
 class Client:
@@ -218,8 +219,8 @@ class Client:
     def close(self, timeout_s: float | None = None) -> None:
         """Close what the client made, then the connections, then the thread; harmless when repeated.
 
-        Calls that other threads are in, and what they have in hand of a consumer, are waited for; what the calling
-        thread has in hand itself is not. In a process that was forked off there is nothing to close.
+        Calls that other threads are in, and what they have in hand of a consumer, are waited for, of loops for 10 s;
+        what the calling thread has in hand itself is not. In a process that was forked off there is nothing to close.
 
         Args:
             timeout_s: seconds that this may take; what is under way then is given up.
@@ -269,15 +270,24 @@ class Client:
         return stream
 
     def _end(self, thread: LoopThread, made: BaseClient, timeout_s: float | None) -> None:
-        """Close *made*, without waiting for what this thread has in hand."""
-        own: list[asyncio.Task[Any] | None] = [thread.in_hand]
-        own += [each.task for each in list(self._streams) if each.reader == threading.get_ident()]
+        """Close *made*; does not wait for what this thread has in hand, nor for ever for loops of others."""
+        mine, others = list[Any]([thread.in_hand]), list[Any]()
+        for each in list(self._streams):
+            here = each.reader is threading.current_thread() or each.reader is None or not each.reader.is_alive()
+            (mine if here else others).append(each.task)
+
+        def let_go(tasks: list[Any]) -> None:
+            for task in tasks:
+                if task is not None and not task.done():
+                    made.closed_by(task)
 
         async def end() -> None:
-            for task in own:
-                if task is not None:
-                    made.closed_by(task)
-            await made.close(timeout_s)
+            let_go(mine)
+            timer = asyncio.get_running_loop().call_later(LOOP_GRACE_S, let_go, others)
+            try:
+                await made.close(timeout_s)
+            finally:
+                timer.cancel()
 
         thread.call(end)
 

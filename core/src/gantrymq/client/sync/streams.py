@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, TypeVar
 
+from gantrymq.client.group.streams import Batches, Messages
 from gantrymq.client.sync.loop_thread import LoopThread
 
 __all__ = ["Stream"]
@@ -19,6 +20,10 @@ class Stream(Generic[T]):
 
     Nobody tells an iterator that its loop was left: it notices when it is forgotten, at once in CPython, and by
     `close`.
+
+    Attributes:
+        reader: the thread that asked last.
+        task: for which its messages are in hand, until it is forgotten; None where none are, as of a reader.
     """
 
     def __init__(self, thread: LoopThread, make: Callable[[], AsyncIterator[T]]) -> None:
@@ -28,8 +33,8 @@ class Stream(Generic[T]):
         self._source: AsyncIterator[T] | None = None
         self._one_at_a_time = threading.Lock()
         self._ended = False
-        self.task: asyncio.Task[Any] | None = None  # that took what is in hand now
-        self.reader = 0  # the thread that asked last
+        self.reader: threading.Thread | None = None
+        self.task: asyncio.Task[Any] | None = None
 
     def __iter__(self) -> Stream[T]:
         return self
@@ -39,7 +44,7 @@ class Stream(Generic[T]):
         with self._one_at_a_time:
             if self._ended:
                 raise StopIteration
-            self.reader = threading.get_ident()
+            self.reader = threading.current_thread()
             try:
                 found = self._thread.call(self._step)
             except BaseException:
@@ -59,18 +64,31 @@ class Stream(Generic[T]):
         self._forget()
 
     async def _step(self) -> tuple[T] | None:
-        self.task = asyncio.current_task()
         if self._source is None:
             self._source = self._make()
+        source = self._source
         try:
-            return (await anext(self._source),)
+            found = await anext(source)
         except StopAsyncIteration:
             return None
+        of_group: object = source
+        if isinstance(of_group, Messages | Batches):
+            if self.task is None:
+                self.task = asyncio.ensure_future(asyncio.Event().wait())  # ends when it is cancelled
+            of_group.hold_for(self.task)
+        return (found,)
 
     def _forget(self) -> None:
         """Let the source go where it lives."""
-        source, self._source = self._source, None
-        if source is not None:
-            box = [source]
-            del source
-            self._thread.later(box.clear)
+        source, task = self._source, self.task
+        self._source = self.task = None
+        box = [source]
+        del source
+
+        def go() -> None:
+            box.clear()
+            if task is not None:
+                task.cancel()
+
+        if box[0] is not None:
+            self._thread.later(go)
