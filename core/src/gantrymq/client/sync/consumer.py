@@ -14,6 +14,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from gantrymq.client.group.consumer import CONCURRENCY
@@ -150,7 +151,8 @@ class Consumer(Part[AsyncConsumer]):
 
         async def handle(messages: Any) -> object:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()
-            return await loop.run_in_executor(pool, thread.run_for, task, lambda: handler(messages))
+            run = copy_context().run
+            return await loop.run_in_executor(pool, run, thread.run_for, task, lambda: handler(messages))
 
         return handle
 

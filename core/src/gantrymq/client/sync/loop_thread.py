@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 from gantrymq.errors import ClientError
@@ -58,15 +59,20 @@ class LoopThread:
             raise
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Begin *work* on the loop; cancelling the future cancels it. Raises ClientError: as `call`."""
+        """Begin *work* on the loop, in the calling thread's context (contextvars); cancelling the future cancels it.
+
+        Raises:
+            ClientError: as `call`.
+        """
         self.check()
         future: Future[T] = Future()
+        context = copy_context()
 
         def begin() -> None:
             if future.cancelled():
                 return
             try:
-                task = self._loop.create_task(work())
+                task = self._loop.create_task(work(), context=context)
             except Exception as error:
                 if future.set_running_or_notify_cancel():
                     future.set_exception(error)

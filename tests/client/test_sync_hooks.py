@@ -1,0 +1,48 @@
+"""Hooks, traces and contexts of the client for threads."""
+
+from contextvars import ContextVar
+
+from gantrymq.client import ConsumeOutcome
+from gantrymq.client.sync import Client, Message
+
+current = ContextVar("current", default="none")
+
+
+class Following:
+    """Carries a variable of the context on, as tracers do."""
+
+    def __init__(self):
+        self.sent, self.outcomes = [], []
+
+    def before_send(self, context):
+        self.sent.append((context.topic, current.get()))
+        context.messages[0].properties["traceparent"] = current.get()
+
+    def after_send(self, context):
+        assert context.result is not None
+
+    def before_consume(self, context):
+        context.notes[self] = current.set("in " + context.messages[0].properties["traceparent"])
+
+    def after_consume(self, context):
+        current.reset(context.notes[self])
+        self.outcomes.append(context.outcome)
+
+
+def test_the_context_of_a_thread_goes_with_its_calls_and_comes_to_its_handlers(servers):
+    hook, seen = Following(), []
+    with Client(servers.namesrv, hooks=[hook], trace=True) as client:
+        producer = client.producer("shop")
+        current.set("order")
+        producer.send(Message("Orders", b"1"))
+        consumer = client.consumer("billing", "Orders", consume_from="first")
+
+        def handle(message):
+            seen.append(current.get())
+            producer.send(Message("Bills", b"1"))
+            consumer.close()
+
+        consumer.run(handle, concurrency=1)
+    assert seen == ["in order"] and current.get() == "order"
+    assert hook.sent == [("Orders", "order"), ("Bills", "in order")]
+    assert hook.outcomes == [ConsumeOutcome.SUCCESS]
