@@ -111,6 +111,19 @@ def test_examples_of_the_client(servers):
     assert lines == ["order 1, try 1\n", "order 2, try 1\n", "order 3, try 2\n", "order 4, try 1\n"]
 
 
+def test_the_examples_that_send_batches_pay_and_ask(servers, tmp_path):
+    said = {}
+    for name in ("batching", "payments", "prices"):
+        with example(f"client/{name}", servers.namesrv, tmp_path) as running:
+            said[name], errors = running.communicate(timeout=END_S)
+        assert (running.returncode, errors) == (0, "")
+    assert said["batching"].startswith("1000 readings are stored, each with its own result\n1000 more lie in queue ")
+    assert sorted(said["payments"].splitlines()) == ["order 1 is paid", "order 3 is paid"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "payments.db")) as database:
+        assert database.execute("SELECT order_id FROM payments ORDER BY order_id").fetchall() == [(1,), (3,)]
+    assert said["prices"] == "apples: 12\npears: 15\nplums: nobody knows\n"
+
+
 def test_the_example_that_prints_a_trace(servers):
     with example("client/trace", servers.namesrv) as tracing:
         said, errors = tracing.communicate(timeout=END_S)

@@ -300,6 +300,36 @@ def test_closing_sends_what_is_gathered(simulate, cluster):
     simulate(work)
 
 
+@pytest.mark.parametrize("batching", [False, Batching(max_wait_ms=30_000)])
+def test_flush_waits_for_what_was_begun_and_for_no_more(simulate, cluster, batching):
+    async def work(world):
+        async with cluster(world, "a") as c, producer_of(c, world, batching=batching) as producer:
+            await producer.flush()
+            await producer.queues("T")
+            sends = [producer.send_soon(body(n)) for n in range(5)]
+            begun = world.clock.monotonic()
+            await producer.flush()
+            await asyncio.gather(*sends)
+            assert world.clock.monotonic() - begun < 1
+            c.brokers["a"].answers |= {SEND: None, BATCH: None}
+            silent = [producer.send_soon(body(n), timeout_s=3.0) for n in range(2)]
+            flushing = asyncio.ensure_future(producer.flush())
+            await world.clock.sleep(1)
+            later = producer.send_soon(body(9), timeout_s=10.0)
+            assert not flushing.done()
+            await flushing
+            assert 2.9 < world.clock.monotonic() - begun < 3.5
+            assert not later.done()
+            found = await asyncio.gather(*silent, return_exceptions=True)
+            assert all(isinstance(each, SendFailed) for each in found)
+            later.cancel()
+            again = asyncio.ensure_future(producer.flush())
+            await world.clock.sleep(0.1)
+            again.cancel()  # cancels nothing else
+
+    simulate(work)
+
+
 def test_closing_beside_a_broker_that_hangs_gives_up_in_time(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c:

@@ -71,6 +71,7 @@ class _First:
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
         self.waiting = 0
+        self.is_flushed = False  # once the last of them is gathered
 
 
 class AutoBatching:
@@ -149,6 +150,8 @@ class AutoBatching:
             first.waiting -= 1
             if not first.waiting:
                 del self._first[topic]
+                if first.is_flushed:
+                    self.flush(topic)
         return await waiter
 
     def _add(self, group: Group, message: Message) -> asyncio.Future[SendResult]:
@@ -172,6 +175,8 @@ class AutoBatching:
 
     def flush(self, topic: str | None = None) -> bool:
         """Send what is gathered, for *topic* or at all; False where that is nothing."""
+        for each, first in self._first.items():
+            first.is_flushed |= topic in (None, each)
         groups = [group for group in self._groups if topic is None or group.topic == topic]
         for group in groups:
             self._flush(group)

@@ -353,6 +353,18 @@ class Producer(BaseClient):
             ]
         )
 
+    async def flush(self) -> None:
+        """Send what is gathered, and wait until all that was begun before is over: by `send_soon`, or `send_async`.
+
+        How it went, the sends say themselves.
+        """
+        self._open()
+        if self._batching is not None:
+            await self._started().world.clock.sleep(0)  # what was begun is gathered
+            self._batching.flush()
+        if self._under_way:
+            await asyncio.wait(tuple(self._under_way))
+
     async def request(
         self, message: Message, queue: Where | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
