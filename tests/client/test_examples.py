@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,11 @@ def test_examples_of_the_client(servers):
     with example("client/read", servers.namesrv) as reading:
         said, errors = reading.communicate(timeout=END_S)
     assert (reading.returncode, errors, len(said.splitlines())) == (0, "", 7)
+
+    if find_spec("gantrymq_pop"):
+        with example("client/pop", servers.namesrv) as popping:
+            said, errors = popping.communicate(timeout=END_S)
+        assert (popping.returncode, errors, len(said.splitlines())) == (0, "", 6)
 
     with example("client/poll", servers.namesrv) as polling:
         said, errors = polling.communicate(timeout=END_S)

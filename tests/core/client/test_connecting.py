@@ -10,6 +10,7 @@ from gantrymq.client import (
     Consumer,
     ConsumerSettings,
     LitePullConsumer,
+    PopConsumer,
     Producer,
     Reader,
     TransactionProducer,
@@ -26,6 +27,7 @@ MADE = {
     Consumer: ("G", "T"),
     Reader: ("T",),
     LitePullConsumer: ("G",),
+    PopConsumer: ("G", "T"),
     Admin: (),
 }
 

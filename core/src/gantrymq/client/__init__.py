@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
     from gantrymq.client.idempotency.sqlite_records import SqliteRecords
     from gantrymq.client.idempotency.threads import ThreadConnection
+    from gantrymq.client.pop.consumer import PopConsumer
     from gantrymq.client.producer import Producer
     from gantrymq.client.producer_settings import Batching, ProducerSettings
     from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
@@ -87,6 +88,7 @@ __all__ = [
     "NoPermission",
     "NoRoute",
     "OffsetTarget",
+    "PopConsumer",
     "Producer",
     "ProducerSettings",
     "PullResult",
@@ -148,6 +150,7 @@ _HOMES: Final = {
     "NoPermission": "gantrymq.errors",
     "NoRoute": "gantrymq.errors",
     "OffsetTarget": "gantrymq.client.admin",
+    "PopConsumer": "gantrymq.client.pop.consumer",
     "Producer": "gantrymq.client.producer",
     "ProducerSettings": "gantrymq.client.producer_settings",
     "PullResult": "gantrymq.client.pull_result",

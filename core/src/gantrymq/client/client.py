@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gantrymq.client.group.consumer import Consumer, Rebalanced
     from gantrymq.client.group.lite_pull import LitePullConsumer
     from gantrymq.client.group.settings import SettingOptions
+    from gantrymq.client.pop.consumer import PopConsumer, PopOptions
     from gantrymq.client.producer import OwnProducerOptions, Producer
     from gantrymq.client.reader import Reader, ReaderOptions
     from gantrymq.client.tracing.hooks import Hook
@@ -158,6 +159,17 @@ class Client(BaseClient):
                 **self._own(settings),
             )
         )
+
+    def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
+        """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
+
+        Raises:
+            InvalidParameter: a name or option is not legal.
+            ClientError: the client is not started.
+        """
+        from gantrymq.client.pop.consumer import PopConsumer
+
+        return self._begun(PopConsumer(group, topic, **self._own(options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.

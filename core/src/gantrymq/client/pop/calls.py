@@ -1,0 +1,235 @@
+"""The requests of a pop consumer. Brokers below 5.0, and those of ours without gantrymq-pop, do not serve them.
+
+    200050  pop                      to the master of a broker name; held for the poll time where there is nothing
+    200051  acknowledge one
+    200151  acknowledge several      of one broker in one request; one by one where the broker does not know it
+    200053  change an invisible time
+
+Source: apache/rocketmq client/.../impl/MQClientAPIImpl.java (popMessageAsync, ackMessageAsync, batchAckMessageAsync,
+changeInvisibleTimeAsync), remoting/.../protocol/body/BatchAck.java.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client.decoding import received_from, wanted_tags
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.pop.receipts import Places, Receipt
+from gantrymq.client.rpc import CALL_TIMEOUT_S, refused, reply_header
+from gantrymq.errors import ClientError
+from gantrymq.loose_json import dumps
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.properties import POP_CK
+from gantrymq.model.subscription import TAG, Subscription
+from gantrymq.remoting import command
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
+
+__all__ = ["PopAsked", "PopCalls", "Popped"]
+
+POP_TIMEOUT_S: Final = 10.0  # beyond the poll time
+_ALL_QUEUES: Final = "-1"
+_NOT_FOUND: Final = 19
+_POLLING_FULL: Final = 209
+_POLLING_TIMEOUT: Final = 210
+_FIRST_POP_TIME: Final = "1ST_POP_TIME"
+_ORDERED: Final = 999  # reviveQueueId of pops in order
+
+
+@header_of(RequestCode.POP_MESSAGE)
+class PopMessageResponse(Header):
+    """What is said beside the records."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+    rest_num: Int64
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+@header_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+class ChangeInvisibleTimeResponse(Header):
+    """What a new receipt is made of."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+
+
+@attrs.frozen
+class PopAsked:
+    """What is asked for."""
+
+    max_count: int
+    invisible_ms: int
+    poll_ms: int  # how long the broker may hold the pop
+    from_first: bool  # where a new group begins
+    orderly: bool = False
+    attempt_id: str | None = None  # of a pop in order that is asked again
+
+
+@attrs.frozen
+class Popped:
+    """What one pop brought."""
+
+    messages: tuple[ReceivedMessage, ...]
+    unwanted: tuple[ReceivedMessage, ...] = ()  # of other tags with the same hash: to be acknowledged
+    full: bool = False  # as many pops wait at the broker as may
+
+
+class PopCalls:
+    """Those of one group about one topic. Every method raises `NoRoute` where a broker has no master, `BrokerRefused`
+    with its code, and ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
+
+    def __init__(self, instance: ClientInstance, group: str, wanted: Subscription) -> None:
+        """Over the connections of *instance*."""
+        self._instance = instance
+        self._group = group
+        self._wanted = wanted
+        self._tags = wanted_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
+        self._singly = set[str]()  # addresses that do not know 200151
+
+    async def pop(self, broker_name: str, asked: PopAsked) -> Popped:
+        """Messages of any queue of the topic at one broker, each with its receipt as POP_CK."""
+        address = await self._master(broker_name)
+        ext = {
+            "consumerGroup": self._group,
+            "topic": self._wanted.topic,
+            "queueId": _ALL_QUEUES,
+            "maxMsgNums": str(asked.max_count),
+            "invisibleTime": str(asked.invisible_ms),
+            "pollTime": str(asked.poll_ms),
+            "bornTime": str(self._instance.world.clock.now_ms()),
+            "initMode": "0" if asked.from_first else "1",
+            "expType": self._wanted.type,
+            "exp": self._wanted.expression,
+            "order": "true" if asked.orderly else "false",
+            "bname": broker_name,
+        }
+        if asked.attempt_id is not None:
+            ext["attemptId"] = asked.attempt_id
+        request = command.request(RequestCode.POP_MESSAGE, ext)
+        reply = await self._instance.rpc.send(address, request, asked.poll_ms / 1000 + POP_TIMEOUT_S)
+        if reply.code in (_NOT_FOUND, _POLLING_TIMEOUT, _POLLING_FULL):
+            return Popped((), full=reply.code == _POLLING_FULL)
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise ClientError(
+                f"broker {broker_name} ({address}) serves no pop: RocketMQ does from 5.0 on, and GantryMQ with the "
+                "plugin gantrymq-pop; consume with client.consumer() or client.lite_pull() there"
+            )
+        if reply.code != ResponseCode.SUCCESS:
+            raise refused(reply, address)
+        return self._popped(reply, address, broker_name, asked.orderly)
+
+    def _popped(self, reply: Command, address: str, broker_name: str, orderly: bool) -> Popped:
+        said = reply_header(PopMessageResponse, reply, address)
+        messages = [each for each in received_from(reply.payload, broker_name) if each.queue_id >= 0]
+        places = Places(said.start_offset_info, said.msg_offset_info, said.order_count_info, address, messages)
+        for message in messages:
+            found = message.properties
+            if POP_CK not in found:
+                receipt = places.receipt(message, broker_name, said.pop_time, said.invisible_time, said.revive_qid)
+                found[POP_CK] = str(receipt)
+                if orderly:
+                    message.reconsume_times = places.times(message) or message.reconsume_times
+            found.setdefault(_FIRST_POP_TIME, str(said.pop_time))
+            message.topic = self._wanted.topic
+        if not self._tags:
+            return Popped(tuple(messages))
+        return Popped(
+            tuple(each for each in messages if each.tags in self._tags),
+            tuple(each for each in messages if each.tags not in self._tags),
+        )
+
+    async def ack(self, receipts: Sequence[Receipt]) -> None:
+        """These messages need not come back."""
+        of_broker: defaultdict[str, list[Receipt]] = defaultdict(list)
+        for receipt in receipts:
+            of_broker[receipt.broker_name].append(receipt)
+        for broker_name, these in of_broker.items():
+            await self._ack_at(broker_name, these)
+
+    async def _ack_at(self, broker_name: str, receipts: Sequence[Receipt]) -> None:
+        address = await self._master(broker_name)
+        if len(receipts) > 1 and address not in self._singly:
+            body = dumps({"acks": self._batch(receipts), "brokerName": broker_name})
+            reply = await self._instance.rpc.exchange(address, RequestCode.BATCH_ACK_MESSAGE, None, body)
+            if reply.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                _check(reply, address)
+                return
+            self._singly.add(address)
+        for receipt in receipts:
+            request = command.request(RequestCode.ACK_MESSAGE, self._of(receipt))
+            _check(await self._instance.rpc.send(address, request, CALL_TIMEOUT_S), address)
+
+    def _batch(self, receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
+        """One entry for what each pop read of each queue, its messages as bits from startOffset on."""
+        of_pop: defaultdict[Receipt, set[int]] = defaultdict(set)
+        for receipt in receipts:
+            of_pop[receipt._replace(queue_offset=receipt.start_offset)].add(receipt.queue_offset - receipt.start_offset)
+        return [
+            {
+                "b": _bits(places),
+                "c": self._group,
+                "it": pop.invisible_ms,
+                "pt": pop.pop_time_ms,
+                "q": pop.queue_id,
+                "r": pop.kind,
+                "rq": pop.revive_queue,
+                "so": pop.start_offset,
+                "t": self._wanted.topic,
+            }
+            for pop, places in of_pop.items()
+        ]
+
+    async def change(self, receipt: Receipt, invisible_ms: int) -> Receipt:
+        """A message comes back in *invisible_ms* from now on; returns the receipt that counts then."""
+        address = await self._master(receipt.broker_name)
+        ext = {**self._of(receipt), "invisibleTime": str(invisible_ms)}
+        request = command.request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
+        reply = await self._instance.rpc.send(address, request, CALL_TIMEOUT_S)
+        _check(reply, address)
+        said = reply_header(ChangeInvisibleTimeResponse, reply, address)
+        start = receipt.start_offset if receipt.revive_queue == _ORDERED else receipt.queue_offset
+        return receipt._replace(
+            start_offset=start,
+            pop_time_ms=said.pop_time,
+            invisible_ms=said.invisible_time,
+            revive_queue=said.revive_qid,
+        )
+
+    def _of(self, receipt: Receipt) -> dict[str, str]:
+        return {
+            "consumerGroup": self._group,
+            "topic": receipt.topic(self._instance.wrapped(self._wanted.topic), self._instance.wrapped(self._group)),
+            "queueId": str(receipt.queue_id),
+            "extraInfo": str(receipt),
+            "offset": str(receipt.queue_offset),
+            "bname": receipt.broker_name,
+        }
+
+    async def _master(self, broker_name: str) -> str:
+        return await self._instance.routes.find_broker(self._wanted.topic, broker_name)
+
+
+def _check(reply: Command, address: str) -> None:
+    if reply.code != ResponseCode.SUCCESS:
+        raise refused(reply, address)
+
+
+def _bits(places: Iterable[int]) -> str:
+    """RocketMQ's BitSet as fastjson writes its bytes: bit n is in byte n / 8, its lowest bit first."""
+    found = sorted(places)
+    bits = bytearray((found[-1] >> 3) + 1)
+    for place in found:
+        bits[place >> 3] |= 1 << (place & 7)
+    return base64.b64encode(bits).decode()

@@ -1,0 +1,225 @@
+"""The pop consumer: no queues of its own, each message acknowledged by itself.
+
+    async with PopConsumer("billing", "Orders", "127.0.0.1:9876") as consumer:
+        async for message in consumer:                 # acknowledged when the loop asks for the next one
+            print(message.body)
+
+    for message in await consumer.pop():               # or by hand
+        await consumer.ack(message)
+
+A broker hands a message out to one consumer of the group, hides it from the others for the invisible time, and gives it
+back when that is over without an acknowledgement. So one slow message holds up no other, a group may have any number of
+consumers, and every message comes at least once. Consumers that pop are no members of their group and share no queues.
+
+Sources: apache/rocketmq client/.../impl/MQClientAPIImpl.java (popMessageAsync and the like),
+client/.../impl/consumer/ConsumeMessagePopConcurrentlyService.java (delays).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypedDict, TypeVar, Unpack
+
+import attrs
+
+from gantrymq.client.base import BaseClient
+from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.group.membership import subscription_of
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.pop.calls import PopAsked
+from gantrymq.client.pop.keeping import key_of
+from gantrymq.client.pop.loops import PopLoop
+from gantrymq.client.pop.receipts import receipt_of
+from gantrymq.client.pop.run import PopRun
+from gantrymq.errors import InvalidParameter
+from gantrymq.model import names
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.subscription import ALL, TAG
+
+__all__ = ["PopConsumer", "PopOptions"]
+
+INVISIBLE_S: Final = 60.0
+POLL_S: Final = 15.0
+_MOST: Final = 32  # messages of one pop
+_LONGEST_S: Final = 3 * 86400.0  # of an invisible time
+_DELAYS_S: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+
+class PopOptions(TypedDict, total=False):
+    """What a `PopConsumer` takes besides group, topic and `ConnectOptions`; meanings and defaults are said there."""
+
+    expression: str
+    expression_type: str
+    invisible_s: float
+    poll_s: float
+    batch: int
+    consume_from: Literal["last", "first"]
+    orderly: bool
+    auto_ack: bool
+    renew_for_s: float | None
+
+
+class PopConsumer(BaseClient):
+    """Pops messages of one topic for one group; used as ``async with``, or between `start` and `close`."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        namesrv: str | None = None,
+        *,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        invisible_s: float = INVISIBLE_S,
+        poll_s: float = POLL_S,
+        batch: int = _MOST,
+        consume_from: Literal["last", "first"] = "last",
+        orderly: bool = False,
+        auto_ack: bool = True,
+        renew_for_s: float | None = None,
+        **connect: Unpack[ConnectOptions],
+    ) -> None:
+        """Nothing is opened before `start`.
+
+        Args:
+            group: consumer group, of which each message goes to one consumer.
+            topic: whose messages, and those of it that come back.
+            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
+            expression: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
+            expression_type: TAG or SQL92.
+            invisible_s: how long a message that was handed out is hidden from others, 1 s to three days.
+            poll_s: how long a broker may hold a pop until there is a message, 1 s to 60 s.
+            batch: messages of one pop, 1 to 32.
+            consume_from: where a new group begins; "last" is the last message of each queue, as RocketMQ has it.
+            orderly: a queue gives nothing more out until all that it gave out is acknowledged, or its time is over.
+            auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
+            renew_for_s: for work that takes longer than ``invisible_s``: messages in hand are kept invisible for so
+                long, by a renewal whenever half of their time is over; None: they are not.
+            **connect: see `ConnectOptions`.
+
+        Raises:
+            InvalidParameter: a name or option is not legal, or there is no option of a name given.
+        """
+        names.check_group(group)
+        self.group = group
+        self.topic = topic
+        super().__init__(namesrv, **connect)
+        self._wanted = subscription_of(topic, expression, expression_type)
+        _within("poll_s", poll_s, 1, 60)
+        _within("batch", batch, 1, _MOST)
+        if renew_for_s is not None:
+            _within("renew_for_s", renew_for_s, 1, _LONGEST_S)
+        if consume_from not in ("last", "first"):
+            raise InvalidParameter(f"consume_from is {consume_from!r}; expected 'last' or 'first'")
+        self._asked = PopAsked(
+            batch, _ms("invisible_s", invisible_s), round(poll_s * 1000), consume_from == "first", orderly
+        )
+        self._auto_ack = auto_ack
+        self._renew_for_s = renew_for_s
+        self._run: PopRun | None = None
+
+    def _register(self, instance: ClientInstance) -> None:
+        self._run = PopRun(instance, self.group, self._wanted, self._asked, self._renew_for_s)
+
+    async def _finish(self) -> None:
+        if self._run is not None:
+            await self._run.finish()
+
+    async def _unregister(self, instance: ClientInstance) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            await run.end()
+
+    async def pop(
+        self, max_count: int | None = None, *, poll_s: float | None = None, invisible_s: float | None = None
+    ) -> tuple[ReceivedMessage, ...]:
+        """Messages of any queue, hidden from others from now on; each is to be acknowledged by `ack`.
+
+        Look at `body_problem` of each before you read its body. Where the topic is on several brokers all are asked,
+        and what the others bring while one has answered is what the next call returns.
+
+        Args:
+            max_count: messages of one broker, at most, 1 to 32; None for ``batch``.
+            poll_s: how long brokers may wait for a message, 0 to 60; None for ``poll_s`` of the consumer.
+            invisible_s: None for that of the consumer.
+
+        Returns:
+            Nothing when the time is over.
+
+        Raises:
+            InvalidParameter: an argument is out of bounds.
+            ClientError: a broker serves no pop.
+            NoRoute: no name server knows the topic.
+            BrokerRefused: the broker does not let the group read, or cannot read the expression.
+            ConnectFailed, ConnectionLost, CallTimeout: no broker gives an answer.
+        """
+        run, asked = self._running(), self._asked
+        if max_count is not None:
+            asked = attrs.evolve(asked, max_count=_within("max_count", max_count, 1, _MOST))
+        if poll_s is not None:
+            asked = attrs.evolve(asked, poll_ms=round(1000 * _within("poll_s", poll_s, 0, 60)))
+        if invisible_s is not None:
+            asked = attrs.evolve(asked, invisible_ms=_ms("invisible_s", invisible_s))
+        waiting = run.taken()  # of a loop that was left
+        if waiting is not None:
+            return (waiting[0],)
+        found, _ = await run.pop(asked)
+        return tuple(message for message, _ in found)
+
+    def __aiter__(self) -> PopLoop:
+        """Messages one by one; several tasks may have a loop each.
+
+        A loop that is left gives its message to the next one; at `close` it comes again within a second.
+
+        Raises:
+            as `pop`, but a broker that is away is asked again every second.
+        """
+        return PopLoop(self._running(), self._auto_ack)
+
+    async def ack(self, *messages: ReceivedMessage) -> None:
+        """*messages* are consumed; done when their brokers have it, in one request for those of each.
+
+        Raises:
+            ClientError: one was not popped.
+            BrokerRefused: a receipt counts no more, or is another group's.
+            NoRoute, ConnectFailed, ConnectionLost, CallTimeout: a broker gives no answer.
+        """
+        run = self._running()
+        for message in messages:
+            run.in_loop.pop(key_of(message), None)
+            await run.renewals.end(message)
+        await run.calls.ack([receipt_of(message) for message in messages])
+
+    async def nack(self, message: ReceivedMessage, delay_s: float | None = None) -> None:
+        """*message* was not consumed and comes again in *delay_s* seconds, with `reconsume_times` one higher.
+
+        Args:
+            message: that was popped.
+            delay_s: 1 s to three days; None for 10 s, 30 s, 1 min and so on with each time, up to 2 h.
+
+        Raises as `ack`.
+        """
+        if delay_s is None:
+            delay_s = _DELAYS_S[min(message.reconsume_times, len(_DELAYS_S) - 1)]
+        await self._running().change(message, _ms("delay_s", delay_s))
+
+    async def change_invisible_time(self, message: ReceivedMessage, invisible_s: float) -> None:
+        """*message* comes again *invisible_s* seconds from now, unless it is acknowledged before. Raises as `ack`."""
+        await self._running().change(message, _ms("invisible_s", invisible_s))
+
+    def _running(self) -> PopRun:
+        self._started()
+        assert self._run is not None
+        return self._run
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _within(name: str, value: Number, least: float, most: float) -> Number:
+    if not least <= value <= most:
+        raise InvalidParameter(f"{name} is {value}; expected {least:g} to {most:g}")
+    return value
+
+
+def _ms(name: str, seconds: float) -> int:
+    return round(1000 * _within(name, seconds, 1, _LONGEST_S))

@@ -1,0 +1,171 @@
+"""Messages that were popped and are not done with: acknowledged together, kept invisible by renewals.
+
+Acknowledgements gather while one request is under way, and the next one carries them all; one that fails because a
+broker is away is tried again every second until its message comes back anyway. A renewal begins when half of the
+invisible time is over. Whoever acknowledges a message waits for its renewal, which gives it another receipt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.client.pop.calls import PopCalls
+from gantrymq.client.pop.receipts import receipt_of
+from gantrymq.client.reading import AGAIN_S, passes
+from gantrymq.errors import ClientError, GantryError
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.properties import POP_CK
+from gantrymq.world import Clock
+
+__all__ = ["Acks", "Key", "Renewals", "key_of"]
+
+logger = logging.getLogger("gantrymq.client")
+
+Key = tuple[str, str, int, int]  # kind of topic, broker, queue, offset: the same with every receipt of a message
+
+Job = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
+
+_MOST_TOGETHER: Final = 1000
+_LOOKS: Final = 4  # for messages to renew, in one invisible time
+
+
+def key_of(message: ReceivedMessage) -> Key:
+    """Raises ClientError: it was not popped."""
+    receipt = receipt_of(message)
+    return receipt.kind, receipt.broker_name, receipt.queue_id, receipt.queue_offset
+
+
+@attrs.define
+class _Kept:
+    message: ReceivedMessage
+    since_s: float
+    until_s: float  # when it comes back
+    renewing: asyncio.Task[None] | None = None
+
+
+class Renewals:
+    """Of one consumer; does nothing where *renew_for_s* is None."""
+
+    def __init__(self, calls: PopCalls, clock: Clock, job: Job, invisible_s: float, renew_for_s: float | None) -> None:
+        """Messages are kept for *renew_for_s* seconds, *invisible_s* at a time."""
+        self._calls = calls
+        self._clock = clock
+        self._job = job
+        self._invisible_s = invisible_s
+        self._renew_for_s = renew_for_s
+        self._kept: dict[Key, _Kept] = {}
+
+    def begin(self, messages: Iterable[ReceivedMessage], until_s: float) -> None:
+        """Keep *messages*, which are invisible until *until_s*."""
+        if self._renew_for_s is None:
+            return
+        now = self._clock.monotonic()
+        for message in messages:
+            self._kept[key_of(message)] = _Kept(message, now, until_s)
+
+    async def end(self, message: ReceivedMessage) -> None:
+        """Renew it no more; its receipt is the last one when this returns."""
+        kept = self._kept.pop(key_of(message), None)
+        if kept is not None and kept.renewing is not None:
+            await asyncio.wait((kept.renewing,))
+            if message is not kept.message:
+                message.properties[POP_CK] = kept.message.properties[POP_CK]
+
+    def until_s(self, message: ReceivedMessage, else_s: float) -> float:
+        """When it comes back: *else_s*, or later if it was renewed."""
+        kept = self._kept.get(key_of(message))
+        return else_s if kept is None else kept.until_s
+
+    async def run(self) -> None:
+        """Renew until cancelled."""
+        while True:
+            await self._clock.sleep(self._invisible_s / _LOOKS)
+            now = self._clock.monotonic()
+            for key, kept in list(self._kept.items()):
+                if kept.renewing is not None or kept.until_s - now > self._invisible_s / 2:
+                    continue
+                if now >= kept.until_s or now - kept.since_s >= (self._renew_for_s or 0):
+                    del self._kept[key]
+                    logger.warning(
+                        "message %s is not done after %g s and comes again",
+                        kept.message.message_id,
+                        now - kept.since_s,
+                    )
+                    continue
+                kept.renewing = self._job(self._renew(kept))
+
+    async def _renew(self, kept: _Kept) -> None:
+        begun = self._clock.monotonic()
+        try:
+            receipt = await self._calls.change(receipt_of(kept.message), round(self._invisible_s * 1000))
+        except GantryError as problem:
+            logger.warning("message %s was not renewed: %s", kept.message.message_id, problem)
+        else:
+            kept.message.properties[POP_CK] = str(receipt)
+            kept.until_s = begun + self._invisible_s
+        finally:
+            kept.renewing = None
+
+
+class Acks:
+    """Of one consumer's loops."""
+
+    def __init__(self, calls: PopCalls, renewals: Renewals, clock: Clock, job: Job, invisible_s: float) -> None:
+        """A message that cannot be acknowledged is given up after *invisible_s* seconds."""
+        self._calls = calls
+        self._renewals = renewals
+        self._clock = clock
+        self._job = job
+        self._invisible_s = invisible_s
+        self._waiting: list[tuple[ReceivedMessage, float]] = []  # and when it was added
+        self._sending: asyncio.Task[None] | None = None
+
+    def add(self, message: ReceivedMessage) -> None:
+        """*message* need not come back; its broker is told soon."""
+        self._waiting.append((message, self._clock.monotonic()))
+        if self._sending is None:
+            self._sending = self._job(self._send())
+
+    async def close(self) -> None:
+        """Tell what was added, trying once more."""
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+        while self._waiting:
+            try:
+                await self._send_some()
+            except ClientError as problem:
+                self._give_up(self._waiting, problem)
+                self._waiting = []
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                try:
+                    await self._send_some()
+                except ClientError as problem:
+                    late = self._clock.monotonic() - self._invisible_s
+                    lost = [each for each in self._waiting if not passes(problem) or each[1] <= late]
+                    self._waiting = [each for each in self._waiting if passes(problem) and each[1] > late]
+                    self._give_up(lost, problem)
+                    await self._clock.sleep(AGAIN_S)
+        finally:
+            self._sending = None
+
+    async def _send_some(self) -> None:
+        """Tell what waits; it waits on where this raises, or is cancelled."""
+        these = self._waiting[:_MOST_TOGETHER]
+        for message, _ in these:
+            await self._renewals.end(message)
+        await self._calls.ack([receipt_of(message) for message, _ in these])
+        del self._waiting[: len(these)]
+
+    def _give_up(self, lost: list[tuple[ReceivedMessage, float]], problem: ClientError) -> None:
+        if lost:
+            first = lost[0][0].message_id
+            logger.warning("%d messages, %s first, were not acknowledged and come again: %s", len(lost), first, problem)

@@ -1,0 +1,136 @@
+"""Receipts: what a consumer shows to acknowledge a popped message. No I/O.
+
+    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by blanks
+
+That text is the property POP_CK of a message, set by the broker on one that came back, else made here of the answer:
+
+    startOffsetInfo   kind queueId startOffset;...
+    msgOffsetInfo     kind queueId offset,offset,...;...
+    orderCountInfo    kind queueId times;...   or   kind qo<queueId>%<offset> times;...
+
+*kind* is 0 for the topic, 1 and 2 for the two names that a group's retry topic may have. A changed invisible time makes
+a new receipt, whose startOffset is the message's own offset.
+
+Sources: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java, client/.../impl/MQClientAPIImpl.java
+(processPopResponse, changeInvisibleTimeAsync), common/.../KeyBuilder.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Self
+
+from gantrymq.errors import ClientError, RemoteProtocolError
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.properties import POP_CK
+
+__all__ = ["Places", "Receipt", "receipt_of"]
+
+_MARKS: Final = {"0": None, "1": "_", "2": "+"}
+
+
+class Receipt(NamedTuple):
+    """One message of one pop."""
+
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    kind: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+
+    def __str__(self) -> str:
+        """The text that brokers read."""
+        return " ".join(map(str, tuple(self)))
+
+    def topic(self, topic: str, group: str) -> str:
+        """Where the message lies: *topic*, or a retry topic of it."""
+        mark = _MARKS[self.kind]
+        return topic if mark is None else f"{RETRY_PREFIX}{group}{mark}{topic}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Raises ClientError: it is none."""
+        try:
+            start, pop_time, invisible, revive, kind, broker_name, queue_id, offset = text.split(" ")
+            if kind in _MARKS:
+                places = int(start), int(pop_time), int(invisible), int(revive)
+                return cls(*places, kind, broker_name, int(queue_id), int(offset))
+        except ValueError:
+            pass
+        raise ClientError(f"{text[:80]!r} is no receipt of a popped message (POP_CK); give it as it was")
+
+
+def receipt_of(message: ReceivedMessage) -> Receipt:
+    """That of a popped message. Raises ClientError: it was not popped."""
+    text = message.properties.get(POP_CK)
+    if text is None:
+        raise ClientError(f"message {message.message_id} was not popped: it has no receipt (POP_CK)")
+    return Receipt.read(text)
+
+
+class Places:
+    """The texts of one answer, read; makes receipts of its messages."""
+
+    def __init__(
+        self,
+        starts: str | None,
+        offsets: str | None,
+        counts: str | None,
+        address: str,
+        messages: Iterable[ReceivedMessage],
+    ) -> None:
+        """Of *messages* in the answer of the broker at *address*. Raises RemoteProtocolError: a text cannot be read."""
+        self._address = address
+        self._found: dict[tuple[str, int], list[int]] = {}
+        for message in messages:
+            self._found.setdefault((_kind(message.topic), message.queue_id), []).append(message.queue_offset)
+        for found in self._found.values():
+            found.sort()
+        try:
+            self._starts = {(k, int(q)): int(start) for k, q, start in _pieces(starts)}
+            self._offsets = {(k, int(q)): [int(at) for at in all_.split(",")] for k, q, all_ in _pieces(offsets)}
+            self._counts = {(kind, place): int(times) for kind, place, times in _pieces(counts)}
+        except ValueError:
+            raise self._unread(f"{starts!r}, {offsets!r}, {counts!r}") from None
+
+    def receipt(
+        self, message: ReceivedMessage, broker_name: str, pop_time_ms: int, invisible_ms: int, revive_queue: int
+    ) -> Receipt:
+        """That of *message*, which has none yet. Raises RemoteProtocolError: the texts do not name it."""
+        kind = _kind(message.topic)
+        key = (kind, message.queue_id)
+        found = self._found[key]
+        if not self._starts:  # brokers before 5.0: the first message is where the pop began
+            start, offset = found[0], message.queue_offset
+        else:
+            try:
+                start = self._starts[key]
+                offset = self._offsets[key][found.index(message.queue_offset)]
+            except (KeyError, IndexError):
+                raise self._unread(f"queue {message.queue_id} of {message.topic} is not in it") from None
+        return Receipt(start, pop_time_ms, invisible_ms, revive_queue, kind, broker_name, message.queue_id, offset)
+
+    def times(self, message: ReceivedMessage) -> int:
+        """How often an ordered pop gave *message* before; 0 where nothing is said."""
+        kind = _kind(message.topic)
+        of_offset = self._counts.get((kind, f"qo{message.queue_id}%{message.queue_offset}"))
+        return self._counts.get((kind, str(message.queue_id)), 0) if of_offset is None else of_offset
+
+    def _unread(self, what: str) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"the answer of {self._address} to a pop does not say where its messages lie: {what}"
+        )
+
+
+def _kind(topic: str) -> str:
+    if not topic.startswith(RETRY_PREFIX):
+        return "0"
+    return "2" if "+" in topic else "1"
+
+
+def _pieces(text: str | None) -> Iterable[list[str]]:
+    return [piece.split(" ") for piece in text.split(";")] if text else []
