@@ -1,4 +1,4 @@
-"""Message traces: ours are read by the official admin tool, those of official clients by us."""
+"""Message traces: ours are read by the official admin tool, those of official clients by us. Traceparent is kept."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,16 @@ import pytest
 from harness import Driver, GantryServer, MqAdmin, create_topic
 from harness.polling import wait_until
 
-from gantrymq.client import Client, Message, NoRoute, Reader, ReceivedMessage, TransactionState, decode_trace
+from gantrymq.client import (
+    Client,
+    Message,
+    NoRoute,
+    Reader,
+    ReceivedMessage,
+    ReconsumeLater,
+    TransactionState,
+    decode_trace,
+)
 from gantrymq.client.tracing.records import EndTransaction, Pub, SubAfter, SubBefore, encode_trace
 from gantrymq.model.names import TRACE_TOPIC
 
@@ -83,6 +92,42 @@ def test_the_admin_tool_reads_what_our_producer_and_consumer_wrote(
                 return sorted((row[0], row[1], row[-1]) for row in rows) == wanted
 
             wait_until(traced, f"traces of {message_id}", TRACES_S)
+
+
+@pytest.mark.parametrize("where", ["4.9.7", "5.3.3", "ours"])
+def test_traceparent_stays_with_each_message_of_a_batch_and_through_retries(
+    where: str, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer, topic: str, tmp_path: Path
+) -> None:
+    namesrv = ours.namesrv if where == "ours" else java_servers(where)[0]
+    create_topic(namesrv, topic)
+    parents = {f"{number}": f"00-{number:032x}-{number:016x}-01" for number in range(1, 4)}
+
+    async def work() -> list[tuple[str, str, int]]:
+        seen: list[tuple[str, str, int]] = []
+        done = asyncio.Event()
+
+        async def handle(message: ReceivedMessage) -> None:
+            seen.append((message.body.decode(), message.properties["traceparent"], message.reconsume_times))
+            if len(seen) == 6:
+                done.set()
+            if message.reconsume_times == 0:
+                raise ReconsumeLater(1)
+
+        async with Client(namesrv) as client:
+            await client.wait_ready(topic)
+            messages = [Message(topic, body.encode(), properties={"traceparent": own}) for body, own in parents.items()]
+            await client.producer(f"{topic}-p").send_batch(messages)
+            running = asyncio.create_task(client.consumer(f"{topic}-c", topic, consume_from="first").run(handle))
+            async with asyncio.timeout(90):
+                await done.wait()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return sorted(seen)
+
+    seen = asyncio.run(work())
+    assert seen == [(body, parents[body], tries) for body in sorted(parents) for tries in (0, 1)]
+    pulled = Driver("5.3.3", tmp_path, namesrv).pull(topic)
+    assert {str(event["body"]): event["properties"]["traceparent"] for event in pulled} == parents
 
 
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
