@@ -24,6 +24,7 @@ TO_INSTALL = {
     "topic": ADMIN,
     "group": ADMIN,
     "message": ADMIN,
+    "mqadmin": ADMIN,
     "broker clean": ADMIN,
     "broker config": ADMIN,
     "store": "gantrymq-store-tools",
@@ -62,7 +63,7 @@ class OpenGroup(CommandGroup):
         if cmd_name in self._own:
             return self._own[cmd_name].load()
         words = self._words + cmd_name
-        found = _of_known_plugin(words) or _of_plugins().get(words)
+        found = _of_known_plugin(words) or _of_plugins().get(words) or self._of_mqadmin(ctx, words)
         if found is None and words in TO_INSTALL:
             raise PluginError(
                 f"{words} is a command of a plugin that is not installed; install it with: "
@@ -83,10 +84,16 @@ class OpenGroup(CommandGroup):
         rows = []
         for name, command in {**self._own, **self._added()}.items():
             if isinstance(command, ImportedCommand):
-                rows.append((name, command.purpose))
+                rows += [(name, command.purpose)] if command.purpose else []
             elif not command.hidden:
                 rows.append((name, command.get_short_help_str(WHOLE)))
         return rows
+
+    def _of_mqadmin(self, ctx: click.Context, words: str) -> click.Command | None:
+        """What does the same as mqadmin's command of that name, where the plugin that knows them is installed."""
+        found = _of_known_plugin("mqadmin") if not self._words else None
+        names = found.load() if isinstance(found, ImportedCommand) else None
+        return names.get_command(ctx, words) if isinstance(names, click.Group) else None
 
     def _added(self) -> dict[str, Command]:
         """What plugins add to this group, by name."""

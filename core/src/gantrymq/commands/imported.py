@@ -15,7 +15,7 @@ class ImportedCommand(NamedTuple):
     """Where a command is, and what it is for."""
 
     where: str  # "package.module:attribute"; the attribute is a click.Command
-    purpose: str  # one sentence, for the list of commands
+    purpose: str  # one sentence, for the list of commands, which leaves out a command without one
 
     def load(self) -> click.Command:
         """Import its module. Raises whatever that raises."""

@@ -17,6 +17,7 @@ COMMANDS = {
     "message": ("message:message", "Send, pull, follow and find messages."),
     "broker clean": ("broker_clean:clean", "Delete what has expired: log, queues, topics, or several of them."),
     "broker config": ("broker_config:config", "Show and change the settings of brokers that run."),
+    "mqadmin": ("mqadmin:mqadmin", ""),  # without a purpose: the help leaves it out
 }
 """The words after ``gantrymq``, to the command's place below `gantrymq_admin.commands` and what it is for."""
 

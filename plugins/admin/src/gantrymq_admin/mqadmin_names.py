@@ -1,0 +1,212 @@
+"""What RocketMQ's mqadmin calls its commands, and which command here does the same.
+
+`SAME` has those of which the options mean the same here; `ELSEWHERE` those of which they do not, and what to type;
+`NOTHING` those that have no counterpart, while mqadmin itself asks our servers; `NOT_BUILT` those of parts that there
+are not here, so that mqadmin is refused too. `mqadmin` makes commands of them.
+
+Source: apache/rocketmq tools/.../command/MQAdminStartup.java (initCommand), and each command's buildCommandlineOptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import attrs
+
+__all__ = ["ELSEWHERE", "NOTHING", "NOT_BUILT", "SAME", "Same"]
+
+Given = Mapping[str, str]  # options of mqadmin that were given, by their letter
+
+
+def _nothing(given: Given) -> list[str]:
+    return []
+
+
+@attrs.frozen
+class Same:
+    """A command of mqadmin that one here does as well."""
+
+    ours: str  # words after ``gantrymq``, with what is always said
+    options: str  # "t/topic:-t": -t and --topic there is -t here; "@" is an argument; nothing: `rest` has it, or nobody
+    rest: Callable[[Given], list[str]] = _nothing  # words from the options that name nothing here
+
+
+def _queue(broker: str, queue: str = "i") -> Callable[[Given], list[str]]:
+    """A broker's name and a queue's id as ``--queue``."""
+
+    def words(given: Given) -> list[str]:
+        if queue not in given:
+            return []
+        return ["--queue", f"{given[broker]}:{given[queue]}" if broker in given else given[queue]]
+
+    return words
+
+
+def _since(given: Given) -> list[str]:
+    return ["--from-time", _time(given["b"])] if "b" in given else []
+
+
+def _between(given: Given) -> list[str]:
+    return [
+        word for key, ours in (("b", "--begin"), ("e", "--end")) if key in given for word in (ours, _time(given[key]))
+    ]
+
+
+def _target(given: Given) -> list[str]:
+    """``resetOffsetByTime``: where to go on."""
+    if "o" in given:
+        return ["--to", given["o"]]
+    text = given.get("s", "")
+    if text.lstrip("-").isdecimal() and int(text) < 1_000_000_000_000:  # here that is an offset, there it is 1970
+        return ["--to", "latest" if text.startswith("-") else "earliest"]
+    return ["--to", "latest" if text == "now" else _time(text)] if text else []
+
+
+def _pair(given: Given) -> list[str]:
+    return [f"{given['k']}={given['v']}"] if {"k", "v"} <= given.keys() else []
+
+
+def _attributes(given: Given) -> list[str]:
+    return [word for text in given.get("a", "").split(",") if text for word in ("-a", text.strip())]
+
+
+def _time(text: str) -> str:
+    """``yyyy-MM-dd#HH:mm:ss:SSS`` as it is written here; anything else as it is."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%d#%H:%M:%S:%f").isoformat(" ", "milliseconds")
+    except ValueError:
+        return text
+
+
+_AT = "b/brokerAddr:-b c/clusterName:-c"
+_CLEAN = "b/brokerAddr:-b c/cluster:-c"
+
+SAME: Mapping[str, Same] = {
+    "allocateMQ": Same("group plan", "t/topic:-t i/ipList:--members"),
+    "brokerStatus": Same("cluster --output json", "c/clusterName:-c"),
+    "cleanExpiredCQ": Same("broker clean queues", _CLEAN),
+    "cleanUnusedTopic": Same("broker clean topics", _CLEAN),
+    "cloneGroupOffset": Same("group clone", "s/srcGroup:@ d/destGroup:@ t/topic:-t o/offline:"),
+    "clusterList": Same("cluster", "c/clusterName:-c"),
+    "consumeMessage": Same(
+        "message pull",
+        "t/topic:-t b/brokerName: i/queueId: o/offset:--from-offset g/consumerGroup:-g c/MessageNumber:--max",
+        _queue("b"),
+    ),
+    "consumerConnection": Same("group clients", "g/consumerGroup:-g b/brokerAddr:-b"),
+    "consumerProgress": Same("group progress", "g/groupName:-g t/topicName:-t c/cluster:-c"),
+    "deleteExpiredCommitLog": Same("broker clean log", _CLEAN),
+    "deleteSubGroup": Same("group delete", f"g/groupName:-g {_AT}"),
+    "deleteTopic": Same("topic delete", "t/topic:-t c/clusterName:-c"),
+    "getBrokerConfig": Same("broker config get", _AT),
+    "printMsg": Same(
+        "message pull --max 2147483647", "t/topic:-t s/subExpression:-e b/beginTimestamp: c/charsetName:", _since
+    ),
+    "printMsgByQueue": Same(
+        "message pull --max 2147483647",
+        "t/topic:-t a/brokerName: i/queueId: s/subExpression:-e b/beginTimestamp: c/charsetName: p/printMsg: "
+        "d/printBody:",
+        lambda given: _queue("a")(given) + _since(given),
+    ),
+    "queryMsgById": Same("message view", "i/msgId:@ t/topic:-t"),
+    "queryMsgByKey": Same(
+        "message query", "t/topic:-t k/msgKey:--key b/beginTimestamp: e/endTimestamp: m/maxNum:--max", _between
+    ),
+    "queryMsgByOffset": Same(
+        "message pull --max 1", "t/topic:-t b/brokerName: i/queueId: o/offset:--from-offset", _queue("b")
+    ),
+    "queryMsgByUniqueKey": Same("message view", "i/msgId:@ t/topic:-t"),
+    "resetOffsetByTime": Same(
+        "group reset", "g/group:@ t/topic:-t s/timestamp: f/force: o/offset: q/queue:-q", _target
+    ),
+    "sendMessage": Same(
+        "message send", "t/topic:-t p/body:--body k/key:--keys c/tags:--tags b/broker: i/qid:", _queue("b")
+    ),
+    "skipAccumulatedMessage": Same("group reset --to latest", "g/group:@ t/topic:-t f/force:"),
+    "topicClusterList": Same("topic route", "t/topic:-t"),
+    "topicList": Same("topic list --all", ""),
+    "topicRoute": Same("topic route", "t/topic:-t"),
+    "topicStatus": Same("topic status", "t/topic:-t"),
+    "updateBrokerConfig": Same("broker config set", f"k/key: v/value: {_AT}", _pair),
+    "updateSubGroup": Same(
+        "group create",
+        f"g/groupName:-g s/consumeEnable:--consume d/consumeBroadcastEnable:--broadcast "
+        f"o/consumeMessageOrderly:--orderly q/retryQueueNums:-q r/retryMaxTimes:-r {_AT}",
+    ),
+    "updateTopic": Same(
+        "topic create", f"t/topic:-t r/readQueueNums:-r w/writeQueueNums:-w p/perm:-p a/attributes: {_AT}", _attributes
+    ),
+}
+
+ELSEWHERE: Mapping[str, str] = {
+    "brokerConsumeStats": "gantrymq group progress -g GROUP says how far a group is",
+    "checkMsgSendRT": "gantrymq bench produce measures it",
+    "clusterRT": "gantrymq bench produce measures it",
+    "exportConfigs": "gantrymq broker config get --output json has the settings",
+    "exportMetadata": "gantrymq topic list, group list and broker config get have it with --output json",
+    "exportMetrics": "gantrymq cluster --output json has the figures",
+    "getConsumerConfig": "gantrymq group list --all --output json has the settings of every group",
+    "producer": "gantrymq group clients says who consumes; mqadmin's own command asks our brokers for producers",
+    "queryCq": "gantrymq store dump shows queue entries, of a store that no broker has open",
+    "sendMsgStatus": "gantrymq bench produce measures it",
+    "statsAll": "gantrymq cluster and group progress have the figures; gantrymq-metrics serves all of them",
+    "updateTopicPerm": "gantrymq topic create -t TOPIC -p PERM changes it, with -r and -w as they are",
+}
+
+NOTHING = (
+    "addWritePerm",
+    "consumer",
+    "consumerStatus",
+    "deleteKvConfig",
+    "dumpCompactionLog",
+    "getColdDataFlowCtrInfo",
+    "getConsumerStatus",
+    "getNamesrvConfig",
+    "haStatus",
+    "producerConnection",
+    "queryMsgTraceById",
+    "resetMasterFlushOffset",
+    "resetOffsetByTimeOld",
+    "setConsumeMode",
+    "startMonitoring",
+    "updateKvConfig",
+    "updateNamesrvConfig",
+    "updateOrderConf",
+    "updateSubGroupList",
+    "updateTopicList",
+    "wipeWritePerm",
+)
+
+NOT_BUILT = (
+    "addBroker",
+    "checkRocksdbCqWriteProgress",
+    "cleanBrokerMetadata",
+    "copyAcl",
+    "copyUser",
+    "createAcl",
+    "createUser",
+    "deleteAcl",
+    "deleteUser",
+    "electMaster",
+    "exportMetadataInRocksDB",
+    "exportPopRecord",
+    "getAcl",
+    "getBrokerEpoch",
+    "getControllerConfig",
+    "getControllerMetaData",
+    "getSyncStateSet",
+    "getUser",
+    "listAcl",
+    "listUser",
+    "remappingStaticTopic",
+    "removeBroker",
+    "removeColdDataFlowCtrGroupConfig",
+    "rocksDBConfigToJson",
+    "setCommitLogReadAheadMode",
+    "updateAcl",
+    "updateColdDataFlowCtrGroupConfig",
+    "updateControllerConfig",
+    "updateStaticTopic",
+    "updateUser",
+)
