@@ -24,6 +24,7 @@ TO_INSTALL = {
     "topic": ADMIN,
     "group": ADMIN,
     "message": ADMIN,
+    "bench": ADMIN,
     "mqadmin": ADMIN,
     "broker clean": ADMIN,
     "broker config": ADMIN,

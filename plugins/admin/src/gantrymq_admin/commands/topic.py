@@ -21,15 +21,19 @@ from gantrymq_admin.topic_queues import refuse_to_hide
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
 
 
-def _legal(_context: click.Context, _option: click.Parameter, name: str) -> str:
+def legal_topic(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """Refuse a name that no topic can have."""
     try:
-        names.check_topic(name)
+        if name is not None:
+            names.check_topic(name)
     except InvalidParameter as problem:
         raise click.BadParameter(str(problem)) from None
     return name
 
 
-topic_option = click.option("-t", "--topic", "name", required=True, callback=_legal, metavar="NAME", help="The topic.")
+topic_option = click.option(
+    "-t", "--topic", "name", required=True, callback=legal_topic, metavar="NAME", help="The topic."
+)
 cluster_option = click.option(
     "-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one."
 )

@@ -1,0 +1,125 @@
+"""A load of calls, so many under way, and what it came to. The clock is the world's: no I/O here.
+
+The rate counts what ended while the measurement ran; the times are those of whole calls, from the call to its return.
+CPU time is that of this process, all of its threads, so it is the client's cost and no broker's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import attrs
+
+from gantrymq.world import Clock
+
+__all__ = ["Figures", "Limit", "load", "percentile"]
+
+
+@attrs.frozen
+class Limit:
+    """How long a load goes on: so many messages, or so many seconds behind a warm-up."""
+
+    messages: int | None = None
+    seconds: float = 10.0
+    warmup_s: float = 0.0
+
+
+@attrs.frozen
+class Figures:
+    """What was measured."""
+
+    messages: int
+    seconds: float
+    cpu_s: float  # of the client
+    times_s: Sequence[float]  # of calls, sorted
+
+    @property
+    def rate(self) -> float:
+        """Messages a second."""
+        return self.messages / self.seconds if self.seconds > 0 else 0.0
+
+    def document(self, body_bytes: int) -> dict[str, Any]:
+        """For scripts; with bodies of so many bytes."""
+        return {
+            "messages": self.messages,
+            "seconds": round(self.seconds, 6),
+            "messages_per_s": round(self.rate, 1),
+            "mib_per_s": round(self.rate * body_bytes / 2**20, 3),
+            "client_cpu_us_per_message": round(self.cpu_s / self.messages * 1e6, 2) if self.messages else None,
+            "calls": len(self.times_s),
+            "p50_ms": _ms(percentile(self.times_s, 0.5)),
+            "p99_ms": _ms(percentile(self.times_s, 0.99)),
+            "max_ms": _ms(percentile(self.times_s, 1.0)),
+        }
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The value that *share* of them do not exceed (nearest rank); None of nothing."""
+    if not ordered:
+        return None
+    return ordered[max(0, min(len(ordered), -int(-share * len(ordered) // 1)) - 1)]
+
+
+async def load(
+    call: Callable[[], Awaitable[object]],
+    limit: Limit,
+    *,
+    in_flight: int,
+    clock: Clock,
+    cpu_s: Callable[[], float],
+    each: int = 1,
+) -> Figures:
+    """Make calls, *in_flight* of them at any time.
+
+    Args:
+        call: one call, which is *each* messages.
+        cpu_s: the processor's time so far, in seconds.
+
+    Raises:
+        whatever a call raises, the first of them; those under way are cancelled.
+    """
+    times = array("d")
+    left = None if limit.messages is None else -(-limit.messages // each)
+    warm = 0.0 if left is not None else limit.warmup_s
+    began = clock.monotonic() + warm
+    end = None if left is not None else began + limit.seconds
+    cpu_began = cpu_s()
+
+    async def warmed() -> None:
+        nonlocal cpu_began
+        await clock.sleep(warm)
+        cpu_began = cpu_s()
+
+    async def work() -> None:
+        nonlocal left
+        while True:
+            start = clock.monotonic()
+            if left is not None:
+                if not left:
+                    return
+                left -= 1
+            elif end is not None and start >= end:
+                return
+            await call()
+            now = clock.monotonic()
+            if now >= began and (end is None or now <= end):
+                times.append(now - start)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(in_flight)]
+    if warm:
+        workers.append(asyncio.ensure_future(warmed()))
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for each_worker in workers:
+            each_worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    took = clock.monotonic() - began if end is None else limit.seconds
+    return Figures(len(times) * each, took, cpu_s() - cpu_began, sorted(times))
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

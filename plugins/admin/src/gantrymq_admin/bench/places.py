@@ -1,0 +1,78 @@
+"""The topic and the group that a measurement makes for itself, and takes away again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gantrymq.client import Admin
+from gantrymq.errors import NoRoute
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.topic import TopicConfig
+from gantrymq.world import Clock, World
+
+__all__ = ["about", "own_name", "own_place"]
+
+PREFIX = "GantryMQBench"
+ROUTE_S = 10.0  # for name servers to hear of a topic
+LOOK_AGAIN_S = 0.05
+
+
+def own_name(world: World) -> str:
+    """A name that nobody has."""
+    return f"{PREFIX}-{world.random.getrandbits(32):08x}"
+
+
+@asynccontextmanager
+async def own_place(
+    admin: Admin, name: str, queues: int, cluster: str | None, *, group: bool, keep: bool, clock: Clock
+) -> AsyncIterator[tuple[str, ...]]:
+    """Make a topic of that *name*, with *group* a consumer group as well, at the masters of a cluster.
+
+    Yields the masters' addresses, once name servers know the topic. Both are deleted behind the block, unless *keep*.
+
+    Raises:
+        ClientError: a server does not do it.
+    """
+    masters = await admin.create_topic_in(TopicConfig(name, queues, queues), cluster)
+    try:
+        if group:
+            await admin.create_group_in(GroupConfig(name), cluster)
+        await _known(admin, name, len(masters), clock)
+        yield masters
+    finally:
+        if not keep:
+            if group:
+                for master in masters:
+                    await admin.delete_group(master, name, clean_offsets=True)
+                await admin.delete_topic(RETRY_PREFIX + name, cluster)
+            await admin.delete_topic(name, cluster)
+
+
+async def _known(admin: Admin, topic: str, brokers: int, clock: Clock) -> None:
+    deadline = clock.monotonic() + ROUTE_S
+    while True:
+        try:
+            if len((await admin.route(topic)).brokers) >= brokers:
+                return
+        except NoRoute:
+            if clock.monotonic() > deadline:
+                raise
+        if clock.monotonic() > deadline:
+            return  # some brokers are enough to go on
+        await clock.sleep(LOOK_AGAIN_S)
+
+
+async def about(admin: Admin, cluster: str | None) -> list[dict[str, Any]]:
+    """What figures of its brokers mean: each broker's name, address, version and way to flush."""
+    info = await admin.clusters()
+    found = []
+    for broker in info.brokers:
+        address = broker.master
+        if address is None or (cluster is not None and broker.cluster != cluster):
+            continue
+        settings = await admin.broker_settings(address)
+        found.append({"broker": broker.name, "address": address, "flush": settings.get("flushDiskType")})
+    return found

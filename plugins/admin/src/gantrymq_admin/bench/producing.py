@@ -1,0 +1,35 @@
+"""The ways to send that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from gantrymq.client import Producer
+from gantrymq.model.message import Message
+
+__all__ = ["MODES", "call_of", "messages_of"]
+
+MODES = ("sync", "async", "oneway", "batch")
+
+
+def messages_of(mode: str, batch: int) -> int:
+    """Messages of one call."""
+    return batch if mode == "batch" else 1
+
+
+def call_of(producer: Producer, mode: str, topic: str, body: bytes, batch: int) -> Callable[[], Awaitable[object]]:
+    """One call: *sync* waits for `send`, *async* for what `send_async` began, *oneway* until the connection has it."""
+
+    def sync() -> Awaitable[object]:
+        return producer.send(Message(topic, body))
+
+    def begun() -> Awaitable[object]:
+        return producer.send_async(Message(topic, body))
+
+    def oneway() -> Awaitable[object]:
+        return producer.send_oneway(Message(topic, body))
+
+    def batched() -> Awaitable[object]:
+        return producer.send_batch([Message(topic, body) for _ in range(batch)])
+
+    return {"sync": sync, "async": begun, "oneway": oneway, "batch": batched}[mode]

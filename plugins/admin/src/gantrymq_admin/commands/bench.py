@@ -1,0 +1,299 @@
+"""``gantrymq bench``: figures of a cluster that anybody can get, and of two clusters in turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from gantrymq.client import Admin, Consumer, Producer
+from gantrymq.commands.groups import CommandGroup
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.run import run
+from gantrymq.world import World
+from gantrymq_admin.asking import asking
+from gantrymq_admin.bench.consuming import drained, one_by_one
+from gantrymq_admin.bench.measuring import Limit, load
+from gantrymq_admin.bench.pairs import ratios, summary, turns
+from gantrymq_admin.bench.places import about, own_name, own_place
+from gantrymq_admin.bench.producing import MODES, call_of, messages_of
+from gantrymq_admin.commands.topic import cluster_option, legal_topic
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Document = dict[str, Any]
+
+PRODUCE_CELL = ("mode", "body_bytes", "in_flight")
+CONSUME_CELL = ("body_bytes",)
+FILL_BATCH_BYTES = 256 * 1024  # of one request while a backlog is made
+FILL_IN_FLIGHT = 8
+ROUNDS_OF_A_PAIR = 3
+CLOSE_S = 2.0  # for a consumer whose measurement failed
+
+
+@attrs.frozen
+class Asked:
+    """What both commands take."""
+
+    namesrv: str
+    vs: str | None
+    rounds: int | None
+    cluster: str | None
+    queues: int
+    sizes: Sequence[int]
+    keep: bool
+    output: str
+
+    @property
+    def servers(self) -> list[str]:
+        """Whom to measure."""
+        return [self.namesrv, *([self.vs] if self.vs else [])]
+
+
+def _shared(command: Command) -> Command:
+    for option in (
+        output_option,
+        namesrv_option,
+        click.option("--keep", is_flag=True, help="Leave the topic that was made for this."),
+        click.option(
+            "--size", "sizes", type=click.IntRange(1, 4_000_000), multiple=True, default=(1024,), show_default=True,
+            metavar="BYTES", help="Of a body; may be repeated.",
+        ),
+        click.option(
+            "--queues", type=click.IntRange(1, 1024), default=8, show_default=True, help="Of the topic, at each broker."
+        ),
+        cluster_option,
+        click.option(
+            "--rounds", type=click.IntRange(1), help=f"Measure all so often. [default: 1; with --vs {ROUNDS_OF_A_PAIR}]"
+        ),
+        click.option(
+            "--vs", metavar="ADDR", help="Name servers of another cluster, which takes turns with the first."
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.group(cls=CommandGroup)
+def bench() -> None:
+    """Measure how fast brokers take messages and give them out; the load runs in this one process."""
+
+
+@bench.command()
+@click.option("-t", "--topic", callback=legal_topic, metavar="NAME", help="Send there, and make no topic.")
+@click.option(
+    "--mode",
+    "modes",
+    type=click.Choice(MODES),
+    multiple=True,
+    default=("sync",),
+    show_default=True,
+    help="How to send; may be repeated.",
+)
+@click.option(
+    "--in-flight",
+    type=click.IntRange(1, 10_000),
+    multiple=True,
+    default=(1, 16, 256),
+    show_default=True,
+    metavar="N",
+    help="Calls under way at any time; may be repeated.",
+)
+@click.option("--batch", type=click.IntRange(1, 10_000), default=32, show_default=True, help="Messages of a batch.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Send so many messages, instead of --seconds.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="How long, each time.")
+@click.option(
+    "--warmup", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds before, which do not count."
+)
+@_shared
+def produce(
+    topic: str | None,
+    modes: Sequence[str],
+    in_flight: Sequence[int],
+    batch: int,
+    count: int | None,
+    seconds: float,
+    warmup: float,
+    **shared: Any,
+) -> None:
+    """Measure sends: rate, times of calls, and what a message costs the client.
+
+    A topic is made for it and deleted afterwards. Whether brokers flush before they answer is said, as it decides
+    much of what comes out.
+    """
+    asked = Asked(**shared)
+    limit = Limit(count, seconds, warmup)
+
+    async def cell(tools: _Tools, name: str, mode: str, size: int, under_way: int) -> Document:
+        call = call_of(tools.producer, mode, name, tools.body(size), batch)
+        figures = await load(
+            call,
+            limit,
+            in_flight=under_way,
+            clock=tools.world.clock,
+            cpu_s=time.process_time,
+            each=messages_of(mode, batch),
+        )
+        return {"mode": mode, "body_bytes": size, "in_flight": under_way, **figures.document(size)}
+
+    async def measure(tools: _Tools) -> list[Document]:
+        async with AsyncExitStack() as stack:
+            name = topic or await tools.place(stack, asked, group=False)
+            return [
+                await cell(tools, name, mode, size, under_way)
+                for mode in modes
+                for size in asked.sizes
+                for under_way in in_flight
+            ]
+
+    _show(asked, "produce", PRODUCE_CELL, run(_rounds(asked, measure, in_flight)))
+
+
+@bench.command()
+@click.option("--count", type=click.IntRange(2), default=50_000, show_default=True, help="Messages of the backlog.")
+@click.option(
+    "--single", type=click.IntRange(0), default=1000, show_default=True, help="Messages sent one by one afterwards."
+)
+@_shared
+def consume(count: int, single: int, **shared: Any) -> None:
+    """Measure a consumer: a backlog read to its end, then single messages from the send to the loop.
+
+    A topic and a group are made for it, filled, and deleted afterwards.
+    """
+    asked = Asked(**shared)
+
+    async def backlog(tools: _Tools, name: str, size: int) -> Document:
+        body = tools.body(size)
+        each = max(1, min(1000, FILL_BATCH_BYTES // (size + 200)))
+        clock = tools.world.clock
+        call = call_of(tools.producer, "batch", name, body, each)
+        filled = await load(
+            call, Limit(count), in_flight=FILL_IN_FLIGHT, clock=clock, cpu_s=time.process_time, each=each
+        )
+        consumer = Consumer(name, name, tools.namesrv, consume_from="first")
+        await consumer.start()
+        try:
+            messages = aiter(consumer)
+            found = await drained(messages, filled.messages, clock, time.process_time)
+            times = await one_by_one(tools.producer, name, body, messages, single, clock)
+            del messages  # or its last message counts as being worked on
+        finally:
+            await consumer.close(CLOSE_S)
+        document = attrs.evolve(found.figures, times_s=times).document(size)
+        document.pop("calls")
+        return {"body_bytes": size, "first_ms": round(found.first_s * 1000, 1), **document, "single_messages": single}
+
+    async def measure(tools: _Tools) -> list[Document]:
+        cells = []
+        for size in asked.sizes:
+            async with AsyncExitStack() as stack:
+                cells.append(await backlog(tools, await tools.place(stack, asked, group=True), size))
+        return cells
+
+    _show(asked, "consume", CONSUME_CELL, run(_rounds(asked, measure, ())))
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Tools:
+    """What a measurement at one cluster has."""
+
+    namesrv: str
+    world: World
+    admin: Admin
+    producer: Producer
+
+    def body(self, size: int) -> bytes:
+        return self.world.random.randbytes(size)
+
+    async def place(self, stack: AsyncExitStack, asked: Asked, *, group: bool) -> str:
+        name = own_name(self.world)
+        kept = "kept" if asked.keep else "deleted afterwards"
+        say(f"{self.namesrv}: topic {name} with {asked.queues} queues at each broker; {kept}")
+        await stack.enter_async_context(
+            own_place(
+                self.admin,
+                name,
+                asked.queues,
+                asked.cluster,
+                group=group,
+                keep=asked.keep,
+                clock=self.world.clock,
+            )
+        )
+        return name
+
+
+async def _rounds(
+    asked: Asked, measure: Callable[[_Tools], Awaitable[list[Document]]], in_flight: Sequence[int]
+) -> Document:
+    """Everything that was measured."""
+    from gantrymq.world.real import real_world
+
+    world = real_world()
+    rounds = asked.rounds or (ROUNDS_OF_A_PAIR if asked.vs else 1)
+    async with AsyncExitStack() as stack:
+        tools: dict[str, _Tools] = {}
+        for server in asked.servers:
+            admin = await stack.enter_async_context(asking(server))
+            under_way = max([*in_flight, FILL_IN_FLIGHT])
+            producer = Producer("gantrymq-bench", server, max_under_way=under_way)
+            tools[server] = _Tools(server, world, admin, await stack.enter_async_context(producer))
+        clusters = [{"namesrv": server, "brokers": await about(tools[server].admin, asked.cluster)} for server in tools]
+        cells: list[Document] = []
+        for number, servers in turns(asked.servers, rounds):
+            for server in servers:
+                if rounds > 1:
+                    say(f"round {number} of {rounds}: {server}")
+                cells += [{"namesrv": server, "round": number, **cell} for cell in await measure(tools[server])]
+    return {"rounds": rounds, "clusters": clusters, "cells": cells}
+
+
+# --- showing --------------------------------------------------------------------------------------------------------
+
+_COLUMNS = {
+    "namesrv": "Name server",
+    "mode": "Mode",
+    "body_bytes": "Bytes",
+    "in_flight": "In flight",
+    "messages": "Messages",
+    "first_ms": "First after ms",
+    "messages_per_s": "Messages/s",
+    "mib_per_s": "MiB/s",
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "max_ms": "max ms",
+    "client_cpu_us_per_message": "Client CPU us/message",
+}
+
+
+def _show(asked: Asked, what: str, names: Sequence[str], found: Document) -> None:
+    rows = summary(found["cells"], names)
+    compared = ratios(found["cells"], names, asked.namesrv, asked.vs) if asked.vs else []
+    if asked.output == "json":
+        print_json({"measured": what, **found, "medians": rows, "ratios": compared})
+        return
+    for cluster in found["clusters"]:
+        for broker in cluster["brokers"]:
+            say(f"{cluster['namesrv']}: {broker['broker']} at {broker['address']}, {broker['flush']}")
+    if what == "consume":
+        say("p50, p99 and max are of single messages, from the send to the consumer's loop")
+    columns = [name for name in _COLUMNS if name in rows[0]]
+    print_table([_COLUMNS[name] for name in columns], [[_shown(row[name]) for name in columns] for row in rows])
+    if compared:
+        say(f"messages/s at {asked.namesrv} by those at {asked.vs}, of the same round:")
+        print_table(
+            [*(_COLUMNS[name] for name in names), "Least", "Median", "Greatest"],
+            [[row[name] for name in (*names, "least", "median", "greatest")] for row in compared],
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
