@@ -12,10 +12,15 @@ if str(CLIENT_RIG) not in sys.path:
 
 
 @pytest.fixture
-def servers(tmp_path):
-    """A name server and a broker, each a process."""
+def parts_of_a_server():
+    """Skip where a broker cannot be started."""
     if not (find_spec("gantrymq_storage_mmap") and find_spec("gantrymq_filter_tag")):
         pytest.skip("a broker needs gantrymq-storage-mmap and gantrymq-filter-tag")
+
+
+@pytest.fixture
+def servers(parts_of_a_server, tmp_path):
+    """A name server and a broker, each a process."""
     from client_rig import Servers
 
     with Servers(tmp_path) as started:

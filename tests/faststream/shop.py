@@ -7,6 +7,7 @@ import asyncio
 import sys
 
 from faststream import FastStream
+from faststream.exceptions import RejectMessage
 from faststream.middlewares import AckPolicy
 
 from gantrymq_faststream import GantryBroker
@@ -52,6 +53,8 @@ async def lines(numbers: list[int], batch: GantryBatchMessage) -> None:
 
 @broker.subscriber("Steps", group="steps", consume_from="first", orderly=True, suspend_s=0.1, max_workers=4)
 async def step(body: str, message: GantryMessage) -> None:
+    if body.endswith("bad"):
+        raise RejectMessage
     if body.endswith("3") and message.raw_message.reconsume_times == 0:
         raise RuntimeError("again, and nobody overtakes")
     print(f"step {body}", flush=True)

@@ -4,11 +4,11 @@ import ssl
 
 import pytest
 from faststream.exceptions import SetupError
-from faststream.security import BaseSecurity, SASLScram256
+from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256
 from faststream.specification import AsyncAPI
 from pydantic import BaseModel
 
-from gantrymq.client import TlsClient
+from gantrymq.client import Credentials, TlsClient
 from gantrymq_faststream import GantryBroker, GantryRouter
 from gantrymq_faststream.security import connect_options
 
@@ -57,6 +57,15 @@ def test_tls_is_asked_for_by_base_security():
     assert connect_options(BaseSecurity(use_ssl=True)) == {"tls": TlsClient()}
     context = ssl.create_default_context()
     assert connect_options(BaseSecurity(ssl_context=context))["tls"].context() is context
+
+
+def test_an_account_is_told_by_sasl_plaintext():
+    account = Credentials("shop", "secret")
+    assert connect_options(SASLPlaintext("shop", "secret")) == {"credentials": account}
+    assert connect_options(SASLPlaintext("shop", "secret", use_ssl=True)) == {
+        "credentials": account,
+        "tls": TlsClient(),
+    }
 
 
 def test_what_rocketmq_does_not_have_is_refused():

@@ -1,8 +1,10 @@
 """An application of FastStream as a process, and broker objects here, against a broker that is a process."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -10,10 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from faststream.exceptions import SetupError
+from faststream.exceptions import NackMessage, SetupError, StopConsume
 from faststream.middlewares import AckPolicy
+from faststream.security import BaseSecurity
 
-from gantrymq.client import CallTimeout, ClientError, Reader
+from gantrymq.client import CallTimeout, ClientError, Reader, SqliteRecords, idempotent
 from gantrymq_faststream import GantryBroker, TestGantryBroker
 from gantrymq_faststream.annotations import GantryMessage
 
@@ -104,6 +107,8 @@ def test_acknowledging_by_hand_rejecting_batches_order_and_requests(servers):
         for number in range(8):
             for customer in ("ann", "bob"):
                 await broker.publish(f"{customer} {number}", "Steps", ordering_key=customer)
+                if number == 5:
+                    await broker.publish(f"{customer} bad", "Steps", ordering_key=customer)
 
     publish(servers.namesrv, send)
     with Shop(servers.namesrv) as shop:
@@ -124,6 +129,7 @@ def test_acknowledging_by_hand_rejecting_batches_order_and_requests(servers):
 
         assert publish(servers.namesrv, ask) == {"price": 6}
         assert asyncio.run(dead_letters(servers.namesrv, "refused")) == [b"7"]
+        assert sorted(asyncio.run(dead_letters(servers.namesrv, "steps"))) == [b"ann bad", b"bob bad"]
 
 
 async def dead_letters(namesrv, group):
@@ -168,6 +174,88 @@ def test_messages_are_asked_for_one_by_one(servers):
             await subscriber.stop()
 
     asyncio.run(main())
+
+
+def test_a_broker_starts_again_and_a_handler_may_stop_its_subscriber(servers):
+    broker, seen = GantryBroker(servers.namesrv), []
+
+    @broker.subscriber("Orders", group="billing", consume_from="first")
+    async def bill(number: int):
+        seen.append(number)
+        (end if number == 1 else more).set()
+        if number == 1:
+            raise StopConsume
+
+    end, more = asyncio.Event(), asyncio.Event()
+
+    async def main():
+        async with broker:
+            await broker.start()
+            await broker.publish(1, "Orders")
+            await asyncio.wait_for(end.wait(), END_S)
+            await asyncio.wait_for(stopped(broker.subscribers[0]), END_S)
+            await broker.publish(2, "Orders")
+        assert seen == [1]
+        async with broker:
+            await broker.start()
+            await asyncio.wait_for(more.wait(), END_S)
+
+    asyncio.run(main())
+    assert seen[-1] == 2 and set(seen) == {1, 2}
+
+
+async def stopped(subscriber):
+    while subscriber.consumer is not None:  # noqa: ASYNC110  # there is nothing to wait for
+        await asyncio.sleep(0.01)
+
+
+def test_a_broker_that_wants_tls_gets_it(parts_of_a_server, tmp_path, monkeypatch):
+    pytest.importorskip("cryptography")
+    import client_rig
+
+    monkeypatch.setitem(client_rig.SETTINGS, "tls.server.mode", "enforcing")
+
+    async def main(namesrv):
+        async with GantryBroker(namesrv, security=BaseSecurity(use_ssl=True)) as broker:
+            assert await broker.ping(END_S)
+            assert (await broker.publish("x", "Orders")).ok
+        async with GantryBroker(namesrv) as broker:
+            with pytest.raises(ClientError):
+                await broker.publish("x", "Orders", timeout_s=1)
+
+    with client_rig.Servers(tmp_path) as servers:
+        asyncio.run(main(servers.namesrv))
+
+
+def test_its_effect_happens_once_though_the_message_fails_afterwards(servers, tmp_path):
+    database = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(database)) as file:
+        file.execute("CREATE TABLE done (number INTEGER)")
+    once, tries = idempotent(SqliteRecords(database), "billing"), []
+    broker = GantryBroker(servers.namesrv)
+
+    @broker.subscriber("Orders", group="billing", consume_from="first")
+    async def bill(number: int, message: GantryMessage):
+        async with once.attempt(message.raw_message) as connection:
+            if connection is not None:
+                await connection.execute("INSERT INTO done VALUES (?)", (number,))
+        tries.append(number)
+        if len(tries) == 1:
+            raise NackMessage(delay_level=1)
+        done.set()
+
+    done = asyncio.Event()
+
+    async def main():
+        async with broker:
+            await broker.publish(7, "Orders")
+            await broker.start()
+            await asyncio.wait_for(done.wait(), END_S)
+
+    asyncio.run(main())
+    once._store.close()
+    with contextlib.closing(sqlite3.connect(database)) as file:
+        assert (tries, file.execute("SELECT number FROM done").fetchall()) == ([7, 7], [(7,)])
 
 
 def test_calls_are_counted_against_the_real_broker_too(servers):

@@ -7,9 +7,9 @@ from typing import Any
 
 import attrs
 from faststream.exceptions import SetupError
-from faststream.security import BaseSecurity
+from faststream.security import BaseSecurity, SASLPlaintext
 
-from gantrymq.client import TlsClient
+from gantrymq.client import Credentials, TlsClient
 
 __all__ = ["connect_options"]
 
@@ -29,15 +29,25 @@ def connect_options(security: BaseSecurity | None) -> dict[str, Any]:
 
     Args:
         security: ``BaseSecurity(ssl_context=...)`` for TLS with that context, ``BaseSecurity(use_ssl=True)`` for TLS
-            with RocketMQ's defaults, which believe any certificate.
+            with RocketMQ's defaults, which believe any certificate. ``SASLPlaintext(access_key, secret_key)`` for an
+            account at a cluster with access control: requests are signed, the secret key is not sent.
 
     Raises:
         SetupError: it is of a kind that RocketMQ does not have.
+        InvalidParameter: a key is empty.
     """
     if security is None:
         return {}
-    if type(security) is not BaseSecurity:
-        raise SetupError(f"GantryBroker does not support {type(security).__name__}; expected BaseSecurity, for TLS")
+    options: dict[str, Any] = {}
+    if isinstance(security, SASLPlaintext):
+        options["credentials"] = Credentials(security.username, security.password)
+    elif type(security) is not BaseSecurity:
+        raise SetupError(
+            f"GantryBroker does not support {type(security).__name__}; expected BaseSecurity for TLS, or SASLPlaintext "
+            "with access key and secret key for access control"
+        )
     if security.ssl_context is not None:
-        return {"tls": _Given(given=security.ssl_context)}
-    return {"tls": TlsClient()} if security.use_ssl else {}
+        options["tls"] = _Given(given=security.ssl_context)
+    elif security.use_ssl:
+        options["tls"] = TlsClient()
+    return options

@@ -1,7 +1,15 @@
-"""What `AsyncRecords` promises, kept by a file of SQLite and by SQLAlchemy's plain and async engines."""
+"""What `AsyncRecords` promises, kept by a file of SQLite and by SQLAlchemy's plain and async engines.
+
+$GANTRYMQ_DATABASE_URLS may name other databases, with blanks between: SQLAlchemy's address of a plain engine, a comma,
+and that of an async one. Tables are made there, and dropped.
+
+    postgresql+psycopg://postgres@127.0.0.1/postgres,postgresql+psycopg://postgres@127.0.0.1/postgres
+    mysql+pymysql://shop@127.0.0.1/shop,mysql+aiomysql://shop@127.0.0.1/shop
+"""
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from importlib.util import find_spec
 
@@ -13,26 +21,31 @@ from gantrymq.client.idempotency.sqlite_records import SqliteRecords
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.world.real import real_world
 
-ALCHEMY = find_spec("sqlalchemy") is not None
-ASYNC = ALCHEMY and find_spec("aiosqlite") and find_spec("greenlet")
-KINDS = ["sqlite", *(["engine"] if ALCHEMY else []), *(["async engine"] if ASYNC else [])]
+PLAIN = find_spec("sqlalchemy") is not None
+ASYNC = PLAIN and find_spec("aiosqlite") and find_spec("greenlet")
+URLS = os.environ.get("GANTRYMQ_DATABASE_URLS", "").split()
+KINDS = [
+    "sqlite",
+    *(["engine", *(f"engine {url.partition(',')[0]}" for url in URLS)] if PLAIN else []),
+    *(["async engine", *(f"async engine {url.rpartition(',')[2]}" for url in URLS)] if ASYNC else []),
+]
 
 
 @contextlib.asynccontextmanager
 async def opened(kind, folder, **more):
-    """Records of *kind* in a file of *folder*, beside this event loop."""
-    path, world = folder / "shop.db", real_world(worker_threads=4)
+    """Records of *kind*, in a file of *folder* or in another database, beside this event loop."""
+    path, world, url = folder / "shop.db", real_world(worker_threads=4), kind.rpartition(" ")[2]
     if kind == "sqlite":
         store, end = SqliteRecords(path, **more), None
-    elif kind == "engine":
+    elif not kind.startswith("async"):
         from sqlalchemy import create_engine
 
-        engine = create_engine(f"sqlite:///{path}")
+        engine = create_engine(url if "://" in url else f"sqlite:///{path}")
         store, end = SqlAlchemyRecords(engine, **more), engine.dispose
     else:
         from sqlalchemy.ext.asyncio import create_async_engine
 
-        engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
+        engine = create_async_engine(url if "://" in url else f"sqlite+aiosqlite:///{path}")
         store, end = SqlAlchemyRecords(engine, **more), engine.dispose
     try:
         yield store.beside_loop(world.workers, 4)
@@ -46,16 +59,33 @@ async def opened(kind, folder, **more):
 @pytest.fixture(params=KINDS)
 def use(request, tmp_path):
     """Run ``work(records)``."""
+    used = set()
 
-    def run(work, **more):
+    def run(work, table="gantrymq_consumed"):
         async def main():
-            async with opened(request.param, tmp_path, **more) as records:
+            async with opened(request.param, tmp_path, table=table) as records:
                 await records.prepare()
                 return await work(records)
 
+        used.add(table)
         return asyncio.run(main())
 
-    return run
+    yield run
+    if "://" in request.param:
+        for table in used:
+            asyncio.run(drop(request.param, tmp_path, table))
+
+
+async def drop(kind, folder, table):
+    from sqlalchemy import text
+
+    statement = text(f"DROP TABLE {table}")
+    async with opened(kind, folder) as records, records.transaction() as connection:
+        await (connection.execute(statement) if "run_sync" in dir(connection) else connection.run(dropped, statement))
+
+
+def dropped(connection, statement):
+    connection.execute(statement)
 
 
 async def write(records, *keys, group="g", at_ms=5):
@@ -116,6 +146,14 @@ def test_of_two_transactions_with_one_key_one_is_committed(use):
     use(work)
 
 
+def test_several_make_the_table_at_once(use):
+    async def work(records):
+        await asyncio.gather(*(records.prepare() for _ in range(4)))
+        await write(records, "a")
+
+    use(work)
+
+
 def test_the_table_may_be_there_already(use):
     async def work(records):
         await write(records, "a")
@@ -130,8 +168,10 @@ async def work_again(records):
     assert await records.known("g", ["a"]) == {"a"}
 
 
-def test_it_may_have_another_name(use, tmp_path):
+def test_it_may_have_another_name(use, tmp_path, request):
     use(lambda records: write(records, "a"), table="seen")
+    if "://" in request.node.callspec.params["use"]:
+        return
     with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as file:
         assert file.execute("SELECT * FROM seen").fetchall() == [("g", "a", 5)]
         assert file.execute("SELECT name FROM sqlite_master WHERE name = 'seen_at'").fetchall()
