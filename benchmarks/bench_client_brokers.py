@@ -10,7 +10,8 @@ its server runs as it is by default. `peer_servers.py` says how each server is s
 client is told to do. Servers run in turn, never two at once, and another one begins each round, so a ratio is that of
 two rates of the same minutes; the table has the medians. Each server is warmed up first: a JVM needs it. CPU is user
 and system time, of the server's process and of this one, which is the client; where other work slows the machine down
-it says more than rates.
+it says more than rates. "batching" is our client with a producer that gathers the sends of one turn of the event loop
+(`Batching(max_wait_ms=0)`), as aiokafka's does by itself; the goals are for the one without.
 
 Needs for the others what `requirements-peers.txt` names, `redis-server`, `nats-server`, Java and Maven (Kafka's jars
 are fetched once). What is missing is left out, with a sentence.
@@ -41,6 +42,7 @@ from peer_servers import SERVERS, Missing, Running, processor_s
 from gantrymq import speedups
 
 OURS = "gantrymq"
+BATCHING = "batching"  # ours with a producer that gathers sends, as aiokafka's does by itself
 PACKAGES = {"redis": "redis", "nats": "nats-py", "kafka": "aiokafka"}
 IN_FLIGHT = {"1": 1, "16": 16, "256": 256}
 BATCH, BATCHES_IN_FLIGHT = 64, 4
@@ -66,7 +68,7 @@ class Found:
     server_us: float
 
 
-Key = tuple[str, str]  # flush mode, cell
+Key = tuple[str, str, str]  # flush mode, cell, which client
 
 
 async def measured(work: Callable[[], Awaitable[float]], pid: int) -> tuple[float, float, float]:
@@ -135,17 +137,20 @@ async def one_server(options: argparse.Namespace, name: str, flush: str, server:
             for number, cell in enumerate(("consume", *consuming)):  # the first one is not counted
                 once = await consumption(client, options.messages, cell, number, server.pid)
                 if number:
-                    found[flush, cell] = once
+                    found[flush, cell, name] = once
         for cell in options.cells:
             if cell in IN_FLIGHT:
                 once = await sends(lambda: client.send(body), 1, IN_FLIGHT[cell], options.seconds, server.pid)
+                found[flush, cell, name] = once
             elif cell == "batches":
-                once = await sends(
+                found[flush, cell, name] = await sends(
                     lambda: client.send_batch(bodies), BATCH, BATCHES_IN_FLIGHT, options.seconds, server.pid
                 )
-            else:
-                continue
-            found[flush, cell] = once
+    if name == OURS:
+        async with CLIENTS[BATCHING](server.address, MOST_IN_FLIGHT) as client:
+            for cell in [each for each in options.cells if each in IN_FLIGHT]:
+                once = await sends(lambda: client.send(body), 1, IN_FLIGHT[cell], options.seconds, server.pid)
+                found[flush, cell, BATCHING] = once
     return found
 
 
@@ -168,14 +173,14 @@ class Table:
     """What each server reached, by cell and round."""
 
     def __init__(self) -> None:
-        self._found: dict[Key, dict[str, dict[int, Found]]] = defaultdict(lambda: defaultdict(dict))
+        self._found: dict[tuple[str, str], dict[str, dict[int, Found]]] = defaultdict(lambda: defaultdict(dict))
 
-    def add(self, name: str, number: int, found: dict[Key, Found]) -> None:
+    def add(self, number: int, found: dict[Key, Found]) -> None:
         """Note what one turn gave."""
-        for key, each in found.items():
-            self._found[key][name][number] = each
+        for (flush, cell, name), each in found.items():
+            self._found[flush, cell][name][number] = each
             cpu = f"CPU us a message: client {each.client_us:.1f}, server {each.server_us:.1f}"
-            what = f"{key[0]:11} {name:8} {NAMES[key[1]]:29}"
+            what = f"{flush:11} {name:8} {NAMES[cell]:29}"
             print(f"round {number}, {what} {each.rate:9,.0f} messages/s, {cpu}", flush=True)
 
     def show(self) -> bool:
@@ -197,21 +202,26 @@ class Table:
         return good
 
     def _verdict(self, flush: str, cell: str, name: str, rate: float) -> tuple[str, bool]:
-        if name == OURS:
-            if not cell.startswith("consume"):
-                return "", True
+        if name == OURS and cell.startswith("consume"):
             met = rate >= CONSUMED_GOAL
             return f"{'':9}{'goal':>8} {CONSUMED_GOAL:,}/s {'good' if met else 'BELOW THE GOAL'}", met
-        ours, theirs = self._found[flush, cell].get(OURS, {}), self._found[flush, cell][name]
-        pairs = [(ours[number], each) for number, each in theirs.items() if number in ours]
-        if not pairs:
+        pairs = self._pairs(flush, cell, OURS, name)
+        if name in (OURS, BATCHING) or not pairs:
             return "", True
         goal = 1.0 if cell.startswith("consume") else GOALS[flush]
         ratio = statistics.median(one.rate / other.rate for one, other in pairs)
         cpu = statistics.median(
             (other.client_us + other.server_us) / (one.client_us + one.server_us) for one, other in pairs
         )
-        return f"{cpu:9.2f}{ratio:8.2f} {goal:4.1f} {'good' if ratio >= goal else 'BELOW THE GOAL'}", ratio >= goal
+        words = f"{cpu:9.2f}{ratio:8.2f} {goal:4.1f} {'good' if ratio >= goal else 'BELOW THE GOAL'}"
+        if batched := self._pairs(flush, cell, BATCHING, name):
+            words += f", batching {statistics.median(one.rate / other.rate for one, other in batched):.2f}"
+        return words, ratio >= goal
+
+    def _pairs(self, flush: str, cell: str, one: str, other: str) -> list[tuple[Found, Found]]:
+        """What two clients reached in the same round."""
+        ones, others = self._found[flush, cell].get(one, {}), self._found[flush, cell].get(other, {})
+        return [(ones[number], others[number]) for number in ones if number in others]
 
 
 def main() -> int:
@@ -241,7 +251,7 @@ def main() -> int:
                 if (name, flush) in missing:
                     continue
                 try:
-                    table.add(name, number, one_turn(options, name, flush))
+                    table.add(number, one_turn(options, name, flush))
                 except Missing as problem:
                     missing.add((name, flush))
                     print(f"{name} is left out with {flush}: {problem}", flush=True)

@@ -2,7 +2,7 @@
 
 | client | one send | a batch | consumption, and what acknowledges it |
 |---|---|---|---|
-| gantrymq | `send` | `send_batch` | `async for`, automatic commit; `batches` |
+| gantrymq | `send`; the same of a producer with `batching` | `send_batch` | `async for`, automatic commit; `batches` |
 | redis-py | XADD, a connection each | a pipeline of XADD | XREADGROUP, XACK of each message; of each read |
 | nats-py | `publish` | `publish`, several gathered | pull consumer, `ack` of each message |
 | aiokafka | `send_and_wait` | `create_batch`, `send_batch` | `async for`, automatic commit; `getmany` |
@@ -17,6 +17,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from peer_servers import PARTITIONS
@@ -77,15 +78,15 @@ class _Gantry:
 
 
 @asynccontextmanager
-async def gantrymq(namesrv: str, _: int) -> AsyncIterator[Client]:
-    """Our client."""
-    from gantrymq.client import Admin, Producer
+async def gantrymq(namesrv: str, _: int, *, batching: bool = False) -> AsyncIterator[Client]:
+    """Our client; with *batching* its producer gathers the sends of one turn of the event loop."""
+    from gantrymq.client import Admin, Batching, Producer
     from gantrymq.model.topic import TopicConfig
 
     async with Admin(namesrv) as admin:
         for each in (await admin.clusters()).brokers:
             await admin.create_topic(each.master, TopicConfig(NAME, PARTITIONS, PARTITIONS))
-    async with Producer("bench", namesrv) as producer:
+    async with Producer("bench", namesrv, batching=Batching(max_wait_ms=0) if batching else None) as producer:
         yield _Gantry(namesrv, producer)
 
 
@@ -240,6 +241,7 @@ async def kafka(address: str, _: int) -> AsyncIterator[Client]:
 
 CLIENTS: dict[str, Callable[[str, int], AbstractAsyncContextManager[Client]]] = {
     "gantrymq": gantrymq,
+    "batching": partial(gantrymq, batching=True),
     "redis": redis,
     "nats": nats,
     "kafka": kafka,
