@@ -46,8 +46,10 @@ async def test_an_answer_reaches_the_call_with_its_number_once(calls):
     assert not first.done()
     assert not calls.answer(answer)
     assert len(calls) == 1
+    calls.forget(0, second)  # not the one that has this number
+    assert len(calls) == 1
     first.cancel()
-    await asyncio.sleep(0)
+    calls.forget(0, first)
     assert len(calls) == 0
 
 
@@ -57,7 +59,7 @@ async def test_numbers_in_use_are_passed_over_when_they_come_round(calls):
     calls._next = 0x7FFFFFFF
     assert [calls.number(), calls.number()] == [0, 1]
     waiting.cancel()
-    await asyncio.sleep(0)
+    calls.forget(0x7FFFFFFF, waiting)
     calls._next = 0x7FFFFFFF
     assert [calls.number(), calls.number()] == [0x7FFFFFFF, 0]
 
@@ -83,6 +85,20 @@ async def test_all_calls_fail_with_the_connection_and_their_timers_go(calls, clo
     await asyncio.sleep(0)
     assert all(timer.cancelled for timer in clock.timers)
     assert len(calls) == 0
+
+
+@in_loop
+async def test_requests_that_are_handed_over_together_share_a_timer_which_goes_with_the_last(calls, clock):
+    waiting = [calls.wait(number, 11, 5.0 + number // 3) for number in range(6)]
+    calls.begin(0)
+    assert len(clock.timers) == 2
+    for number in range(4):
+        assert calls.answer(Command(0, opaque=number))
+    calls.forget(4, waiting[4])
+    assert [timer.cancelled for timer in clock.timers] == [True, False]
+    clock.advance(6.1)
+    assert [each.done() for each in waiting] == [True, True, True, True, False, True]
+    assert isinstance(waiting[5].exception(), CallTimeout)
 
 
 @in_loop

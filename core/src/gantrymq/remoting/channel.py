@@ -116,13 +116,12 @@ class Channel:
         Cancelling the future forgets the call.
         """
         if self.closed:
-            future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-            future.set_exception(ConnectionLost(f"{self.address}: the connection is closed"))
-            return future
-        opaque = self._number(command)
-        data = encode(command)
-        future = self._pending.wait(opaque, command.code, timeout_s)
-        self._writes.add(data, len(data))
+            failed: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+            failed.set_exception(ConnectionLost(f"{self.address}: the connection is closed"))
+            return failed
+        future = self._sent(command, timeout_s)
+        opaque = command.opaque
+        future.add_done_callback(lambda done: self._pending.forget(opaque, done))
         return future
 
     async def call(self, command: Command, timeout_s: float) -> Command:
@@ -133,7 +132,14 @@ class Channel:
             CallTimeout: no answer within *timeout_s* seconds, which begin as for `send_request`.
             LocalProtocolError: the command cannot be written.
         """
-        return await self.send_request(command, timeout_s)
+        if self.closed:
+            raise ConnectionLost(f"{self.address}: the connection is closed")
+        future = self._sent(command, timeout_s)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._pending.forget(command.opaque, future)
+            raise
 
     def oneway(self, command: Command, dropped: Callable[[], object] | None = None) -> None:
         """Send a request that nobody answers.
@@ -174,6 +180,14 @@ class Channel:
             self._writes.drop()
             self._aborted = True
             transport.abort()
+
+    def _sent(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
+        """Gather a request for writing; whoever cancels the future of its answer has it forgotten."""
+        opaque = self._number(command)
+        data = encode(command)
+        future = self._pending.wait(opaque, command.code, timeout_s)
+        self._writes.add(data, len(data))
+        return future
 
     def _take_answers(self, commands: list[Command]) -> None:
         """Hand the answers among *commands* to the calls that wait for them."""

@@ -30,17 +30,28 @@ GRACE_S: Final = 0.05  # and then answers get this long to be read
 class _Call:
     """One request that waits."""
 
-    __slots__ = ("code", "due", "end", "future", "late", "timeout_s", "timer", "written")
+    __slots__ = ("code", "due", "end", "future", "group", "late", "opaque", "timeout_s", "written")
 
-    def __init__(self, future: asyncio.Future[Command], code: int, timeout_s: float) -> None:
+    def __init__(self, opaque: int, future: asyncio.Future[Command], code: int, timeout_s: float) -> None:
+        self.opaque = opaque
         self.future = future
         self.code = code
         self.timeout_s = timeout_s
-        self.timer: Timer | None = None  # from when it is handed over
+        self.group: _Group | None = None  # from when it is handed over
         self.due = 0.0  # monotonic seconds
         self.end = 0  # position of its last byte in all that was handed over
         self.written = 0  # what had left our memory when the deadline began
         self.late = False  # whether the event loop's lateness was made up for
+
+
+class _Group:
+    """Requests of one deadline, which share a timer; it is cancelled when none of them waits any more."""
+
+    __slots__ = ("calls", "timer")
+
+    def __init__(self, calls: dict[int, _Call]) -> None:
+        self.calls = calls  # by opaque
+        self.timer: Timer | None = None
 
 
 class PendingCalls:
@@ -54,6 +65,7 @@ class PendingCalls:
         self._waiting: dict[int, _Call] = {}
         self._gathered: list[int] = []  # opaques of those whose deadline has not begun
         self._next = 0
+        self._loop: asyncio.AbstractEventLoop | None = None  # from the first request on
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -69,13 +81,21 @@ class PendingCalls:
     def wait(self, opaque: int, code: int, timeout_s: float) -> asyncio.Future[Command]:
         """A future of the answer to request *code*; *timeout_s* seconds after `begin` it fails with CallTimeout.
 
-        Cancelling it forgets the request.
+        Whoever cancels it calls `forget`.
         """
-        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        self._waiting[opaque] = call = _Call(future, code, timeout_s)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self._waiting[opaque] = _Call(opaque, future, code, timeout_s)
         self._gathered.append(opaque)
-        future.add_done_callback(lambda _: self._forget(opaque, call))
         return future
+
+    def forget(self, opaque: int, future: asyncio.Future[Command]) -> None:
+        """Nobody waits for *future* any more; harmless where it has its answer."""
+        call = self._waiting.get(opaque)
+        if call is not None and call.future is future:
+            del self._waiting[opaque]
+            self._done(call)
 
     def begin(self, end: int) -> None:
         """All requests made since the last time were handed to the socket; *end* counts all bytes ever handed over."""
@@ -83,50 +103,64 @@ class PendingCalls:
         if not gathered:
             return
         self._gathered = []
-        now, written = self._clock.monotonic(), self._written()
+        written = self._written()
+        together: dict[float, dict[int, _Call]] = {}  # by timeout
         for opaque in gathered:
             call = self._waiting.get(opaque)
-            if call is not None and call.timer is None:
+            if call is not None and call.group is None:
                 call.end, call.written = end, written
-                self._arm(opaque, call, now + call.timeout_s, call.timeout_s)
+                together.setdefault(call.timeout_s, {})[opaque] = call
+        now = self._clock.monotonic()
+        for timeout_s, calls in together.items():
+            self._arm(calls, now, timeout_s)
 
     def answer(self, command: Command) -> bool:
         """Hand an answer to whoever waits for it; False when nobody does."""
         call = self._waiting.pop(command.opaque, None)
-        if call is not None and not call.future.done():
+        if call is None:
+            return False
+        self._done(call)
+        if not call.future.done():
             call.future.set_result(command)
-        return call is not None
+        return True
 
     def lost(self) -> None:
         """Fail every request that waits: the connection is gone."""
         waiting, self._waiting = self._waiting, {}
         self._gathered = []
         for call in waiting.values():
+            self._done(call)
             if not call.future.done():
                 call.future.set_exception(ConnectionLost(f"{self._peer()}: the connection closed before the answer"))
 
-    def _arm(self, opaque: int, call: _Call, due: float, delay_s: float) -> None:
-        call.due = due
-        call.timer = self._clock.call_later(delay_s, self._expire, opaque, call)
+    def _arm(self, calls: dict[int, _Call], now: float, delay_s: float) -> None:
+        group = _Group(calls)
+        for call in calls.values():
+            call.due = now + delay_s
+            call.group = group
+        group.timer = self._clock.call_later(delay_s, self._expire, group)
 
-    def _expire(self, opaque: int, call: _Call) -> None:
-        if call.future.done():
-            return
+    def _done(self, call: _Call) -> None:
+        """One of a group has its answer, or needs none."""
+        group = call.group
+        if group is not None:
+            group.calls.pop(call.opaque, None)
+            if not group.calls and group.timer is not None:
+                group.timer.cancel()
+
+    def _expire(self, group: _Group) -> None:
         now, written = self._clock.monotonic(), self._written()
-        if not call.late and now - call.due > LATE_S:
-            call.late = True
-            self._arm(opaque, call, now + GRACE_S, GRACE_S)
-        elif call.end > written > call.written:
-            call.written = written
-            self._arm(opaque, call, now + call.timeout_s, call.timeout_s)
-        else:
-            self._waiting.pop(opaque, None)
-            call.future.set_exception(
-                CallTimeout(f"{self._peer()}: no answer to {request_name(call.code)} within {call.timeout_s:g} s")
-            )
-
-    def _forget(self, opaque: int, call: _Call) -> None:
-        if call.timer is not None:
-            call.timer.cancel()
-        if self._waiting.get(opaque) is call:
-            del self._waiting[opaque]
+        for opaque, call in group.calls.items():
+            if call.future.done():
+                continue
+            if not call.late and now - call.due > LATE_S:
+                call.late = True
+                self._arm({opaque: call}, now, GRACE_S)
+            elif call.end > written > call.written:
+                call.written = written
+                self._arm({opaque: call}, now, call.timeout_s)
+            else:
+                self._waiting.pop(opaque, None)
+                call.future.set_exception(
+                    CallTimeout(f"{self._peer()}: no answer to {request_name(call.code)} within {call.timeout_s:g} s")
+                )
