@@ -176,7 +176,8 @@ class Producer(BaseClient):
         gathered = self._gathered(message, where, timeout_s, is_async)
         if gathered is not None:
             return await gathered
-        await self._let_others_first(message.topic)
+        if self._batching is not None:
+            await self._let_others_first(message.topic)
         submission = self._submission(message, lambda: self._prepare(message))
         policy = self._async_policy if is_async else self._policy
         return await self._send(sending, submission, message, where, timeout_s, policy)
@@ -450,7 +451,8 @@ class Producer(BaseClient):
         return task
 
     def _prepare(self, message: Message) -> Outgoing:
-        return prepare(message, self._started().ids.next)
+        instance = self._instance or self._started()
+        return prepare(message, instance.ids.next)
 
     def _submission(self, message: Message, make: Callable[[], Outgoing]) -> Submission:
         size = len(message.body)

@@ -99,7 +99,8 @@ class Sending:
     ) -> SendResult:
         """Send and wait until it is stored. Errors as `Producer.send`."""
         if queue is None:
-            await self.queues(submission.topic, timeout_s)  # that there is no route is no failed attempt
+            if not self.queues_known(submission.topic):
+                await self.queues(submission.topic, timeout_s)  # that there is no route is no failed attempt
         elif queue.topic != submission.topic:
             raise _wrong_queue(queue, submission.topic)
         retries, state = Retries(policy), _SendState(submission, self._clock, timeout_s)
@@ -111,7 +112,7 @@ class Sending:
                 try:
                     chosen = queue or self._choice.choose(
                         submission.topic,
-                        await self.queues(submission.topic),
+                        self.queues_known(submission.topic) or await self.queues(submission.topic),
                         balancing,
                         retries.avoid,
                         again=retries.last is not None,
@@ -121,7 +122,8 @@ class Sending:
                     limit_s = None if retries.last_attempt else self._settings.attempt_timeout_s
                     left_s = await state.enter(self._window(broker_name), limit_s, finished=retries.answered)
                     self._check_open()
-                    result = await self._attempt(await state.outgoing(self._instance.world.workers), chosen, left_s)
+                    outgoing = state.made() or await state.outgoing(self._instance.world.workers)
+                    result = await self._attempt(outgoing, chosen, left_s)
                     if result.ok or not self._settings.retry_not_stored:
                         return result
                     again = retries.less_safe(broker_name)
@@ -158,7 +160,7 @@ class Sending:
         await self._pace.item_done()
 
     async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
-        address = await self._address(queue)
+        address = self._instance.routes.master(queue.broker_name) or await self._address(queue)
         request = send_request(outgoing, queue, self._identity, self._clock.now_ms())
         if not self._choice.listens:
             reply = await self._instance.rpc.send(address, request, timeout_s)
@@ -218,6 +220,12 @@ class _SendState:
     def left_s(self) -> float:
         """Seconds until the deadline."""
         return self._timeout_s if self._deadline is None else self._deadline - self._clock.monotonic()
+
+    def made(self) -> Outgoing | None:
+        """As `outgoing`; None where that takes a while."""
+        if self._outgoing is None and self._submission.compressor is None:
+            self._outgoing = self._submission.make()
+        return self._outgoing
 
     async def outgoing(self, workers: Workers) -> Outgoing:
         """The message as every attempt sends it."""

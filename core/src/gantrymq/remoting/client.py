@@ -71,7 +71,7 @@ class RemotingClient:
             ConnectFailed, ConnectionLost, CallTimeout: as named.
             LocalProtocolError: the address or the command is malformed.
         """
-        connection = await self.connect(address)
+        connection = self.connected(address) or await self.connect(address)
         answer = await connection.call(command, timeout_s)
         if answer.code != ResponseCode.GO_AWAY:
             return answer
