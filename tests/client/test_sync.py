@@ -112,6 +112,39 @@ def test_an_exception_in_the_loop_does_not_keep_close_waiting_for_itself(namesrv
     assert taken(client.consumer(group, topic, consume_from="first"), 1) == ["first"]
 
 
+def test_a_loop_that_fails_has_consumed_what_came_before(namesrv, client, topic):
+    producer, group = client.producer("shop"), f"{topic}-group"
+    (queue, _) = producer.queues(topic)
+    for number in range(200):
+        producer.send_soon(Message(topic, b"%d" % number), queue)
+    producer.close()
+
+    def work():
+        with Client(namesrv) as other:
+            for number, _ in enumerate(other.consumer(group, topic, consume_from="first")):
+                if number == 150:
+                    raise ValueError("the 151st")
+
+    with pytest.raises(ValueError, match="the 151st"):
+        within(work)
+    assert client.admin.committed_offset(group, queue) == 150
+
+
+def test_a_slow_loop_keeps_one_message_and_others_get_the_rest(client, topic):
+    producer, group = client.producer("shop"), f"{topic}-group"
+    queues = producer.queues(topic)
+    for number in range(100):
+        producer.send_soon(Message(topic, b"%d" % number), queues[0])
+    producer.close()
+    consumer = client.consumer(group, topic, consume_from="first")
+    slow = iter(consumer)
+    got = [within(slow.__next__).body for _ in range(5)]  # by then it takes several at a time
+    rest = taken(consumer, 95)
+    assert sorted([*got, *(body.encode() for body in rest)]) == sorted(b"%d" % number for number in range(100))
+    slow.close()
+    assert within(iter(consumer).__next__).body == got[-1]
+
+
 def test_messages_acknowledged_by_hand(client, topic):
     producer, group = client.producer("shop"), f"{topic}-group"
     (queue, _) = producer.queues(topic)

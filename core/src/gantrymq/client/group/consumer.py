@@ -35,7 +35,7 @@ from gantrymq.client.group.pulling import Pulling
 from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.group.sharing import Sharing
-from gantrymq.client.group.streams import Batches, Messages
+from gantrymq.client.group.streams import Batches, Messages, Portions
 from gantrymq.client.group.working import Working
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
@@ -172,6 +172,11 @@ class Consumer(BaseClient):
             raise InvalidParameter(f"batches of {most} messages; expected 1 to 1024")
         run = self._running()
         return Batches(run.member, run.working, most, None if self._auto_ack else run)
+
+    def portions(self) -> Portions:
+        """What a loop of `gantrymq.client.sync` takes its messages from."""
+        run = self._running()
+        return Portions(run.member, run.working)
 
     async def run(self, handler: Handler, *, concurrency: int = CONCURRENCY, batch_size: int | None = None) -> None:
         """Give messages to *handler* until the consumer is closed; the arguments are those of `run_handler`."""

@@ -10,7 +10,7 @@ from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.working import Working
 from gantrymq.model.message import ReceivedMessage
 
-__all__ = ["Batches", "Kept", "Messages"]
+__all__ = ["Batches", "Kept", "Messages", "Portions"]
 
 T = TypeVar("T")
 
@@ -87,3 +87,38 @@ class Batches(_Stream[list[ReceivedMessage]]):
 
     async def __anext__(self) -> list[ReceivedMessage]:
         return self._at_once() or await self._later()
+
+
+class Portions(_Stream[list[ReceivedMessage]]):
+    """For a loop of another thread: several of one queue at a time, acknowledged as if they came one by one.
+
+    How many of all it got are consumed is counted from the beginning, so that it may be said twice.
+    """
+
+    def __init__(self, member: Membership, working: Working) -> None:
+        """Acknowledges by itself. Where hooks look on, messages come one by one indeed."""
+        super().__init__(member, working, 1, None)
+        self._hooked = working.hooked
+        self._settled = 0
+
+    async def more(self, consumed: int, most: int) -> list[ReceivedMessage]:
+        """Up to *most* messages; *consumed* of those before are consumed, the rest waits again.
+
+        Raises:
+            StopAsyncIteration: the consumer is closed.
+        """
+        self.settle(consumed)
+        self._holder.give_back()
+        self._most = 1 if self._hooked else most
+        return self._at_once() or await self._later()
+
+    def keep_one(self, consumed: int) -> None:
+        """As `settle`; the first of the others stays in hand, and the rest waits again."""
+        self.settle(consumed)
+        self._holder.keep(1)
+
+    def settle(self, consumed: int) -> None:
+        """*consumed* messages since the beginning are consumed."""
+        if consumed > self._settled:
+            self._holder.done(consumed - self._settled)
+            self._settled = consumed

@@ -58,6 +58,13 @@ class Holder:
             self._working.done(handed.held, handed.messages[:count])
             self.handed = Handed(handed.held, handed.messages[count:])
 
+    def keep(self, count: int) -> None:
+        """The first *count* of them stay in hand; the others wait again, for anybody."""
+        handed = self.handed
+        if handed is not None and count < len(handed.messages):
+            self.handed = Handed(handed.held, handed.messages[:count])
+            self._working.give_back(Handed(handed.held, handed.messages[count:]))
+
     async def failed(self, level: int, error: Exception | None = None) -> None:
         """They were not consumed; *error* is what was raised, if it was."""
         handed = self.handed
@@ -146,6 +153,11 @@ class Working:
         self.holders: set[Holder] = set()
         self.closing = False  # whether somebody waits for holders
         self.let_go = asyncio.Event()  # set then, whenever one has nothing in hand any more
+
+    @property
+    def hooked(self) -> bool:
+        """Whether there are hooks that are told of messages."""
+        return self._hooks is not None
 
     def holder(self, *, batch: bool) -> Holder:
         """A new one; *batch* says that it takes several messages at a time."""

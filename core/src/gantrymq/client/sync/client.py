@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
-T = TypeVar("T")
+Kept = TypeVar("Kept", bound=Stream[Any])
 
 LOOP_GRACE_S: Final = 10.0  # an iterator may be kept that nobody asks any more, as by a traceback
 
@@ -192,7 +192,7 @@ class Client:
                 **settings,
             )
         )
-        return Consumer(self, thread, made)
+        return Consumer(self, thread, made, acknowledges=auto_ack)
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
@@ -264,17 +264,17 @@ class Client:
         if self._thread is not None:
             self._end(self._thread, made, timeout_s)
 
-    def keep(self, stream: Stream[T]) -> Stream[T]:
+    def keep(self, stream: Kept) -> Kept:
         """*stream*, whose messages in hand `close` knows of."""
         self._streams.add(stream)
         return stream
 
     def _end(self, thread: LoopThread, made: BaseClient, timeout_s: float | None) -> None:
         """Close *made*; does not wait for what this thread has in hand, nor for ever for loops of others."""
-        mine, others = list[Any]([thread.in_hand]), list[Any]()
-        for each in list(self._streams):
-            here = each.reader is threading.current_thread() or each.reader is None or not each.reader.is_alive()
-            (mine if here else others).append(each.task)
+        streams = list(self._streams)
+        own = [each for each in streams if each.reader is None or not _works_elsewhere(each.reader)]
+        mine = [thread.in_hand, *(each.task for each in own)]
+        others = [each.task for each in streams if each not in own]
 
         def let_go(tasks: list[Any]) -> None:
             for task in tasks:
@@ -282,6 +282,8 @@ class Client:
                     made.closed_by(task)
 
         async def end() -> None:
+            for each in own:
+                each.settle()
             let_go(mine)
             timer = asyncio.get_running_loop().call_later(LOOP_GRACE_S, let_go, others)
             try:
@@ -295,3 +297,7 @@ class Client:
         if self._thread is None:
             raise ClientError("this Client is not started; use 'with Client(...)' or start()")
         return self._thread
+
+
+def _works_elsewhere(thread: threading.Thread) -> bool:
+    return thread is not threading.current_thread() and thread.is_alive()

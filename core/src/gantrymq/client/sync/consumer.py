@@ -22,13 +22,15 @@ from gantrymq.client.group.consumer import Consumer as AsyncConsumer
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.sync.loop_thread import waited
 from gantrymq.client.sync.part import Part
-from gantrymq.client.sync.streams import Stream
+from gantrymq.client.sync.streams import Loop, Stream
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:
+    from gantrymq.client.sync.client import Client
+    from gantrymq.client.sync.loop_thread import LoopThread
     from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = ["Consumer"]
@@ -38,6 +40,11 @@ _MOST_CONCURRENCY: Final = 1024
 
 class Consumer(Part[AsyncConsumer]):
     """A member of a consumer group, for any number of threads. Errors are those of `gantrymq.client.Consumer`."""
+
+    def __init__(self, client: Client, thread: LoopThread, made: AsyncConsumer, *, acknowledges: bool) -> None:
+        """As `Part`; *acknowledges*: by itself."""
+        super().__init__(client, thread, made)
+        self._acknowledges = acknowledges
 
     @property
     def group(self) -> str:
@@ -58,6 +65,8 @@ class Consumer(Part[AsyncConsumer]):
         """Messages one by one, until the consumer is closed; each loop has its own, so that several threads may have
         one."""
         self._thread.check()
+        if self._acknowledges:
+            return self._client.keep(Loop(self._thread, self._made.portions))
         return self._client.keep(Stream(self._thread, self._made.__aiter__))
 
     def batches(self, most: int = 32) -> Stream[list[ReceivedMessage]]:
