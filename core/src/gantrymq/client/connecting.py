@@ -70,7 +70,7 @@ CONNECT_OPTIONS: Final = tuple(ConnectOptions.__annotations__)
 class Connecting:
     """`ConnectOptions` with their defaults, and the name servers."""
 
-    namesrv: str | None = None  # host:port;host:port; None for $NAMESRV_ADDR, then 127.0.0.1:9876
+    namesrv: str | None = None  # host:port;host:port, or an address server; None for $NAMESRV_ADDR, then 127.0.0.1:9876
     namespace: str = ""
     namespace_v2: str = ""
     credentials: Credentials | None = None

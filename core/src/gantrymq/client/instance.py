@@ -21,12 +21,13 @@ from typing import Any
 
 import attrs
 
+from gantrymq.client.address_server import ASK_EVERY_S, AddressServer, address_server
 from gantrymq.client.broker_requests import BrokerRequests
 from gantrymq.client.connecting import Connecting
 from gantrymq.client.credentials import Credentials, credentials_of
 from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.identity import client_id, instance_name, local_address, unique_ids
-from gantrymq.client.nameservers import ENVIRONMENT, NameServerList, resolve_namesrv
+from gantrymq.client.nameservers import NameServerList, given_namesrv, resolve_namesrv
 from gantrymq.client.namespaces import Namespace, namespace_of_endpoint
 from gantrymq.client.problems import client_errors
 from gantrymq.client.route_book import RouteBook
@@ -72,11 +73,13 @@ async def join(options: Connecting) -> ClientInstance:
         OptionUnusable: a name server's address is not host:port, a setting or file of TLS cannot be used, or the
             environment has half of an account.
         InvalidParameter: the namespace is not legal.
+        ConnectFailed, CallTimeout, AnswerUnreadable: the address server does not say which name servers there are.
     """
     world = options.world or _real_world()
+    page = address_server(given_namesrv(options.namesrv, world.environ), options.unit_name)
     with client_errors():
-        servers = resolve_namesrv(options.namesrv, world.environ)
         manner = _manner(options, world)
+        servers = resolve_namesrv(options.namesrv, world.environ) if page is None else await page.ask(world)
     ip = options.client_ip or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
     for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
@@ -87,7 +90,7 @@ async def join(options: Connecting) -> ClientInstance:
         with client_errors():
             found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), manner=manner)
         _shared[key] = found
-        found.start()
+        found.start(page)
     found.users += 1
     return found
 
@@ -96,7 +99,7 @@ def _manner(options: Connecting, world: World) -> Manner:
     tls = options.tls
     return Manner(
         tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls),
-        options.namespace or namespace_of_endpoint(options.namesrv or world.environ.get(ENVIRONMENT)) or "",
+        options.namespace or namespace_of_endpoint(given_namesrv(options.namesrv, world.environ)) or "",
         options.namespace_v2,
         credentials_of(options.credentials, world.environ),
         options.vip_channel,
@@ -141,9 +144,17 @@ class ClientInstance:
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
         self._jobs: list[asyncio.Task[None]] = []
+        self._page: AddressServer | None = None
 
     def set_name_servers(self, addresses: tuple[str, ...]) -> None:
-        """Ask *addresses* from now on; connections to others are closed, and what waits there asks the next one."""
+        """Ask *addresses* from now on; connections to others are closed, and what waits there asks the next one.
+
+        What an address server says does not count any more.
+        """
+        self._page = None
+        self._ask_others(addresses)
+
+    def _ask_others(self, addresses: tuple[str, ...]) -> None:
         for gone in self.servers.update(addresses):
             self.rpc.disconnect(gone)
 
@@ -155,9 +166,12 @@ class ClientInstance:
         """The name as the program knows it, for what does not come as an answer; empty for None."""
         return (name or "") if self.unwrap is None else self.unwrap(name or "")
 
-    def start(self) -> None:
-        """Begin heartbeats and route refreshes."""
+    def start(self, page: AddressServer | None = None) -> None:
+        """Begin heartbeats and route refreshes, and look at *page* for other name servers."""
+        self._page = page
         self._jobs = [self.job(self._beat()), self.job(self._refresh())]
+        if page is not None:
+            self._jobs.append(self.job(self._look_at(page)))
 
     async def leave(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """Give up one use of the instance; the last one closes it, writing for up to *grace_s* seconds."""
@@ -245,6 +259,20 @@ class ClientInstance:
                 logger.warning("%s to %s failed: %s", code.name, address, problem)
 
         await asyncio.gather(*(tell(address) for address in self.routes.addresses(slaves=slaves)))
+
+    async def _look_at(self, page: AddressServer) -> None:
+        while True:
+            await self.world.clock.sleep(ASK_EVERY_S)
+            try:
+                addresses = await page.ask(self.world)
+            except ClientError as problem:
+                logger.warning("%s; the name servers stay as they are", problem)
+                continue
+            if self._page is None:
+                return
+            if set(addresses) != set(self.servers.addresses):
+                logger.info("name servers are %s from now on, says %s", ", ".join(addresses), page)
+                self._ask_others(addresses)
 
     async def _refresh(self) -> None:
         while True:

@@ -15,10 +15,15 @@ from collections.abc import Mapping
 from gantrymq.errors import ConfigError
 from gantrymq.model.hosts import format_address, parse_address
 
-__all__ = ["DEFAULT_NAMESRV", "ENVIRONMENT", "NameServerList", "parse_namesrv", "resolve_namesrv"]
+__all__ = ["DEFAULT_NAMESRV", "NameServerList", "given_namesrv", "parse_namesrv", "resolve_namesrv"]
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 ENVIRONMENT = "NAMESRV_ADDR"
+
+
+def given_namesrv(given: str | None, environ: Mapping[str, str]) -> str:
+    """What says the name servers: *given*, else $NAMESRV_ADDR; empty where neither does."""
+    return (given or "").strip() or environ.get(ENVIRONMENT, "").strip()
 
 
 def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
