@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from itertools import count
 
 import pytest
@@ -265,6 +265,28 @@ def test_closing_gives_up_a_loop_that_nobody_asks_any_more(monkeypatch, client, 
         within(consumer.close)
     with pytest.raises(ClientError, match="this Consumer is closed"):
         consumer.commit()
+
+
+def test_calls_that_come_while_it_closes_end(namesrv, client, topic):
+    """Whatever a call met, it has a result or an error of the client; none waits for a loop that is gone."""
+    for _ in range(5):
+        other = Client(namesrv)
+        other.start()
+        producer, stop, begun = other.producer("shop"), threading.Event(), threading.Barrier(9)
+
+        def send(producer=producer, stop=stop, begun=begun):
+            begun.wait(DEADLINE_S)
+            while not stop.is_set():
+                producer.send_soon(Message(topic, b"x")).exception(DEADLINE_S)
+                producer.send(Message(topic, b"x"))
+
+        with ThreadPoolExecutor(8) as pool:
+            sending = [pool.submit(send) for _ in range(8)]
+            begun.wait(DEADLINE_S)
+            within(other.close)
+            errors = [each.exception(DEADLINE_S) for each in sending]
+            stop.set()
+        assert all(isinstance(error, ClientError | CancelledError) for error in errors), errors
 
 
 def test_close_waits_no_longer_than_it_is_told(client, topic):
