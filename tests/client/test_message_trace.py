@@ -269,6 +269,7 @@ def test_every_record_is_written_or_counted_however_many_there_are():
             for _ in range(4):
                 await asyncio.gather(*(producer.send(Message(TOPIC, b"%d" % number)) for number in range(1000)))
         assert trace.written + trace.dropped == 4000 and trace.written >= 2048
+        assert all(len(message.body) <= 128_000 for message, _ in await traces(cluster))
         assert len(await records_of_all(cluster)) == trace.written
 
     simulate_cluster(work)

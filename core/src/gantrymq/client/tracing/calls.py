@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
-
 from gantrymq.client import checks
 from gantrymq.client.tracing.hooks import (
     ConsumeContext,
@@ -35,6 +33,23 @@ __all__ = ["ConsumeCalls", "SendCalls", "UnsettledMessages"]
 Result = TypeVar("Result", bound="SendResult | None")
 
 logger = logging.getLogger("gantrymq.client")
+
+
+def copied(message: Message, unique_id: str) -> Message:
+    """A copy of *message* with a unique id, if it has none; several times as fast as `attrs.evolve`."""
+    return Message(
+        message.topic,
+        bytes(message.body),
+        message.tags,
+        message.keys,
+        message.flag,
+        dict(message.properties),
+        message.wait_stored,
+        message.delay_level,
+        message.delay_ms,
+        message.deliver_at_ms,
+        {UNIQ_KEY: unique_id, **message.system_properties},
+    )
 
 
 class _Calls:
@@ -103,7 +118,8 @@ class SendCalls(_Calls):
         properties = [dict(message.properties) for message in copies]
         for hook in self._hooks:
             self._call(hook.before_send, context)
-        self._check(context, properties)
+        if any(message.properties != before for message, before in zip(copies, properties, strict=True)):
+            self._check(context, properties)
         try:
             result = await send(context)
         except BaseException as error:
@@ -149,15 +165,7 @@ class SendCalls(_Calls):
             self._call(hook.after_send, context)
 
     def _copies(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        return tuple(
-            attrs.evolve(
-                message,
-                body=bytes(message.body),
-                properties=dict(message.properties),
-                system_properties={UNIQ_KEY: self._instance.ids.next(), **message.system_properties},
-            )
-            for message in messages
-        )
+        return tuple([copied(message, self._instance.ids.next()) for message in messages])
 
     def _check(self, context: SendContext, properties: list[dict[str, str]]) -> None:
         """What the hooks made of the messages can be sent; else they go with *properties*, those before."""

@@ -50,7 +50,7 @@ class MessageTrace:
 
         Args:
             topic: has to exist, or brokers have to make it.
-            batch: records of one message, 1 to 100.
+            batch: so many records make a message go, 1 to 100; where more wait it takes more along.
             most_waiting: records of one producer or consumer that wait to be written; more are dropped.
             flush_every_s: the longest time that one waits for others, in seconds.
 

@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
-
-import attrs
+from typing import Any, Final, NamedTuple, get_type_hints
 
 from gantrymq.errors import FormatError
 
@@ -51,8 +49,7 @@ class MessageType(enum.Enum):
     ORDER = 4
 
 
-@attrs.frozen
-class Pub:
+class Pub(NamedTuple):
     """A message was sent; fields in order."""
 
     time_ms: int  # when the send began
@@ -70,8 +67,7 @@ class Pub:
     success: bool  # stored as safely as the broker promises
 
 
-@attrs.frozen
-class SubBefore:
+class SubBefore(NamedTuple):
     """A message was handed to a consumer; fields in order."""
 
     time_ms: int
@@ -83,8 +79,7 @@ class SubBefore:
     keys: str | None
 
 
-@attrs.frozen
-class SubAfter:
+class SubAfter(NamedTuple):
     """A consumer was done with a message; fields in order."""
 
     request_id: str
@@ -97,8 +92,7 @@ class SubAfter:
     group: str = ""
 
 
-@attrs.frozen
-class EndTransaction:
+class EndTransaction(NamedTuple):
     """A transaction was decided; fields in order."""
 
     time_ms: int
@@ -124,10 +118,7 @@ _KINDS: Final[dict[str, type[TraceRecord]]] = {
 
 def encode_trace(records: Iterable[TraceRecord]) -> str:
     """The body of a message of the trace topic, as text."""
-    return "".join(
-        _FIELD.join((type(record).__name__, *map(_text, attrs.astuple(record, recurse=False)))) + _RECORD
-        for record in records
-    )
+    return "".join([_FIELD.join([type(record).__name__, *map(_text, record)]) + _RECORD for record in records])
 
 
 def trace_keys(record: TraceRecord) -> Iterator[str]:
@@ -160,7 +151,7 @@ def _read(kind: type[TraceRecord], fields: list[str]) -> TraceRecord:
     readers = _READERS[kind]
     if kind is Pub and len(fields) == 12:  # before 4.6 without an offset id
         fields = [*fields[:11], _NULL, fields[11]]
-    needed = sum(field.default is attrs.NOTHING for field in attrs.fields(kind))
+    needed = len(kind._fields) - len(kind._field_defaults)
     if len(fields) < needed:
         raise FormatError(f"a {kind.__name__} record of a trace has {len(fields)} fields, expected {needed} and more")
     try:
@@ -170,11 +161,13 @@ def _read(kind: type[TraceRecord], fields: list[str]) -> TraceRecord:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return _NULL
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, MessageType):
-        return str(value.value)
-    return _NULL if value is None else str(value)
+    return str(value.value if isinstance(value, MessageType) else value)
 
 
 def _no_null(text: str) -> str | None:
@@ -185,11 +178,11 @@ def _number(text: str) -> int:
     return int(text or "0")
 
 
-_BY_TYPE: Final[dict[str, Callable[[str], Any]]] = {
-    "int": _number,
-    "str": str,
-    "str | None": _no_null,
-    "bool": lambda text: text.lower() == "true",
-    "MessageType": lambda text: MessageType(int(text)),
+_BY_TYPE: Final[dict[Any, Callable[[str], Any]]] = {
+    int: _number,
+    str: str,
+    str | None: _no_null,
+    bool: lambda text: text.lower() == "true",
+    MessageType: lambda text: MessageType(int(text)),
 }
-_READERS: Final = {kind: [_BY_TYPE[str(field.type)] for field in attrs.fields(kind)] for kind in _KINDS.values()}
+_READERS: Final = {kind: [_BY_TYPE[each] for each in get_type_hints(kind).values()] for kind in _KINDS.values()}

@@ -1,9 +1,10 @@
 """Trace records on their way: collected, packed into messages, sent beside what they tell of.
 
-    append -> waiting, up to so many -> a message of up to `batch` records -> up to 4 messages under way
+    append -> waiting, up to so many -> messages with as many of them as wait -> up to 8 under way
 
-A message goes when `batch` records wait, or when the first of them has waited for ``flush_every_s``. What finds no room
-is dropped and counted, as is what could not be sent: a trace never holds a message up, and takes bounded memory.
+A message goes when `batch` records wait, or when the first of them has waited for ``flush_every_s``; where more wait it
+takes more along. What finds no room is dropped and counted, as is what could not be sent: a trace never holds a message
+up, and takes bounded memory.
 
 Source: apache/rocketmq client/.../trace/AsyncTraceDispatcher.java.
 """
@@ -38,7 +39,7 @@ logger = logging.getLogger("gantrymq.client")
 
 MOST_BODY_BYTES: Final = 128_000
 MOST_KEY_BYTES: Final = 16_000  # of the property, half of what all of them may take
-MOST_UNDER_WAY: Final = 4
+MOST_UNDER_WAY: Final = 8
 TIMEOUT_S: Final = 5.0
 CLOSE_S: Final = 5.0  # for what waits when a client is closed
 _COMPRESS_OVER: Final = 4096
@@ -61,7 +62,7 @@ class TraceWriter:
         self._everything = False  # whether less than a whole message goes as well
         self._timer: Timer | None = None
         self._room = asyncio.Semaphore(MOST_UNDER_WAY)
-        self._under_way: dict[asyncio.Task[None], list[TraceRecord]] = {}
+        self._under_way: dict[asyncio.Task[None], int] = {}  # with how many records
         self._idle = asyncio.Event()  # nothing waits, nothing is under way
         self._idle.set()
         self._said = False
@@ -72,7 +73,7 @@ class TraceWriter:
         """Write them soon; those for which there is no room are dropped and counted."""
         room = 0 if self._closed else max(0, self._trace.most_waiting - len(self._waiting))
         if room < len(records):
-            self._lost(records[room:], "the client was closed" if self._closed else "too many of them wait")
+            self._lost(len(records) - room, "the client was closed" if self._closed else "too many of them wait")
             records = records[:room]
         if not records:
             return
@@ -102,15 +103,15 @@ class TraceWriter:
             self._timer.cancel()
         self._sending.end()
         self._job.cancel()
-        left = list(self._waiting)
+        left = len(self._waiting)
         self._waiting.clear()
-        for task, records in list(self._under_way.items()):
+        for task, count in list(self._under_way.items()):
             task.remove_done_callback(self._done)
             if task.done():
                 self._done(task)
             else:
                 task.cancel()
-                left += records
+                left += count
         self._lost(left, "the client was closed before they could be sent")
 
     def _flush_soon(self) -> None:
@@ -127,42 +128,42 @@ class TraceWriter:
             everything, self._everything = self._everything, False
             while len(self._waiting) >= (1 if everything else self._trace.batch):
                 await self._room.acquire()
-                records = self._taken()
-                task = asyncio.get_running_loop().create_task(self._send(records))
-                self._under_way[task] = records
+                count, message = self._packed()
+                task = asyncio.get_running_loop().create_task(self._send(message))
+                self._under_way[task] = count
                 task.add_done_callback(self._done)
             if self._waiting and self._timer is None:
                 self._timer = self._clock.call_later(self._trace.flush_every_s, self._flush_soon)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        records = self._under_way.pop(task)
+        count = self._under_way.pop(task)
         self._room.release()
         error = asyncio.CancelledError("cancelled") if task.cancelled() else task.exception()
         if error is None:
-            self._trace.written += len(records)
+            self._trace.written += count
         else:
-            self._lost(records, str(error))
+            self._lost(count, str(error))
             if not isinstance(error, GantryError | asyncio.CancelledError):
                 logger.error("writing a message trace", exc_info=error)
         if not self._waiting and not self._under_way:
             self._idle.set()
 
-    def _taken(self) -> list[TraceRecord]:
-        """The next records that go into one message."""
-        found: list[TraceRecord] = []
-        body = keys = 0
-        while self._waiting and len(found) < self._trace.batch:
-            record = self._waiting[0]
-            body += len(encode_trace((record,)).encode())
-            keys += sum(len(key.encode()) + 1 for key in trace_keys(record))
-            if found and (body > MOST_BODY_BYTES or keys > MOST_KEY_BYTES):
+    def _packed(self) -> tuple[int, Message]:
+        """A message with the next records, and how many they are: all that wait, or as many as fit."""
+        texts, keys = list[str](), dict[str, None]()
+        body_bytes = key_bytes = 0
+        while self._waiting:
+            text, more = encode_trace((self._waiting[0],)), tuple(trace_keys(self._waiting[0]))
+            body_bytes += len(text.encode())
+            key_bytes += sum(len(key.encode()) + 1 for key in more if key not in keys)
+            if texts and (body_bytes > MOST_BODY_BYTES or key_bytes > MOST_KEY_BYTES):
                 break
-            found.append(self._waiting.popleft())
-        return found
+            texts.append(text)
+            keys.update(dict.fromkeys(more))
+            self._waiting.popleft()
+        return len(texts), Message(self._trace.topic, "".join(texts).encode(), keys=tuple(keys))
 
-    async def _send(self, records: list[TraceRecord]) -> None:
-        keys = tuple(dict.fromkeys(key for record in records for key in trace_keys(record)))
-        message = Message(self._trace.topic, encode_trace(records).encode(), keys=keys)
+    async def _send(self, message: Message) -> None:
         size = len(message.body)
         submission = Submission(
             message.topic,
@@ -172,9 +173,9 @@ class TraceWriter:
         )
         await self._sending.send(submission, None, TIMEOUT_S, _ATTEMPTS)
 
-    def _lost(self, records: Sequence[TraceRecord], why: str) -> None:
-        self._trace.dropped += len(records)
-        if records and not self._said:
+    def _lost(self, count: int, why: str) -> None:
+        self._trace.dropped += count
+        if count and not self._said:
             self._said = True
             text = "records of the message trace are not written to %s: %s; counted in MessageTrace.dropped, said once"
             logger.warning(text, self._trace.topic, why)
