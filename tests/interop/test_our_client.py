@@ -10,7 +10,7 @@ from checks import assert_same_messages
 from harness import Driver, create_topic
 from harness.peers import used
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client, Producer, Reader
 from gantrymq.model.message import Message, ReceivedMessage
 
 pytestmark = pytest.mark.interop
@@ -110,3 +110,27 @@ def _event(message: ReceivedMessage) -> dict[str, object]:
         "bodyLength": len(message.body),
         "bodySha256": hashlib.sha256(message.body).hexdigest(),
     }
+
+
+def test_the_vip_channel(java_namesrv: str, topic: str) -> None:
+    """Sends and offsets by the port two below the broker's, pulls by its own."""
+    create_topic(java_namesrv, topic, QUEUES)
+
+    async def work() -> None:
+        async with asyncio.timeout(DEADLINE_S), Client(java_namesrv, vip_channel=True) as client:
+            producer = client.producer("our-producer")
+            await producer.send(Message(topic, b"one"))
+            await producer.send_oneway(Message(topic, b"two"))
+            await producer.send_batch([Message(topic, b"three"), Message(topic, b"four")])
+            seen = set()
+            async for message in client.consumer("our-vips", topic, orderly=True, consume_from="first"):
+                seen.add(message.body)
+                if len(seen) == 4:
+                    break
+            assert seen == {b"one", b"two", b"three", b"four"}
+            (broker,) = (await client.admin.route(topic)).brokers
+            host, _, port = broker.addresses[0].rpartition(":")
+            remoting = client._started()._remoting
+            assert remoting.connected(f"{host}:{int(port) - 2}") and remoting.connected(f"{host}:{port}")
+
+    asyncio.run(work())
