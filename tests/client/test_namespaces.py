@@ -1,10 +1,12 @@
 """A client with a namespace beside a broker in memory: the program sees its own names, servers those with NS%."""
 
 import asyncio
+from importlib.util import find_spec
 
 import pytest
 
 from gantrymq.client import (
+    Batching,
     Client,
     ClientError,
     InvalidParameter,
@@ -195,3 +197,54 @@ def test_a_namespace_that_is_none_is_refused():
         assert issubclass(InvalidParameter, ClientError)
 
     simulate_cluster(work)
+
+
+def test_lite_pull_and_batches():
+    async def work(cluster):
+        await cluster.create_topic("NS%Orders")
+        async with client_of(cluster) as client:
+            producer = client.producer("P", batching=Batching())
+            sends = [producer.send_soon(Message("Orders", b"%d" % number)) for number in range(8)]
+            assert {(await send).queue.topic for send in sends} == {"Orders"}
+            consumer = client.lite_pull("G", "Orders", consume_from="first")
+            found = []
+            while len(found) < 8:
+                found += await consumer.poll()
+            assert {message.topic for message in found} == {"Orders"}
+            queues = await consumer.queues("Orders")
+            assert set(consumer.assignment) >= set(queues)
+            await consumer.commit()
+            assert sum([await consumer.committed(queue) or 0 for queue in queues]) == 8
+            await consumer.seek_to_begin(queues[0])
+
+    simulate_cluster(work)
+
+
+@pytest.mark.skipif(not find_spec("gantrymq_pop"), reason="the broker's part is a plugin, gantrymq-pop")
+@pytest.mark.parametrize("count", [1, 5])
+def test_pops_that_come_back_and_are_acknowledged(count):
+    """From the retry topic of the wrapped names, one by one and as a batch."""
+
+    async def work(cluster):
+        await cluster.create_topic("NS%Orders", 1)
+        async with client_of(cluster) as client, plain(cluster) as other:
+            await client.producer("P").send_batch([Message("Orders", b"%d" % number) for number in range(count)])
+            consumer = client.pop_consumer("G", "Orders", consume_from="first", invisible_s=10)
+            first = await some_pops(consumer, count)
+            assert {message.topic for message in first} == {"Orders"}
+            await cluster.world.clock.sleep(20)
+            again = await some_pops(consumer, count)
+            assert {(message.topic, message.reconsume_times) for message in again} == {("Orders", 1)}
+            await consumer.ack(*again)
+            await cluster.world.clock.sleep(40)
+            assert not await consumer.pop(poll_s=1)
+            assert not await other.pop_consumer("NS%G", "NS%Orders").pop(poll_s=1)
+
+    simulate_cluster(work)
+
+
+async def some_pops(consumer, count):
+    found = []
+    while len(found) < count:
+        found += await consumer.pop()
+    return found

@@ -85,11 +85,11 @@ BY_CLASS = {
 
 
 def argument(parameter):
-    if parameter.name in BY_NAME:
-        return BY_NAME[parameter.name]()
     kind = str(parameter.annotation).split(" | ")[0]
     if kind in BY_CLASS:
         return BY_CLASS[kind]()
+    if parameter.name in BY_NAME:
+        return BY_NAME[parameter.name]()
     if kind in BY_KIND:
         return BY_KIND[kind]
     if kind.startswith(("Sequence", "Iterable", "Collection", "Mapping", "Set", "set", "list", "tuple", "dict")):

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Self
 
-from gantrymq.errors import ClientError, RemoteProtocolError
+from gantrymq.client.problems import AnswerUnreadable
+from gantrymq.errors import ClientError
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import POP_CK
@@ -83,7 +84,7 @@ class Places:
         address: str,
         messages: Iterable[ReceivedMessage],
     ) -> None:
-        """Of *messages* in the answer of the broker at *address*. Raises RemoteProtocolError: a text cannot be read."""
+        """Of *messages* in the answer of the broker at *address*. Raises AnswerUnreadable: a text cannot be read."""
         self._address = address
         self._found: dict[tuple[str, int], list[int]] = {}
         for message in messages:
@@ -100,7 +101,7 @@ class Places:
     def receipt(
         self, message: ReceivedMessage, broker_name: str, pop_time_ms: int, invisible_ms: int, revive_queue: int
     ) -> Receipt:
-        """That of *message*, which has none yet. Raises RemoteProtocolError: the texts do not name it."""
+        """That of *message*, which has none yet. Raises AnswerUnreadable: the texts do not name it."""
         kind = _kind(message.topic)
         key = (kind, message.queue_id)
         found = self._found[key]
@@ -120,10 +121,8 @@ class Places:
         of_offset = self._counts.get((kind, f"qo{message.queue_id}%{message.queue_offset}"))
         return self._counts.get((kind, str(message.queue_id)), 0) if of_offset is None else of_offset
 
-    def _unread(self, what: str) -> RemoteProtocolError:
-        return RemoteProtocolError(
-            f"the answer of {self._address} to a pop does not say where its messages lie: {what}"
-        )
+    def _unread(self, what: str) -> AnswerUnreadable:
+        return AnswerUnreadable(f"the answer of {self._address} to a pop does not say where its messages lie: {what}")
 
 
 def _kind(topic: str) -> str:
