@@ -26,7 +26,7 @@ def test_a_command_of_the_page_exists(words):
         command = found
 
 
-@pytest.mark.parametrize("words", ["group", "message", "transactions"])
+@pytest.mark.parametrize("words", ["bench", "group", "message", "transactions"])
 def test_every_command_of_a_group_is_on_the_page(words):
     pytest.importorskip(TO_INSTALL[words].replace("-", "_"))
     group = main.get_command(click.Context(main), words)

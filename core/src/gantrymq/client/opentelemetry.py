@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry for what is sent and consumed; needs ``pip install gantrymq[opentelemetry]``.
+"""Spans of OpenTelemetry for what is sent and consumed; needs ``pip install opentelemetry-api``.
 
     from gantrymq.client.opentelemetry import OpenTelemetry
 
@@ -48,7 +48,7 @@ try:
     )
 except ImportError as problem:
     raise ImportError(
-        "gantrymq.client.opentelemetry needs OpenTelemetry's API: pip install gantrymq[opentelemetry]"
+        "gantrymq.client.opentelemetry needs OpenTelemetry's API: pip install opentelemetry-api"
     ) from problem
 
 __all__ = ["OpenTelemetry"]

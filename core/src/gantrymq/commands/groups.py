@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 import click
+from click.shell_completion import CompletionItem
 
 __all__ = ["CommandGroup"]
 
@@ -24,6 +25,12 @@ class CommandGroup(click.Group):
         if rows := self.purposes(ctx):
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options, and the commands that the help lists, of which none is imported for it."""
+        named = [(name, purpose) for name, purpose in self.purposes(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=purpose) for name, purpose in named]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

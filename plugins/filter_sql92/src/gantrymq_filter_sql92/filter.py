@@ -88,7 +88,7 @@ class Sql92Filter:
 
         Raises:
             SubscriptionParseFailed: as `compile`.
-            ImportError: pyspark is not installed; ``pip install 'gantrymq-filter-sql92[spark]'`` brings it.
+            ImportError: pyspark is not installed; ``pip install './plugins/filter_sql92[spark]'`` brings it.
         """
         from gantrymq_filter_sql92.spark import to_column
 

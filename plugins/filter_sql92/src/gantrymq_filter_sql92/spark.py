@@ -7,7 +7,7 @@ not get it, the column is false. Within, a condition is a code, so that no part 
 
 so ``2 - code`` is NOT, and what is computed of a failure has failed. The class that a value has in Java is known
 beforehand: properties and texts are texts. Only this module imports pyspark, which
-``pip install 'gantrymq-filter-sql92[spark]'`` brings.
+``pip install './plugins/filter_sql92[spark]'`` brings.
 
 Source: apache/rocketmq filter/.../expression/*.java, as compiling.py and values.py have it.
 """

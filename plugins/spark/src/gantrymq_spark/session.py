@@ -20,7 +20,7 @@ __all__ = ["EMBEDDED", "open_session", "refuse_old_java", "refuse_old_spark"]
 EMBEDDED = "local[*]"
 OLDEST_SPARK = (4, 2)
 OLDEST_JAVA = 17
-INSTALL = "pip install 'gantrymq-spark[spark]'"
+INSTALL = "pip install './plugins/spark[spark]' (in a clone of GantryMQ)"
 _OWN_SETTINGS = ("PYSPARK_GATEWAY_PORT", "SPARK_HOME", "SPARK_CONF_DIR")  # spark-submit, or an installed Spark
 _USUAL = {
     "spark.sql.session.timeZone": "UTC",

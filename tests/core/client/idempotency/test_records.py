@@ -260,5 +260,5 @@ def test_an_engine_is_needed():
 
 def test_without_sqlalchemy_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
-    with pytest.raises(ClientError, match=r"pip install 'gantrymq\[sqlalchemy\]'"):
+    with pytest.raises(ClientError, match=r"pip install 'sqlalchemy>=2'"):
         SqlAlchemyRecords(object())

@@ -40,7 +40,7 @@ class SqlAlchemyRecords:
             from sqlalchemy.ext.asyncio import AsyncEngine
         except ImportError as problem:
             raise ClientError(
-                "SqlAlchemyRecords needs SQLAlchemy 2: pip install 'gantrymq[sqlalchemy]' (SqliteRecords needs nothing)"
+                "SqlAlchemyRecords needs SQLAlchemy 2: pip install 'sqlalchemy>=2' (SqliteRecords needs nothing)"
             ) from problem
         if not isinstance(engine, sqlalchemy.Engine | AsyncEngine):
             raise InvalidParameter(f"{engine!r} is no engine; expected what create_engine or create_async_engine gave")
