@@ -47,7 +47,8 @@ def test_without_pyspark():
     done = in_a_process(*REBUILD, before="sys.modules['pyspark'] = None")
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == (
-        "gantrymq: pyspark is not installed, and this works with Spark; pip install './plugins/spark[spark]' (in a clone of GantryMQ)"
+        "gantrymq: pyspark is not installed, and this works with Spark; "
+        "pip install './plugins/spark[spark]' (in a clone of GantryMQ)"
     )
 
 
@@ -67,7 +68,8 @@ def test_an_old_pyspark(some_pyspark, version):
     done = run(*REBUILD)
     assert (done.exit_code, done.stderr) == (
         1,
-        f"gantrymq: pyspark {version} is too old, Spark 4.2 or newer is needed; pip install './plugins/spark[spark]' (in a clone of GantryMQ)\n",
+        f"gantrymq: pyspark {version} is too old, Spark 4.2 or newer is needed; "
+        "pip install './plugins/spark[spark]' (in a clone of GantryMQ)\n",
     )
 
 
