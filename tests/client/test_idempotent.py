@@ -270,7 +270,8 @@ def test_messages_of_a_batch_that_fail_and_come_back_are_not_taken_for_each_othe
     assert shop.effects() == list(range(20))
 
 
-def test_a_batch_that_its_producer_sent_twice(shop, as_java):
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_batch_that_its_producer_sent_twice(shop, as_java, fails):
     async def work(cluster):
         await cluster.create_topic(TOPIC, 2)
         batch = [Message(TOPIC, b"%d" % n, system_properties={"UNIQ_KEY": f"ID{n}"}) for n in range(20)]
@@ -278,8 +279,15 @@ def test_a_batch_that_its_producer_sent_twice(shop, as_java):
             for queue in await producer.queues(TOPIC):
                 await producer.send_batch(batch, queue)
         once = shop.once(cluster)
-        async with consumer(cluster) as member, running(member, once(done)):
-            await cluster.world.clock.sleep(30)
+
+        @once
+        def handle(message, connection):
+            done(message, connection)
+            if fails and int(message.body) % 3 == message.reconsume_times:
+                raise RuntimeError("not yet")
+
+        async with consumer(cluster) as member, running(member, handle):
+            await cluster.world.clock.sleep(300)
         assert (once.consumed, once.duplicates) == (20, 20)
 
     simulate_cluster(work)

@@ -88,9 +88,13 @@ def dropped(connection, statement):
     connection.execute(statement)
 
 
+def row(key, group="g", at_ms=5):
+    return Consumed(group, key, f"{key}.place", at_ms)
+
+
 async def write(records, *keys, group="g", at_ms=5):
     async with records.transaction() as connection:
-        await records.add(connection, [Consumed(group, key, at_ms) for key in keys])
+        await records.add(connection, [row(key, group, at_ms) for key in keys])
 
 
 def test_what_was_committed_is_known_to_its_group(use):
@@ -108,7 +112,7 @@ def test_what_was_rolled_back_is_not(use):
     async def work(records):
         with pytest.raises(ZeroDivisionError):
             async with records.transaction() as connection:
-                await records.add(connection, [Consumed("g", "a", 5)])
+                await records.add(connection, [row("a")])
                 raise ZeroDivisionError
         assert await records.known("g", ["a"]) == set()
         await write(records, "a")  # nothing is locked
@@ -123,6 +127,28 @@ def test_a_key_is_taken_once_and_none_of_its_company_is_written(use):
             await write(records, "b", "a")
         assert await records.known("g", ["a", "b"]) == {"a"}
         await write(records, "a", group="other")
+
+    use(work)
+
+
+def test_a_place_is_taken_once_and_is_known(use):
+    async def work(records):
+        await write(records, "a")
+        with pytest.raises(records.conflicts):
+            async with records.transaction() as connection:
+                await records.add(connection, [Consumed("g", "b", "a.place", 5)])
+        assert await records.known("g", ["b", "a.place", "b.place"]) == {"a.place"}
+
+    use(work)
+
+
+def test_a_key_is_found_by_its_beginning(use):
+    async def work(records):
+        await write(records, "7F is U1", "7E is U2", "8 is U3")
+        assert await records.beginning("g", "7F is ") == "7F is U1"
+        assert await records.beginning("g", "7 is ") is None
+        assert await records.beginning("g", "9") is None
+        assert await records.beginning("other", "7F is ") is None
 
     use(work)
 
@@ -173,7 +199,7 @@ def test_it_may_have_another_name(use, tmp_path, request):
     if "://" in request.node.callspec.params["use"]:
         return
     with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as file:
-        assert file.execute("SELECT * FROM seen").fetchall() == [("g", "a", 5)]
+        assert file.execute("SELECT * FROM seen").fetchall() == [("g", "a", "a.place", 5)]
         assert file.execute("SELECT name FROM sqlite_master WHERE name = 'seen_at'").fetchall()
 
 
@@ -193,7 +219,7 @@ def test_a_cancelled_transaction_is_rolled_back_and_holds_nothing(use):
 
         async def stay():
             async with records.transaction() as connection:
-                await records.add(connection, [Consumed("g", "a", 5)])
+                await records.add(connection, [row("a")])
                 entered.set()
                 await asyncio.Event().wait()
 
@@ -216,7 +242,7 @@ def test_cancelled_while_it_begins_it_holds_nothing(tmp_path):
 
                 async def one():
                     async with records.transaction() as connection:
-                        await records.add(connection, [Consumed("g", "a", 5)])
+                        await records.add(connection, [row("a")])
 
                 task = asyncio.create_task(one())
                 for _ in range(turns):

@@ -1,8 +1,9 @@
 """Consume a message once, in three steps.
 
-1. The keys of a message are looked up among those consumed lately, in memory; one that is there is a duplicate.
+1. Key and place of a message (`identity`) are looked up among those consumed lately, in memory; a message of which one
+   is there is a duplicate.
 2. They are looked up in the database.
-3. A transaction begins, the keys are written, and the handler makes its change in the same transaction. Both are there
+3. A transaction begins, both are written, and the handler makes its change in the same transaction. Both are there
    after the commit, or neither is: then the message was not consumed, and comes again.
 
     once = idempotent(SqliteRecords("shop.db"), "billing")
@@ -13,8 +14,8 @@
 
     await consumer.run(handle)
 
-Two members that have the same message at once both get to the third step. The database's primary key lets one write the
-keys; the other waits for its commit, is refused, and takes the message for what it is by then, a duplicate.
+Two members that have the same message at once both get to the third step. The database lets one write its record; the
+other waits for that commit, is refused, and takes the message for what it is by then, a duplicate.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from gantrymq.client.idempotency.cache import RecentKeys
-from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, batch_mark, identity_of
+from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, alias_of, identity_of
 from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, AsyncRecords, Consumed, Records
 from gantrymq.client.idempotency.threads import ThreadConnection
 from gantrymq.errors import InvalidParameter
@@ -181,21 +182,24 @@ class Idempotent:
             identities = [await self._identity(message) for message in messages]
             while new := await self._new(identities):
                 entered = False
-                keys = [key for number in new for key in identities[number].keys]
                 try:
                     async with records.transaction() as connection:
-                        await records.add(connection, self._rows(keys))
+                        await records.add(connection, self._rows(identities[number] for number in new))
                         entered = True
                         yield [messages[number] for number in new], connection
                 except records.conflicts:
                     left = await self._new(identities)
-                    if left == new or (entered and left):
-                        raise  # not our key, or not all of them: nothing of this was committed
+                    if left == new or (entered and left):  # not our key, or not all of them: nothing was committed
+                        await self._remember([identities[number] for number in new])
+                        raise
                     if entered:  # the database told only at the commit that another member was first
                         self.duplicates += len(messages)
                         return
+                except Exception:
+                    await self._remember([identities[number] for number in new])
+                    raise
                 else:
-                    self._recent.add(keys)
+                    self._recent.add(name for number in new for name in identities[number][:2])
                     self.consumed += len(new)
                     self.duplicates += len(messages) - len(new)
                     await self._prune_some()
@@ -204,45 +208,46 @@ class Idempotent:
             yield [], None
 
     async def _identity(self, message: ReceivedMessage) -> Identity:
-        """The keys of *message*; asks and tells the database what is the id of a batch."""
         await self._prepare()
         identity = identity_of(message, self._key)
-        if identity.batch and not self._recent.has((mark := batch_mark(identity.batch),)):
-            if not await self._records.known(self._group, (mark,)):
-                await self._mark(mark)
-            self._recent.add((mark,))
-        if identity.perhaps_of_batch is not None:
-            mark, place = identity.perhaps_of_batch
-            if self._recent.has((mark,)) or await self._records.known(self._group, (mark,)):
-                return Identity((place,))
+        if identity.came_back:
+            prefix = alias_of(identity.place)
+            if (alias := await self._records.beginning(self._group, prefix)) is not None:
+                return identity.with_key(alias.removeprefix(prefix))
         return identity
 
-    async def _mark(self, mark: str) -> None:
-        try:
-            async with self._records.transaction() as connection:
-                await self._records.add(connection, self._rows((mark,)))
-        except self._records.conflicts:
-            if not await self._records.known(self._group, (mark,)):
-                raise
+    async def _remember(self, failed: Sequence[Identity]) -> None:
+        """Write down the keys of messages that were not consumed; when they come back they may have lost them."""
+        for each in failed:
+            if each.came_back or each.key == each.place:
+                continue
+            alias = alias_of(each.place) + each.key
+            try:
+                async with self._records.transaction() as connection:
+                    await self._records.add(connection, self._rows([Identity(alias, alias)]))
+            except self._records.conflicts:
+                pass  # it failed before
+            except Exception:
+                logger.exception("the key %s of a message of %s could not be written down", each.key, self._group)
 
     async def _new(self, identities: Sequence[Identity]) -> list[int]:
-        """The numbers of those not consumed; of several with one key the first."""
-        keys = [key for each in identities for key in each.keys]
-        asked = [key for key in keys if not self._recent.has((key,))]
-        committed = set(keys).difference(asked)
+        """The numbers of those not consumed; of several with one name the first."""
+        names = [name for each in identities for name in each.names]
+        asked = [name for name in names if not self._recent.has((name,))]
+        committed = set(names).difference(asked)
         if asked:
             committed |= await self._records.known(self._group, asked)
             self._recent.add(committed)
         seen, new = committed, []
         for number, each in enumerate(identities):
-            if seen.isdisjoint(each.keys):
+            if seen.isdisjoint(each.names):
                 new.append(number)
-            seen.update(each.keys)
+            seen.update(each[:2])
         return new
 
-    def _rows(self, keys: Sequence[str]) -> list[Consumed]:
+    def _rows(self, identities: Iterable[Identity]) -> list[Consumed]:
         now_ms = self._world.clock.now_ms()
-        return [Consumed(self._group, key, now_ms) for key in keys]
+        return [Consumed(self._group, each.key, each.place, now_ms) for each in identities]
 
     async def _prepare(self) -> None:
         if not self._prepared:

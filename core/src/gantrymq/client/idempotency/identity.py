@@ -1,17 +1,21 @@
 """By what a message is known, so that its second delivery is found.
 
-    message                                   known by
-    -----------------------------------------------------------------------------------------------------------------
-    sent by itself                            its unique id, UNIQ_KEY: of redeliveries and of a second send alike
-    of a client's batch                       its own unique id, and its place in the log
-    that came back, of a batch                the place in the log of the first delivery, ORIGIN_MESSAGE_ID
-    without a unique id                       its place in the log
+    message                              key                            place
+    ---------------------------------------------------------------------------------------------------------
+    at its first delivery                its unique id, UNIQ_KEY        where it lies in its broker's log
+    that came back                       the same, as far as known      where it lay at its first delivery
+    without a unique id                  the place                      as above
+    whose key the application says       that                           the key
+
+A redelivery has the same place, a message that its producer sent again by itself has the same key. Either is enough. A
+place is the broker's id of a message, which names host and offset, and when it was born: a log that begins anew has the
+same offsets for other messages.
 
 Brokers append the properties of a batch to those of each message in it. Java's clients and brokers from 5.0 on give a
 batch a UNIQ_KEY too; the last one wins, and so all its messages show the batch's id. The own one stands before it in
-the text. When such a message is sent back its own id is lost, and what comes again looks like any message with the
-batch's id: taken for its own, all but the first of the batch would be dropped. Therefore the id of a batch is written
-down before one of its messages is handled.
+the text, but is lost when the message is sent back. What comes back is therefore never known by the id that it shows:
+all but the first message of a batch would be dropped. Its key is written down when its first delivery fails (`alias`);
+where that was not seen, the place has to do.
 
 Sources: apache/rocketmq client/.../producer/DefaultMQProducer.java (batch), broker/.../processor/
 AbstractSendMessageProcessor.java (consumerSendMsgBack), store/.../MessageExtEncoder.java (encode of a batch).
@@ -27,8 +31,9 @@ from gantrymq.errors import InvalidParameter
 from gantrymq.model import properties as names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
+from gantrymq.model.sys_flag import INNER_BATCH
 
-__all__ = ["MAX_KEY_CHARS", "Identity", "KeyOf", "batch_mark", "identity_of"]
+__all__ = ["MAX_KEY_CHARS", "Identity", "KeyOf", "alias_of", "identity_of"]
 
 MAX_KEY_CHARS: Final = 255
 
@@ -36,41 +41,53 @@ KeyOf = Callable[[ReceivedMessage], str]
 
 
 class Identity(NamedTuple):
-    """Keys of one message."""
+    """Of one message. Each of its names that is recorded, as a key or as a place, makes it a duplicate."""
 
-    keys: tuple[str, ...]  # recorded when it is consumed; one that is recorded already makes it a duplicate
-    batch: str = ""  # id of the batch that it is of
-    perhaps_of_batch: tuple[str, str] | None = None  # (mark, key in place of `keys` where the mark is recorded)
+    key: str
+    place: str
+    shown: str = ""  # the unique id that it shows, where that is not its key
+    came_back: bool = False  # so that an alias may tell the key
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is looked up."""
+        return tuple(dict.fromkeys(name for name in (self.key, self.place, self.shown) if name))
+
+    def with_key(self, key: str) -> Identity:
+        """As an alias tells it."""
+        return Identity(key, self.place)
 
 
 def identity_of(message: ReceivedMessage, key: KeyOf | None = None) -> Identity:
-    """The keys of *message*.
+    """The identity of *message*.
 
     Args:
         message: as a consumer gives it.
-        key: of the application, such as the number of an order; in place of the table above.
+        key: of the application, such as the number of an order.
 
     Raises:
         InvalidParameter: *key* gave no text of 1 to 255 characters.
     """
     if key is not None:
-        return Identity((_checked(key(message)),))
+        own = _checked(key(message))
+        return Identity(own, own)
     found = message.properties
     own, shown = unique_ids(message)
-    place = found.get(names.ORIGIN_MESSAGE_ID) or message.offset_id
-    if not shown:
-        return Identity((place,))
-    if own != shown:
-        return Identity((own, place), batch=shown)
-    if names.ORIGIN_MESSAGE_ID in found or names.RETRY_TOPIC in found or message.topic.startswith(RETRY_PREFIX):
-        place = place if place != shown else message.offset_id
-        return Identity((shown,), perhaps_of_batch=(batch_mark(shown), place))
-    return Identity((shown,))
+    origin = found.get(names.ORIGIN_MESSAGE_ID, "")
+    place = _place(message, origin if origin != shown else "")  # a copy that a client sent names the id it showed
+    if origin or names.RETRY_TOPIC in found or message.topic.startswith(RETRY_PREFIX):
+        return Identity(place, place, shown, came_back=True)
+    return Identity(own or place, place)
 
 
-def batch_mark(unique_id: str) -> str:
-    """The key that says that *unique_id* is the id of a batch."""
-    return f"batch {unique_id}"
+def alias_of(place: str) -> str:
+    """What stands before the key in the record that tells the key of the message at *place*."""
+    return f"{place} is "
+
+
+def _place(message: ReceivedMessage, origin: str) -> str:
+    place = f"{origin or message.offset_id}.{message.born_timestamp}"
+    return f"{place}.{message.queue_offset}" if message.sys_flag & INNER_BATCH else place  # several in one record
 
 
 def _checked(key: object) -> str:

@@ -4,14 +4,16 @@ One table, made when it is missing:
 
     CREATE TABLE gantrymq_consumed (
         consumer_group  VARCHAR(255) NOT NULL,
-        message_key     VARCHAR(255) NOT NULL,
+        message_key     VARCHAR(255) NOT NULL,      -- see `identity`
+        place           VARCHAR(255) NOT NULL,
         consumed_at_ms  BIGINT NOT NULL,            -- since 1970
-        PRIMARY KEY (consumer_group, message_key)
+        PRIMARY KEY (consumer_group, message_key),
+        UNIQUE (consumer_group, place)
     );
     CREATE INDEX gantrymq_consumed_at ON gantrymq_consumed (consumed_at_ms);
 
-The primary key decides between two members that have the same message: the second one to write waits for the first, and
-is refused when that one commits.
+The primary key and the unique place decide between two members that have the same message: the second one to write
+waits for the first, and is refused when that one commits.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Consumed(NamedTuple):
 
     consumer_group: str
     message_key: str
+    place: str
     consumed_at_ms: int  # since 1970
 
 
@@ -53,7 +56,7 @@ class Records(Protocol):
 class AsyncRecords(Protocol):
     """Records as an event loop uses them."""
 
-    conflicts: tuple[type[Exception], ...]  # raised where a primary key is taken
+    conflicts: tuple[type[Exception], ...]  # raised where a key or a place is taken
 
     def turn(self) -> AbstractAsyncContextManager[Any]:
         """Entered around all that is done for a message, so that it has a thread whenever it needs one."""
@@ -64,8 +67,11 @@ class AsyncRecords(Protocol):
     async def prepare(self) -> None:
         """Make the table where it is missing."""
 
-    async def known(self, group: str, keys: Sequence[str]) -> set[str]:
-        """Those of *keys* that are recorded, and committed."""
+    async def known(self, group: str, names: Sequence[str]) -> set[str]:
+        """Those of *names* that are recorded, as keys or places, and committed."""
+
+    async def beginning(self, group: str, prefix: str) -> str | None:
+        """A recorded key that begins with *prefix*; None where there is none."""
 
     async def add(self, connection: Any, rows: Sequence[Consumed]) -> None:
         """Write *rows* in the transaction of *connection*. Raises one of ``conflicts``: one of them is taken."""
@@ -86,8 +92,11 @@ class BlockingRecords(Protocol):
     def prepare(self) -> None:
         """Make the table."""
 
-    def known(self, group: str, keys: Sequence[str]) -> set[str]:
+    def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Those recorded."""
+
+    def beginning(self, group: str, prefix: str) -> str | None:
+        """The key that begins so."""
 
     def add(self, connection: Any, rows: Sequence[Consumed]) -> None:
         """Write in a transaction."""

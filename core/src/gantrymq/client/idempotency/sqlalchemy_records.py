@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +76,16 @@ class SqlAlchemyRecords:
                 if not self.made(connection):
                     raise
 
-    def known(self, group: str, keys: Sequence[str]) -> set[str]:
-        """Those of *keys* that are recorded."""
+    def known(self, group: str, names: Sequence[str]) -> set[str]:
+        """Those of *names* that are recorded."""
         with self._plain.connect() as connection:
-            return set(connection.scalars(self.those_of(group, keys)))
+            return names_of(connection.execute(self.those_of(group, names)), names)
+
+    def beginning(self, group: str, prefix: str) -> str | None:
+        """A key that begins with *prefix*."""
+        with self._plain.connect() as connection:
+            found: str | None = connection.scalar(self.one_beginning(group, prefix))
+            return found
 
     def add(self, connection: Connection, rows: Sequence[Consumed]) -> None:
         """Write *rows*."""
@@ -111,12 +117,21 @@ class SqlAlchemyRecords:
 
         return inspect(connection).has_table(self._table.name, schema=self._table.schema)
 
-    def those_of(self, group: str, keys: Sequence[str]) -> Any:
-        """The query for keys that are recorded."""
+    def those_of(self, group: str, names: Sequence[str]) -> Any:
+        """The query for keys and places that are recorded; a union, as each half has an index."""
         from sqlalchemy import select
 
         columns = self._table.c
-        return select(columns.message_key).where(columns.consumer_group == group, columns.message_key.in_(keys))
+        both = select(columns.message_key, columns.place).where(columns.consumer_group == group)
+        return both.where(columns.message_key.in_(names)).union(both.where(columns.place.in_(names)))
+
+    def one_beginning(self, group: str, prefix: str) -> Any:
+        """The query for a key that begins with *prefix*."""
+        from sqlalchemy import select
+
+        columns = self._table.c
+        beginning = columns.message_key.startswith(prefix, autoescape=True)
+        return select(columns.message_key).where(columns.consumer_group == group, beginning).limit(1)
 
     def pruned(self, connection: Connection, before_ms: int) -> int:
         """Delete old rows one by one, in any dialect; returns how many."""
@@ -160,10 +175,16 @@ class _OfAsyncEngine:
                 if not await connection.run_sync(self._records.made):
                     raise
 
-    async def known(self, group: str, keys: Sequence[str]) -> set[str]:
-        """Those of *keys* that are recorded."""
+    async def known(self, group: str, names: Sequence[str]) -> set[str]:
+        """Those of *names* that are recorded."""
         async with self._engine.connect() as connection:
-            return set(await connection.scalars(self._records.those_of(group, keys)))
+            return names_of(await connection.execute(self._records.those_of(group, names)), names)
+
+    async def beginning(self, group: str, prefix: str) -> str | None:
+        """A key that begins with *prefix*."""
+        async with self._engine.connect() as connection:
+            found: str | None = await connection.scalar(self._records.one_beginning(group, prefix))
+            return found
 
     async def add(self, connection: AsyncConnection, rows: Sequence[Consumed]) -> None:
         """Write *rows*."""
@@ -175,13 +196,18 @@ class _OfAsyncEngine:
             return await connection.run_sync(self._records.pruned, before_ms)
 
 
+def names_of(rows: Iterable[Sequence[str]], names: Sequence[str]) -> set[str]:
+    """Those of *names* that stand in *rows*."""
+    return set(names).intersection(name for row in rows for name in row)
+
+
 def values(rows: Sequence[Consumed]) -> list[dict[str, Any]]:
     """*rows* as SQLAlchemy takes them."""
     return [row._asdict() for row in rows]
 
 
 def _table(name: str, schema: str | None) -> Table:
-    from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table
+    from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table, UniqueConstraint
     from sqlalchemy.dialects import mysql
 
     # MySQL compares text without regard to case by default: two keys would be one
@@ -191,7 +217,9 @@ def _table(name: str, schema: str | None) -> Table:
         MetaData(),
         Column("consumer_group", text, primary_key=True),
         Column("message_key", text, primary_key=True),
+        Column("place", text, nullable=False),
         Column("consumed_at_ms", BigInteger, nullable=False),
+        UniqueConstraint("consumer_group", "place", name=f"{name}_place"),
         Index(f"{name}_at", "consumed_at_ms"),
         schema=schema,
     )

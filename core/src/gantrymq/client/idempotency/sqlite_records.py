@@ -88,24 +88,35 @@ class SqliteRecords:
         with self.transaction() as connection:
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {self._table} (consumer_group VARCHAR(255) NOT NULL, "
-                "message_key VARCHAR(255) NOT NULL, consumed_at_ms BIGINT NOT NULL, "
-                "PRIMARY KEY (consumer_group, message_key)) WITHOUT ROWID"
+                "message_key VARCHAR(255) NOT NULL, place VARCHAR(255) NOT NULL, consumed_at_ms BIGINT NOT NULL, "
+                "PRIMARY KEY (consumer_group, message_key), UNIQUE (consumer_group, place)) WITHOUT ROWID"
             )
             connection.execute(f"CREATE INDEX IF NOT EXISTS {self._table}_at ON {self._table} (consumed_at_ms)")
 
-    def known(self, group: str, keys: Sequence[str]) -> set[str]:
-        """Those of *keys* that are recorded."""
-        marks = ", ".join("?" * len(keys))
+    def known(self, group: str, names: Sequence[str]) -> set[str]:
+        """Those of *names* that are recorded."""
+        marks, wanted = ", ".join("?" * len(names)), set(names)
         with self._connection() as connection:
             rows = connection.execute(
-                f"SELECT message_key FROM {self._table} WHERE consumer_group = ? AND message_key IN ({marks})",
-                (group, *keys),
+                f"SELECT message_key, place FROM {self._table} WHERE consumer_group = ? AND message_key IN ({marks}) "
+                f"UNION SELECT message_key, place FROM {self._table} WHERE consumer_group = ? AND place IN ({marks})",
+                (group, *names, group, *names),
             ).fetchall()
-        return {row[0] for row in rows}
+        return wanted.intersection(name for row in rows for name in row)
+
+    def beginning(self, group: str, prefix: str) -> str | None:
+        """A key that begins with *prefix*."""
+        with self._connection() as connection:
+            row = connection.execute(
+                f"SELECT message_key FROM {self._table} WHERE consumer_group = ? AND message_key >= ? "
+                "ORDER BY message_key LIMIT 1",
+                (group, prefix),
+            ).fetchone()
+        return row[0] if row is not None and row[0].startswith(prefix) else None
 
     def add(self, connection: sqlite3.Connection, rows: Sequence[Consumed]) -> None:
         """Write *rows*. Raises sqlite3.IntegrityError: one of them is taken."""
-        connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?)", rows)
+        connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?)", rows)
 
     def prune(self, before_ms: int) -> int:
         """Forget what was written before *before_ms*."""

@@ -76,9 +76,13 @@ class InThreads:
         """As `AsyncRecords` has it."""
         await self._workers.run(self._records.prepare)
 
-    async def known(self, group: str, keys: Sequence[str]) -> set[str]:
+    async def known(self, group: str, names: Sequence[str]) -> set[str]:
         """As `AsyncRecords` has it."""
-        return await self._workers.run(self._records.known, group, keys)
+        return await self._workers.run(self._records.known, group, names)
+
+    async def beginning(self, group: str, prefix: str) -> str | None:
+        """As `AsyncRecords` has it."""
+        return await self._workers.run(self._records.beginning, group, prefix)
 
     async def add(self, connection: ThreadConnection, rows: Sequence[Consumed]) -> None:
         """As `AsyncRecords` has it."""
