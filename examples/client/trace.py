@@ -16,14 +16,18 @@ async def main() -> None:
                 break
 
     async with Client() as client:  # closing the first one has written what waited
-        async for message in client.reader("RMQ_SYS_TRACE_TOPIC", start="first"):
-            for record in decode_trace(message.body):
-                if record.message_id != sent.message_id:
-                    continue
-                if isinstance(record, Pub):
-                    print(f"{record.group} sent it, {record.body_length} bytes, in {record.cost_ms} ms")
-                elif isinstance(record, SubAfter):
-                    print(f"{record.group} {'consumed' if record.success else 'failed'} it in {record.cost_ms} ms")
+        found = [
+            record
+            async for message in client.reader("RMQ_SYS_TRACE_TOPIC", start="first")
+            for record in decode_trace(message.body)
+            if record.message_id == sent.message_id
+        ]
+    for record in found:
+        if isinstance(record, Pub):
+            print(f"{record.group} sent it, {record.body_length} bytes, in {record.cost_ms} ms")
+    for record in found:
+        if isinstance(record, SubAfter):
+            print(f"{record.group} {'consumed' if record.success else 'failed'} it in {record.cost_ms} ms")
 
 
 asyncio.run(main())
