@@ -88,6 +88,10 @@ class Producer(Part[AsyncProducer]):
         """Send any number of messages as batches that are as long as they may be, one after the other."""
         return self._thread.call(lambda: self._made.send_batches(messages, queue, timeout_s))
 
+    def flush(self) -> None:
+        """Send what is gathered, and wait until all that was begun before is over; how it went, the futures say."""
+        self._thread.call(self._made.flush)
+
     def request(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> ReceivedMessage:
         """Send a question, and wait for the answer of whoever consumes it."""
         return self._thread.call(lambda: self._made.request(message, queue, timeout_s))
