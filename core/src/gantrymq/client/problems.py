@@ -52,7 +52,7 @@ class NoNameServer(ConnectFailed):
 
 
 class AnswerUnreadable(ClientError, FormatError, RemoteProtocolError):
-    """A server answered with something that is not the answer of its request."""
+    """A server answered, or a message of a server's holds, what is not what it should be."""
 
 
 _OF_THE_CLIENT: tuple[tuple[type[GantryError], type[ClientError]], ...] = (

@@ -94,7 +94,7 @@ class LitePullConsumer(BaseClient):
 
         Raises:
             InvalidParameter: a name or setting is not legal, or there is no option of a name given.
-            PluginError: no installed plugin offers the allocation strategy.
+            PluginAbsent: no installed plugin offers the allocation strategy.
         """
         names.check_group(group)
         settings, connect = apart(type(self), options, SettingOptions.__annotations__)

@@ -80,7 +80,7 @@ class Client:
         """Begin the thread, and heartbeats; harmless when repeated.
 
         Raises:
-            ConfigError: a name server's address is not host:port, or a setting of TLS cannot be used.
+            OptionUnusable: a name server's address is not host:port, or a setting of TLS cannot be used.
             ClientError: an event loop runs in this thread.
         """
         with self._turning:
@@ -125,7 +125,7 @@ class Client:
         """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
 
         Raises:
-            InvalidParameter, ConfigError: a name or option is not legal.
+            InvalidParameter, OptionUnusable: a name or option is not legal.
             ClientError: the client is not started, or has a producer of that group.
         """
         from gantrymq.client.sync.producer import Producer

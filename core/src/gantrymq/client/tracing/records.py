@@ -20,7 +20,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from gantrymq.errors import FormatError
+from gantrymq.client.problems import AnswerUnreadable
 
 __all__ = [
     "EndTransaction",
@@ -132,12 +132,12 @@ def decode_trace(body: bytes) -> list[TraceRecord]:
     """The records in the body of a message of the trace topic, in order.
 
     Raises:
-        FormatError: it is no text, or a record of a kind known here has too few fields or one that cannot be read.
+        AnswerUnreadable: it is no text, or a record of a kind known here has too few fields or one that cannot be read.
     """
     try:
         text = body.decode()
     except UnicodeDecodeError as problem:
-        raise FormatError(f"a trace is UTF-8 text, this one is not: {problem}") from problem
+        raise AnswerUnreadable(f"a trace is UTF-8 text, this one is not: {problem}") from problem
     found: list[TraceRecord] = []
     for line in text.split(_RECORD):
         name, *fields = line.split(_FIELD)
@@ -153,11 +153,13 @@ def _read(kind: type[TraceRecord], fields: list[str]) -> TraceRecord:
         fields = [*fields[:11], _NULL, fields[11]]
     needed = len(kind._fields) - len(kind._field_defaults)
     if len(fields) < needed:
-        raise FormatError(f"a {kind.__name__} record of a trace has {len(fields)} fields, expected {needed} and more")
+        raise AnswerUnreadable(
+            f"a {kind.__name__} record of a trace has {len(fields)} fields, expected {needed} and more"
+        )
     try:
         return kind(*(read(field) for read, field in zip(readers, fields, strict=False)))
     except ValueError as problem:
-        raise FormatError(f"a {kind.__name__} record of a trace cannot be read: {problem}") from problem
+        raise AnswerUnreadable(f"a {kind.__name__} record of a trace cannot be read: {problem}") from problem
 
 
 def _text(value: Any) -> str:
