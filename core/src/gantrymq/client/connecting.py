@@ -26,7 +26,7 @@ __all__ = ["CONNECT_OPTIONS", "ConnectOptions", "Connecting", "apart", "unknown_
 
 
 class ConnectOptions(TypedDict, total=False):
-    """Options of `Client`, `Producer`, `TransactionProducer`, `Consumer`, `Reader` and `Admin`; each may be left out.
+    """Options of `Client` and of whatever it makes, made by itself; each may be left out.
 
     What a `Client` makes has those of the client.
     """

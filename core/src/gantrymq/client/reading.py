@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AGAIN_S", "follow", "passes", "read"]
 
 HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
+MOST = 256  # messages of one pull, at most
 AGAIN_S = 1.0  # pause after a pull that failed
 _PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
 
@@ -38,7 +39,7 @@ async def read(
     """
     at = start
     while end is None or at < end:
-        result = await consumer.pull(queue, at, expression=expression, expression_type=expression_type)
+        result = await consumer.pull(queue, at, max_count=MOST, expression=expression, expression_type=expression_type)
         for message in result.messages:
             if end is not None and message.queue_offset >= end:
                 return
@@ -69,7 +70,12 @@ async def follow(
     while True:
         try:
             result = await consumer.pull(
-                queue, at, expression=expression, expression_type=expression_type, suspend_ms=HOLD_MS
+                queue,
+                at,
+                max_count=MOST,
+                expression=expression,
+                expression_type=expression_type,
+                suspend_ms=HOLD_MS,
             )
         except ClientError as error:
             if not passes(error):
