@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process, create_topic
+from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process, create_topic, peers
 from harness.polling import wait_until
 from harness.pops import VERSION, Pops
 
@@ -45,6 +45,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         JavaNameServer(VERSION, scratch / "namesrv") as namesrv,
         JavaBroker(VERSION, scratch / "broker", namesrv.address, settings=TIMER) as broker,
     ):
+        peers.shared(namesrv.alive, broker.alive)
         yield namesrv.address, broker.address
         broker.kill()
 
@@ -61,6 +62,8 @@ def servers(request: pytest.FixtureRequest) -> Servers:
         server = request.getfixturevalue("ours")
         return server.namesrv, server.broker_address
     found: Servers = request.getfixturevalue("java")
+    peers.used(f"RocketMQ name server {VERSION}")
+    peers.used(f"RocketMQ broker {VERSION}")
     return found
 
 
