@@ -18,6 +18,7 @@ from gantrymq.client import (
     PopConsumer,
     Reader,
 )
+from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.model.properties import POP_CK
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing.simulation import simulate_cluster
@@ -629,5 +630,65 @@ def test_a_client_makes_them_and_a_namespace_stands_before_their_names():
             await consumer.ack(*again)
             await cluster.world.clock.sleep(10)
             assert await consumer.pop(poll_s=1) == ()
+
+    simulate_cluster(work)
+
+
+class Noting:
+    """A hook that keeps what it is told."""
+
+    def __init__(self):
+        self.begun, self.ended = [], []
+
+    def before_consume(self, context):
+        self.begun.append(int(context.messages[0].body))
+
+    def after_consume(self, context):
+        (message,) = context.messages
+        self.ended.append((int(message.body), context.outcome, round(context.duration_s)))
+
+
+def test_hooks_are_told_of_what_is_popped_until_it_is_settled():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 7)
+        clock = cluster.world.clock
+        outer, hook = Noting(), Noting()
+        async with Client(cluster.namesrv, world=cluster.world, hooks=[outer]) as client:
+            consumer = client.pop_consumer(GROUP, TOPIC, consume_from="first", hooks=[hook], invisible_s=20)
+            one, two, three = await consumer.pop(3)
+            assert hook.begun == [0, 1, 2]
+            await clock.sleep(2)
+            await consumer.ack(one)
+            await consumer.nack(two)
+            assert hook.ended == [(0, ConsumeOutcome.SUCCESS, 2), (1, ConsumeOutcome.FAILED, 2)]
+            await clock.sleep(20)
+            await consumer.ack(three)  # too late
+            async for message in consumer:
+                if message.body == b"5":
+                    break
+                await clock.sleep(1)
+            assert (2, ConsumeOutcome.TIME_OUT, 22) in hook.ended
+            assert (3, ConsumeOutcome.SUCCESS, 1) in hook.ended
+            assert (5, ConsumeOutcome.GIVEN_BACK, 0) in hook.ended
+            (last,) = await consumer.pop()
+        assert hook.ended[-1] == (int(last.body), ConsumeOutcome.GIVEN_BACK, 0)
+        assert sorted(hook.begun) == sorted(number for number, *_ in hook.ended)
+        assert outer.ended == hook.ended
+
+    simulate_cluster(work)
+
+
+def test_hooks_forget_what_the_application_left():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        clock = cluster.world.clock
+        hook = Noting()
+        async with pops(cluster, hooks=[hook], invisible_s=1) as consumer:
+            for start in range(0, 2200, 20):
+                await sent(cluster, 20, first=start)
+                await consumer.pop(20)
+                await clock.sleep(0.1)
+            assert len(consumer._run._handed) <= 1100
 
     simulate_cluster(work)

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.client import BrokerRefused, ClientError, PopConsumer
 from gantrymq.client.pop.receipts import Places, Receipt, receipt_of
-from gantrymq.errors import RemoteProtocolError
+from gantrymq.errors import AnswerUnreadable
 from gantrymq.loose_json import loads
 from gantrymq.model.properties import POP_CK
 from gantrymq.remoting.codes import RequestCode
@@ -84,6 +84,25 @@ def test_receipts_are_made_of_what_the_answer_says(simulate, cluster, record):
     simulate(work)
 
 
+def test_messages_that_came_back_do_not_count_among_those_of_their_topic(simulate, cluster, record):
+    """A broker gives them the topic's name; queue and offset are those of the retry topic."""
+
+    async def work(world):
+        async with cluster(world, "a") as c, consumer(c, world) as pops:
+            c.brokers["a"].answers[POP] = answer(
+                record(queue_id=0, queue_offset=0, properties=b"POP_CK\x010 1700 60000 3 1 a 0 0\x02"),
+                record(queue_id=0, queue_offset=3),
+                record(queue_id=0, queue_offset=4),
+                startOffsetInfo="0 0 3;1 0 0",
+                msgOffsetInfo="0 0 3,4;1 0 0",
+            )
+            messages = await pops.pop()
+            assert [receipt_of(message).queue_offset for message in messages] == [0, 3, 4]
+            assert [receipt_of(message).kind for message in messages] == ["1", "0", "0"]
+
+    simulate(work)
+
+
 def test_offsets_of_the_answer_count_where_a_record_has_another(simulate, cluster, record):
     async def work(world):
         async with cluster(world, "a") as c, consumer(c, world) as pops:
@@ -118,7 +137,7 @@ def test_an_answer_that_does_not_say_where_its_messages_lie(simulate, cluster, r
             c.brokers["a"].answers[POP] = answer(
                 record(queue_id=1, queue_offset=4), startOffsetInfo=starts, msgOffsetInfo=offsets
             )
-            with pytest.raises(RemoteProtocolError, match="a:10911 to a pop does not say where its messages lie"):
+            with pytest.raises(AnswerUnreadable, match="a:10911 to a pop does not say where its messages lie"):
                 await pops.pop()
 
     simulate(work)
@@ -305,5 +324,5 @@ def test_texts_of_receipts():
     for wrong in ("", "10 1700 60000 3 1 a 2", "x 1700 60000 3 1 a 2 12", "10 1700 60000 3 9 a 2 12"):
         with pytest.raises(ClientError, match="is no receipt of a popped message"):
             Receipt.read(wrong)
-    with pytest.raises(RemoteProtocolError):
+    with pytest.raises(AnswerUnreadable):
         Places("0", None, None, "a:1", ())

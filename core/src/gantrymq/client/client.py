@@ -169,7 +169,10 @@ class Client(BaseClient):
         """
         from gantrymq.client.pop.consumer import PopConsumer
 
-        return self._begun(PopConsumer(group, topic, **self._own(options)))
+        own = self._own(options)
+        own["hooks"] = (*self._hooks, *own.get("hooks", ()))
+        own.setdefault("trace", self._trace)
+        return self._begun(PopConsumer(group, topic, **own))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.

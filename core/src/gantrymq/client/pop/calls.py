@@ -133,7 +133,8 @@ class PopCalls:
     def _popped(self, reply: Command, address: str, broker_name: str, orderly: bool) -> Popped:
         said = reply_header(PopMessageResponse, reply, address)
         messages = [each for each in received_from(reply.payload, broker_name) if each.queue_id >= 0]
-        places = Places(said.start_offset_info, said.msg_offset_info, said.order_count_info, address, messages)
+        new = [each for each in messages if POP_CK not in each.properties]
+        places = Places(said.start_offset_info, said.msg_offset_info, said.order_count_info, address, new)
         for message in messages:
             found = message.properties
             if POP_CK not in found:

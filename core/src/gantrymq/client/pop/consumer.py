@@ -17,7 +17,8 @@ client/.../impl/consumer/ConsumeMessagePopConcurrentlyService.java (delays).
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypedDict, TypeVar, Unpack
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
 
 import attrs
 
@@ -30,10 +31,16 @@ from gantrymq.client.pop.keeping import key_of
 from gantrymq.client.pop.loops import PopLoop
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.pop.run import PopRun
+from gantrymq.client.tracing.hooks import ConsumeOutcome
+from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.subscription import ALL, TAG
+
+if TYPE_CHECKING:
+    from gantrymq.client.tracing.hooks import Hook
+    from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = ["PopConsumer", "PopOptions"]
 
@@ -56,6 +63,8 @@ class PopOptions(TypedDict, total=False):
     orderly: bool
     auto_ack: bool
     renew_for_s: float | None
+    hooks: Iterable[Hook]
+    trace: bool | MessageTrace
 
 
 class PopConsumer(BaseClient):
@@ -76,6 +85,8 @@ class PopConsumer(BaseClient):
         orderly: bool = False,
         auto_ack: bool = True,
         renew_for_s: float | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace = False,
         **connect: Unpack[ConnectOptions],
     ) -> None:
         """Nothing is opened before `start`.
@@ -94,10 +105,13 @@ class PopConsumer(BaseClient):
             auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
             renew_for_s: for work that takes longer than ``invisible_s``: messages in hand are kept invisible for so
                 long, by a renewal whenever half of their time is over; None: they are not.
+            hooks: are told of what is popped, see `gantrymq.client.tracing.hooks`.
+            trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: a name or option is not legal, or there is no option of a name given.
+            InvalidParameter: a name or option is not legal, there is no option of a name given, or one of *hooks* is
+                none.
         """
         names.check_group(group)
         self.group = group
@@ -115,10 +129,18 @@ class PopConsumer(BaseClient):
         )
         self._auto_ack = auto_ack
         self._renew_for_s = renew_for_s
+        self._watching = Watching(hooks, trace)
         self._run: PopRun | None = None
 
+    @property
+    def trace(self) -> MessageTrace | None:
+        """What counts the records of its message trace; None where there is none."""
+        return self._watching.trace
+
     def _register(self, instance: ClientInstance) -> None:
-        self._run = PopRun(instance, self.group, self._wanted, self._asked, self._renew_for_s)
+        longest_s = self._renew_for_s or self._asked.invisible_ms / 1000
+        hooks = self._watching.consumptions(instance, self.group, broadcasting=False, consume_timeout_s=longest_s)
+        self._run = PopRun(instance, self.group, self._wanted, self._asked, self._renew_for_s, hooks)
 
     async def _finish(self) -> None:
         if self._run is not None:
@@ -128,6 +150,7 @@ class PopConsumer(BaseClient):
         run, self._run = self._run, None
         if run is not None:
             await run.end()
+            await self._watching.close()
 
     async def pop(
         self, max_count: int | None = None, *, poll_s: float | None = None, invisible_s: float | None = None
@@ -160,9 +183,8 @@ class PopConsumer(BaseClient):
         if invisible_s is not None:
             asked = attrs.evolve(asked, invisible_ms=_ms("invisible_s", invisible_s))
         waiting = run.taken()  # of a loop that was left
-        if waiting is not None:
-            return (waiting[0],)
-        found, _ = await run.pop(asked)
+        found = [waiting] if waiting is not None else (await run.pop(asked))[0]
+        run.handed(found)
         return tuple(message for message, _ in found)
 
     def __aiter__(self) -> PopLoop:
@@ -188,6 +210,8 @@ class PopConsumer(BaseClient):
             run.in_loop.pop(key_of(message), None)
             await run.renewals.end(message)
         await run.calls.ack([receipt_of(message) for message in messages])
+        for message in messages:
+            run.settled(message, ConsumeOutcome.SUCCESS)
 
     async def nack(self, message: ReceivedMessage, delay_s: float | None = None) -> None:
         """*message* was not consumed and comes again in *delay_s* seconds, with `reconsume_times` one higher.
@@ -200,7 +224,9 @@ class PopConsumer(BaseClient):
         """
         if delay_s is None:
             delay_s = _DELAYS_S[min(message.reconsume_times, len(_DELAYS_S) - 1)]
-        await self._running().change(message, _ms("delay_s", delay_s))
+        run = self._running()
+        await run.change(message, _ms("delay_s", delay_s))
+        run.settled(message, ConsumeOutcome.FAILED)
 
     async def change_invisible_time(self, message: ReceivedMessage, invisible_s: float) -> None:
         """*message* comes again *invisible_s* seconds from now, unless it is acknowledged before. Raises as `ack`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gantrymq.client.pop.keeping import key_of
 from gantrymq.client.pop.run import PopRun
+from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["PopLoop"]
@@ -25,9 +26,11 @@ class PopLoop:
         before, self._message = self._message, None
         if before is not None and self._mine(before) is not None:
             self._run.acks.add(before)
+            self._run.settled(before, ConsumeOutcome.SUCCESS)
         taken = await self._run.next()
         if taken is None:
             raise StopAsyncIteration
+        self._run.handed([taken])
         message, until_s = taken
         if self._auto_ack:
             self._message = message
@@ -42,4 +45,5 @@ class PopLoop:
         if self._message is not None:
             until_s = self._mine(self._message)
             if until_s is not None:
+                self._run.settled(self._message, ConsumeOutcome.GIVEN_BACK)
                 self._run.give_back(self._message, until_s)

@@ -84,7 +84,13 @@ class Places:
         address: str,
         messages: Iterable[ReceivedMessage],
     ) -> None:
-        """Of *messages* in the answer of the broker at *address*. Raises AnswerUnreadable: a text cannot be read."""
+        """Of *messages* without a receipt in the answer of the broker at *address*.
+
+        Those with one lie in a retry topic, whatever their topic says, and would be counted among others.
+
+        Raises:
+            AnswerUnreadable: a text cannot be read.
+        """
         self._address = address
         self._found: dict[tuple[str, int], list[int]] = {}
         for message in messages:

@@ -14,9 +14,12 @@ from gantrymq.client.pop.calls import PopAsked, PopCalls, Popped
 from gantrymq.client.pop.keeping import Acks, Key, Renewals, key_of
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.reading import AGAIN_S, passes
+from gantrymq.client.tracing.calls import ConsumeCalls, UnsettledMessages
+from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import POP_CK
+from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 
 __all__ = ["PopRun"]
@@ -26,6 +29,7 @@ logger = logging.getLogger("gantrymq.client")
 Taken = tuple[ReceivedMessage, float]  # and when it comes back, in seconds of the clock
 
 ROUTE_S: Final = 30.0  # after which the topic's brokers are asked for again
+_FEW: Final = 1000
 BACK_MS: Final = 1_000  # until what nobody took comes again after a close
 
 
@@ -33,9 +37,15 @@ class PopRun:
     """Made at start, ended once."""
 
     def __init__(
-        self, instance: ClientInstance, group: str, wanted: Subscription, asked: PopAsked, renew_for_s: float | None
+        self,
+        instance: ClientInstance,
+        group: str,
+        wanted: Subscription,
+        asked: PopAsked,
+        renew_for_s: float | None,
+        hooks: ConsumeCalls | None,
     ) -> None:
-        """*asked* is what loops ask for."""
+        """*asked* is what loops ask for; *hooks* are told of what is handed out."""
         clock = instance.world.clock
         self._instance = instance
         self._clock = clock
@@ -46,6 +56,9 @@ class PopRun:
         self.acks = Acks(self.calls, self.renewals, clock, instance.job, asked.invisible_ms / 1000)
         self.in_loop: dict[Key, float] = {}  # handed out by a loop and not done with: when they come back
         self.closing = False
+        self._unsettled = None if hooks is None else UnsettledMessages(hooks)
+        self._handed: dict[Key, float] = {}  # of which hooks were told: when they come back
+        self._most_handed = _FEW
         self._ready: deque[Taken] = deque()
         self._under_way: dict[str, asyncio.Task[tuple[Popped, float]]] = {}  # by broker
         self._attempts: dict[str, str] = {}  # ids of ordered pops that brought no answer, by broker
@@ -147,6 +160,27 @@ class PopRun:
         """It waits here, for whoever asks next."""
         self._ready.appendleft((message, until_s))
 
+    def handed(self, taken: list[Taken]) -> None:
+        """The application has these; hooks are told, and what came back unseen meanwhile is forgotten."""
+        if self._unsettled is None:
+            return
+        for message, until_s in taken:
+            key = key_of(message)
+            self._handed[key] = until_s
+            self._unsettled.handed(MessageQueue(self._topic, key[1], key[2]), [(key, message)])
+        if len(self._handed) > self._most_handed:
+            now = self._clock.monotonic()
+            self._handed = {key: until_s for key, until_s in self._handed.items() if until_s > now}
+            self._most_handed = max(_FEW, 2 * len(self._handed))
+            self._unsettled.keep_only(self._handed)
+
+    def settled(self, message: ReceivedMessage, outcome: ConsumeOutcome) -> None:
+        """The application is done with it."""
+        if self._unsettled is not None:
+            key = key_of(message)
+            self._handed.pop(key, None)
+            self._unsettled.settled(key, outcome)
+
     async def change(self, message: ReceivedMessage, invisible_ms: int) -> None:
         """It comes back in *invisible_ms* from now on. Raises as `PopCalls`."""
         self.in_loop.pop(key_of(message), None)
@@ -173,6 +207,8 @@ class PopRun:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._unsettled is not None:
+            self._unsettled.keep_only(())
 
     async def _let_come(self, message: ReceivedMessage) -> None:
         try:
