@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.client import BrokerRefused, ClientError, PopConsumer
 from gantrymq.client.pop.receipts import Places, Receipt, receipt_of
-from gantrymq.errors import AnswerUnreadable
+from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.loose_json import loads
 from gantrymq.model.properties import POP_CK
 from gantrymq.remoting.codes import RequestCode
