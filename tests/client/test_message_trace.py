@@ -11,6 +11,7 @@ from gantrymq.client import (
     InvalidParameter,
     Message,
     MessageTrace,
+    Producer,
     Reader,
     TransactionState,
     decode_trace,
@@ -283,6 +284,38 @@ def test_messages_that_the_producer_batches_by_itself_are_traced_one_by_one():
             sent = await asyncio.gather(*(producer.send(Message(TOPIC, b"%d" % number)) for number in range(20)))
         pubs = {record.message_id: record.offset_id for record in await records(cluster)}
         assert pubs == {result.message_id: result.offset_id for result in sent} and len(pubs) == 20
+
+    simulate_cluster(work)
+
+
+def test_closing_without_a_limit_gives_up_as_well():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        trace = MessageTrace()
+        client = client_of(cluster, trace=trace)
+        await client.start()
+        await client.producer("shop").send(Message(TOPIC, b"1"))
+        consumer = client.consumer("billing", TOPIC, consume_from="first", auto_ack=False)
+        async for _ in consumer:
+            break
+        await cluster.stop()
+        begun = cluster.world.clock.monotonic()
+        await client.close()
+        assert cluster.world.clock.monotonic() - begun < 12
+        assert (trace.written, trace.dropped) == (0, 3)
+
+    simulate_cluster(work)
+
+
+def test_a_producer_that_is_started_again_traces_again():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        trace = MessageTrace()
+        producer = Producer("shop", cluster.namesrv, world=cluster.world, trace=trace)
+        for number in range(2):
+            async with producer:
+                await producer.send(Message(TOPIC, b"%d" % number))
+            assert trace.written == number + 1
 
     simulate_cluster(work)
 

@@ -163,7 +163,8 @@ class TraceHook:
         """Those of its messages that are traced, each with its number."""
         if not context.topic.startswith(self._topic):
             for number, message in enumerate(context.messages):
-                if message.properties.get(property_names.TRACE_ON) != "false":
+                wanted = message.properties.get(property_names.TRACE_ON) != "false"
+                if wanted and message.message_id:  # a record that cannot be read has none
                     yield number, message
 
     def end_transaction(self, context: EndTransactionContext) -> None:

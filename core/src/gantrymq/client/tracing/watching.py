@@ -72,7 +72,7 @@ class Watching:
             await self._writer.flush()
 
     async def close(self) -> None:
-        """As `flush`; no further one is written."""
+        """Write in a moment those that have come since `flush`, and no further one."""
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close()

@@ -42,6 +42,7 @@ MOST_KEY_BYTES: Final = 16_000  # of the property, half of what all of them may 
 MOST_UNDER_WAY: Final = 8
 TIMEOUT_S: Final = 5.0
 CLOSE_S: Final = 5.0  # for what waits when a client is closed
+LAST_S: Final = 1.0  # for what comes while it leaves its brokers
 _COMPRESS_OVER: Final = 4096
 _ATTEMPTS: Final = Policy(attempts=3)
 
@@ -84,16 +85,16 @@ class TraceWriter:
         elif self._timer is None:
             self._timer = self._clock.call_later(self._trace.flush_every_s, self._flush_soon)
 
-    async def flush(self) -> None:
-        """Wait until nothing waits and nothing is under way, `CLOSE_S` seconds at most."""
+    async def flush(self, limit_s: float = CLOSE_S) -> None:
+        """Wait until nothing waits and nothing is under way, *limit_s* seconds at most."""
         if not self._idle.is_set():
             self._flush_soon()
-            await within(self._clock, CLOSE_S, self._idle.wait())
+            await within(self._clock, limit_s, self._idle.wait())
 
     async def close(self) -> None:
-        """Write what waits, as `flush`; what is left then is dropped and counted."""
+        """Write what waits, in `LAST_S` seconds; what is left then is dropped and counted."""
         try:
-            await self.flush()
+            await self.flush(LAST_S)
         finally:
             self._end()
 
