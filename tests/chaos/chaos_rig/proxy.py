@@ -8,6 +8,7 @@ Each piece of data that passes meets one fate, drawn from a seed:
     hold    this direction stands still for up to HOLD_S, the other one goes on
     cut     a part of it goes on, ending inside a frame, then both sides are reset
     spoil   (towards the broker) it goes on to its last whole frame, then garbage, and the client is reset
+    reorder (towards the client, where asked for) the frames that came together go on in the opposite order
 
 Besides, the proxy connects to the broker by itself and throws garbage, halves of frames and frames of absurd lengths.
 It runs in a thread with an event loop of its own.
@@ -22,7 +23,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ HOLD_S = 1.5
 DRIP_BYTES = 600  # of a piece; the rest follows at once
 PIECE_BYTES = 64 * 1024
 FATES = {"pass": 955.0, "delay": 15.0, "drip": 15.0, "hold": 5.0, "cut": 4.0, "spoil": 2.0}
+REORDERING = {**FATES, "reorder": 60.0}  # for clients that take answers in any order, as the protocol has it
 GARBAGE_S = 0.05  # between two peers that throw garbage
 FRAME = struct.Struct(">i")
 CLOSE_S = 20.0
@@ -74,7 +76,11 @@ class HostileProxy:
         done: how often each fate was met, and what was thrown at the broker.
     """
 
-    def __init__(self, listen: tuple[str, int], target: tuple[str, int], seed: str) -> None:
+    def __init__(
+        self, listen: tuple[str, int], target: tuple[str, int], seed: str, fates: Mapping[str, float] = FATES
+    ) -> None:
+        """*fates* with their weights."""
+        self._fates = dict(fates)
         self.done: Counter[str] = Counter()
         self._listen, self._target = listen, target
         self._rng = random.Random(seed)
@@ -154,7 +160,7 @@ class HostileProxy:
         rng, meter = self._rng, FrameMeter()
         _without_delay(target)
         while data := await source.read(PIECE_BYTES):
-            fate = "pass" if self._calm else rng.choices(list(FATES), list(FATES.values()))[0]
+            fate = "pass" if self._calm else rng.choices(list(self._fates), list(self._fates.values()))[0]
             if fate == "spoil" and (not up or not (whole := meter.feed(data))):
                 fate = "cut"
             elif fate == "spoil":
@@ -171,8 +177,13 @@ class HostileProxy:
                 self.done["cut"] += 1
                 self.done["cut inside a frame"] += meter.inside
                 return
+            at_a_frame = not meter.inside
+            whole = meter.feed(data)
+            if fate == "reorder":
+                frames = split_frames(data[:whole]) if at_a_frame and not up else []
+                fate = "reorder" if len(frames) > 1 else "pass"
+                data = b"".join(reversed(frames)) + data[whole:] if frames else data
             self.done[fate] += 1
-            meter.feed(data)
             if fate == "delay":
                 await asyncio.sleep(rng.uniform(0, DELAY_S))
             elif fate == "hold":
@@ -200,6 +211,16 @@ class HostileProxy:
                 await writer.drain()
                 self.done["garbage"] += 1
                 _reset(writer)
+
+
+def split_frames(data: bytes) -> list[bytes]:
+    """The frames of *data*, which holds whole ones."""
+    found, at = [], 0
+    while at < len(data):
+        end = at + FRAME.size + FRAME.unpack_from(data, at)[0]
+        found.append(data[at:end])
+        at = end
+    return found
 
 
 def garbage(rng: random.Random) -> bytes:

@@ -1,0 +1,157 @@
+"""Our client behind a proxy that cuts, holds, drips, delays and reorders, while broker and name server come and go.
+
+Every acknowledged message lies where its sender was told and was consumed, in the order of its queue where the group is
+orderly; nobody holds more than the settings say; and when the client is closed nothing of it is left.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from chaos_rig.judging import Place, assert_all_there, read_topic
+from chaos_rig.proxy import REORDERING, HostileProxy
+from chaos_rig.scale import SEED, rounds
+from harness import GantryCluster, create_topic
+from harness.polling import wait_until
+
+from gantrymq.client import Client, ClientError, Consumer, Message, Producer, ReceivedMessage
+
+pytestmark = pytest.mark.interop  # processes, though all of them are ours
+
+TOPIC, QUEUES = "ChaosOurs", 4
+PROXIED = "127.0.0.3"  # where routes say that the broker is; it listens at 127.0.0.1
+USUAL_CUTS, LONG_CUTS = 8, 80
+WORK_S, CATCH_UP_S = 240.0, 150.0
+SENDERS = 8
+HELD_AT_MOST = 200  # of each queue
+PULLED_AT_MOST = 32  # what one more pull may bring
+SETTINGS = {"mappedFileSizeCommitLog": str(4 * 1024**2), "brokerIP1": PROXIED}
+
+
+class Work:
+    """What is sent and consumed; every note is taken when the thing is known to have happened."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[Place, str] = {}
+        self.failed = 0
+        self.consumed: Counter[str] = Counter()
+        self.in_order: Counter[str] = Counter()
+        self.disorder: list[str] = []
+        self.most_held = 0
+        self.sending = True
+        self._reached: dict[tuple[str, int], int] = {}
+
+    async def send(self, producer: Producer, number: int) -> None:
+        """One after the other; what failed may be stored or not."""
+        index = 0
+        while self.sending:
+            body = f"{number}-{index}"
+            index += 1
+            try:
+                found = await producer.send(Message(TOPIC, body.encode() + bytes(100)), timeout_s=5)
+            except ClientError:
+                self.failed += 1
+            else:
+                self.acknowledged[Place(found.queue.broker_name, found.queue.queue_id, found.queue_offset)] = body
+
+    async def take(self, message: ReceivedMessage) -> None:
+        """Of the concurrent group."""
+        self.consumed[_body(message)] += 1
+
+    async def take_in_order(self, message: ReceivedMessage) -> None:
+        """Of the orderly group: what is new comes behind all before it."""
+        queue, offset = (message.broker_name, message.queue_id), message.queue_offset
+        due = self._reached.get(queue, 0)
+        if offset > due:
+            self.disorder.append(f"{queue}: {offset} came when {due} was due")
+        self._reached[queue] = max(due, offset + 1)
+        self.in_order[_body(message)] += 1
+
+    async def watch(self, consumers: list[Consumer]) -> None:
+        """How much is held at most."""
+        while True:
+            for consumer in consumers:
+                held = consumer._running().member.held.values()
+                self.most_held = max([self.most_held, *(each.count for each in held)])
+            await asyncio.sleep(0)
+
+
+def _body(message: ReceivedMessage) -> str:
+    return message.body.rstrip(b"\0").decode()
+
+
+@pytest.mark.parametrize("cuts", [USUAL_CUTS, pytest.param(LONG_CUTS, marks=pytest.mark.long)])
+def test_nothing_acknowledged_is_lost_and_nothing_is_left(
+    tmp_path: Path, cuts: int, record_property: Callable[[str, object], None]
+) -> None:
+    with GantryCluster(tmp_path, names=("namesrv-1", "broker-a"), broker_settings=SETTINGS) as cluster:
+        host, _, port = cluster.address("broker-a").rpartition(":")
+        with HostileProxy((PROXIED, int(port)), (host, int(port)), SEED, REORDERING) as proxy:
+            create_topic(cluster.namesrv, TOPIC, queues=QUEUES)
+            work = Work()
+            asyncio.run(run(cluster, proxy, work, rounds(cuts)))
+            again = [sum(came.values()) - len(came) for came in (work.consumed, work.in_order)]
+            said = (
+                f"{len(work.acknowledged)} acknowledged, {work.failed} sends failed, {dict(proxy.done)}; "
+                f"{again} came again, {work.most_held} of a queue held at most"
+            )
+    print(said)
+    record_property("findings", said)
+    assert proxy.done["cut inside a frame"] >= rounds(cuts)
+    assert proxy.done["reorder"] > 0
+    assert len(work.acknowledged) > 20 * rounds(cuts)
+
+
+async def run(cluster: GantryCluster, proxy: HostileProxy, work: Work, cuts: int) -> None:
+    """The scenario, in one event loop."""
+    async with Client(cluster.namesrv) as client:
+        producer = client.producer("chaos")
+        groups = [
+            client.consumer(
+                "chaos-any", TOPIC, consume_from="first", max_queue_messages=HELD_AT_MOST, pull_batch=PULLED_AT_MOST
+            ),
+            client.consumer(
+                "chaos-order",
+                TOPIC,
+                consume_from="first",
+                orderly=True,
+                max_queue_messages=HELD_AT_MOST,
+                pull_batch=PULLED_AT_MOST,
+            ),
+        ]
+        senders = [asyncio.create_task(work.send(producer, number)) for number in range(SENDERS)]
+        handlers = [
+            asyncio.create_task(groups[0].run(work.take)),
+            asyncio.create_task(groups[1].run(work.take_in_order)),
+        ]
+        watcher = asyncio.create_task(work.watch(groups))
+
+        async def until(true: Callable[[], bool], what: str, seconds: float) -> None:
+            await asyncio.to_thread(wait_until, true, what, seconds, lambda: f"{dict(proxy.done)}")
+
+        await until(lambda: proxy.done["cut inside a frame"] >= cuts // 2, "cuts", WORK_S)
+        for end, name in ((cluster.kill, "broker-a"), (cluster.kill, "namesrv-1"), (cluster.stop_one, "broker-a")):
+            await asyncio.to_thread(end, name)
+            await asyncio.to_thread(cluster.heal)
+            before = len(work.acknowledged)
+            await until(lambda before=before: len(work.acknowledged) > before + 50, "sends to go on", WORK_S)
+        await until(lambda: proxy.done["cut inside a frame"] >= cuts, "cuts", WORK_S)
+        proxy.calm_down()
+        work.sending = False
+        await asyncio.gather(*senders)
+        found = await read_topic(cluster.namesrv, TOPIC)
+        found = {place: body.rstrip("\0") for place, body in found.items()}
+        assert_all_there(work.acknowledged, found)
+        wanted = set(found.values())
+        for came in (work.consumed, work.in_order):
+            await until(lambda came=came: wanted <= came.keys(), "the groups to catch up", CATCH_UP_S)
+        watcher.cancel()
+        begun = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - begun < 20
+    await asyncio.wait([*handlers, watcher])
+    assert work.disorder == []
+    assert work.most_held <= HELD_AT_MOST + PULLED_AT_MOST
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert [task.get_coro() for task in left] == []
