@@ -35,6 +35,7 @@ logger = logging.getLogger("gantrymq.client")
 AGAIN_S: Final = 0.1  # twice that after a round in which something was missing, doubled with each one in a row
 FINISH_S: Final = 0.5  # for messages in hand of a queue that goes
 SETTLE_S: Final = 0.75  # until others have given up what we take from them
+_PUT_OFF: Final = 20  # rounds in a row in which nothing is taken as the members changed meanwhile
 FORCED_S: Final = 20.0  # since the last lock, after which a queue is given up whatever is in hand
 
 Changed = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
@@ -148,6 +149,8 @@ class Sharing:
             granted = await self._locks.lock(wanted)
         elif others:
             await member.instance.world.clock.sleep(SETTLE_S)
+            if self._due.is_set() and self._failing < _PUT_OFF:  # the members changed: these may be another's by now
+                return False
         begun = await asyncio.gather(
             *(self.take(queue) for queue in wanted if granted is None or queue in granted), return_exceptions=True
         )
