@@ -17,6 +17,8 @@ def without_unix():
     import os
     import types
 
+    import ctypes, mmap, ssl, tempfile  # the standard library, which has parts of its own for each system
+
     sys.platform = "win32"  # asyncio's own loop for Windows needs the system's library and stays out of this
     for name in ("fcntl", "resource", "pwd", "grp", "termios", "syslog"):
         sys.modules[name] = None
