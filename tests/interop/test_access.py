@@ -4,9 +4,10 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
-from harness import JavaBroker, JavaNameServer
+from harness import JavaBroker, JavaNameServer, gantrymq
 from harness.peers import shared, used
 
 from gantrymq.client import Client, Credentials, Message, NoPermission, TransactionState
@@ -143,6 +144,17 @@ def test_answers_about_transactions_are_signed(known: Callable[[], Client], topi
             assert seen == {b"decided", b"asked for"}
 
     run(work)
+
+
+def test_commands_have_the_account_of_the_environment(
+    known: Callable[[], Client], guarded: str, topic: str, tmp_path: Path
+) -> None:
+    account = {"GANTRYMQ_ACCESS_KEY": ACCOUNT.access_key, "GANTRYMQ_SECRET_KEY": ACCOUNT.secret_key}
+    gantrymq(tmp_path, "topic", "create", "-t", topic, "-n", guarded, environ=account)
+    send = ("message", "send", "-t", topic, "--body", "hello", "-n", guarded)
+    assert gantrymq(tmp_path, *send, environ=account)
+    with pytest.raises(RuntimeError, match="controls access and refused this client"):
+        gantrymq(tmp_path, *send)
 
 
 @pytest.mark.parametrize("who", STRANGERS)

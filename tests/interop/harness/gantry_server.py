@@ -92,15 +92,15 @@ class GantryServer(Process):
         return cls("broker", scratch, "-c", str(conf), *_sets(settings), environ=environ)
 
 
-def gantrymq(scratch: Path, *words: str) -> Any:
-    """Run a command of `gantrymq` to its end and return what it printed as JSON.
+def gantrymq(scratch: Path, *words: str, environ: Mapping[str, str] | None = None) -> Any:
+    """Run a command of `gantrymq` to its end, with more of an environment, and return what it printed as JSON.
 
     Raises:
         RuntimeError: it ended with another code than 0.
     """
     done = subprocess.run(
         [_program(), *words, "--output", "json"],
-        env=_environment(scratch),
+        env={**_environment(scratch), **(environ or {})},
         capture_output=True,
         text=True,
         timeout=COMMAND_S,
