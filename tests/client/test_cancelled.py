@@ -11,6 +11,7 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from gantrymq.client import (
+    Batching,
     CallTimeout,
     Client,
     Consumer,
@@ -109,15 +110,26 @@ SENDS = {
     "oneway": lambda producer: producer.send_oneway(Message(TOPIC, b"x")),
     "request": lambda producer: producer.request(Message(TOPIC, b"x"), timeout_s=2),
     "queues": lambda producer: producer.queues(TOPIC),
+    "flush": lambda producer: begun_and_flushed(producer),
 }
 
 
+async def begun_and_flushed(producer):
+    sends = [producer.send_soon(Message(TOPIC, b"x")) for _ in range(3)]
+    await producer.flush()
+    assert all(send.done() for send in sends)
+
+
+GATHERING = [False, Batching(max_wait_ms=1)]
+
+
+@pytest.mark.parametrize("batching", GATHERING, ids=["one by one", "gathering"])
 @pytest.mark.parametrize("kind", SENDS)
-def test_a_cancelled_send_leaves_room_for_the_next(kind):
+def test_a_cancelled_send_leaves_room_for_the_next(kind, batching):
     async def work(cluster, at):
         await cluster.create_topic(TOPIC)
         before = asyncio.all_tasks()
-        producer = Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=1)
+        producer = Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=1, batching=batching)
         async with producer:
             cancelled = False
             with contextlib.suppress(CallTimeout):  # nobody answers the request
@@ -130,10 +142,12 @@ def test_a_cancelled_send_leaves_room_for_the_next(kind):
     everywhere(work)
 
 
-def test_of_several_sends_only_the_cancelled_one_is_lost():
+@pytest.mark.parametrize("batching", GATHERING, ids=["one by one", "gathering"])
+def test_of_several_sends_only_the_cancelled_one_is_lost(batching):
     async def work(cluster, at):
         await cluster.create_topic(TOPIC, 1)
-        async with Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=2) as producer:
+        options = {"max_under_way": 2, "batching": batching}
+        async with Producer("shop", cluster.namesrv, world=cluster.world, **options) as producer:
             others = [asyncio.ensure_future(producer.send(Message(TOPIC, b"%d" % n))) for n in range(4)]
             cancelled = await cancelled_at(at, producer.send(Message(TOPIC, b"cancelled")))
             others += [producer.send_soon(Message(TOPIC, b"%d" % n)) for n in range(4, 8)]

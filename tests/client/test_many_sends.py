@@ -26,12 +26,13 @@ async def until_stored(admin, address, count):
 
 
 @pytest.mark.parametrize("count", [30_000, pytest.param(300_000, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", ["send", "send_async"])
+@pytest.mark.parametrize("kind", ["send", "send_async", "gathered"])
 def test_all_of_many_sends_begun_together_are_stored(servers, kind, count):
     async def work():
-        async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
+        batching = kind == "gathered"
+        async with Producer("P", servers.namesrv, batching=batching) as producer, Admin(servers.namesrv) as admin:
             await producer.send(Message("T", b"first"))
-            begin = getattr(producer, kind)
+            begin = producer.send if batching else getattr(producer, kind)
             results = await asyncio.gather(*(begin(Message("T", BODY)) for _ in range(count)))
             assert all(result.ok for result in results)
             assert await stored(admin, servers.broker) == count + 1

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Batching, Producer, Reader
 from gantrymq.model.message import Message
 
 LONG_S = 60.0  # more than a start takes on a busy machine
@@ -49,9 +49,10 @@ def test_sends_of_every_kind_outlast_a_restart(servers, end):
     asyncio.run(work())
 
 
-def test_no_message_of_a_crowd_is_lost_when_the_broker_is_killed_among_them(servers):
+@pytest.mark.parametrize("batching", [False, Batching(max_wait_ms=2, max_messages=50)], ids=["singly", "gathered"])
+def test_no_message_of_a_crowd_is_lost_when_the_broker_is_killed_among_them(servers, batching):
     async def work():
-        async with Producer("P", servers.namesrv, retries=5) as producer:
+        async with Producer("P", servers.namesrv, retries=5, batching=batching) as producer:
             await producer.send(Message("T", b"before"))
             sends = [
                 asyncio.ensure_future(producer.send(Message("T", b"%d" % n), timeout_s=LONG_S)) for n in range(5000)

@@ -129,7 +129,7 @@ def gathered(namesrv: str, topic: str, count: int) -> list[Event]:
 
     async def work() -> list[SendResult]:
         async with Client(namesrv) as client:
-            producer = client.producer(f"{topic}-producers", batching=True)
+            producer = client.producer(f"{topic}-producers", batching=True, default_timeout_s=DEADLINE_S)
             keyed = by_key(lambda message: str(message.keys))
             sends = [producer.send(each, keyed if number % 3 else None) for number, each in enumerate(messages)]
             return await asyncio.gather(*sends)

@@ -86,3 +86,9 @@ def test_failure_carries_the_last_code_and_the_brokers(last, code):
     assert failure.response_code == code
     assert failure.brokers == ("a", "b")
     assert "T failed after 2 attempts at a, b" in str(failure)
+
+
+def test_a_failure_after_many_attempts_names_each_broker_once():
+    failure = SendFailed("T", ["a", "b"] * 70, CallTimeout(""), 3.0)
+    assert "after 140 attempts at a, b:" in str(failure)
+    assert len(failure.brokers) == 140

@@ -109,7 +109,7 @@ class SendFailed(ClientError):
         return kind(topic, brokers, last, timeout_s)
 
     def __init__(self, topic: str, brokers: Sequence[str], last: BaseException | None, timeout_s: float) -> None:
-        tries = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'} at {', '.join(brokers)}"
+        tries = f"{len(brokers)} attempt{'' if len(brokers) == 1 else 's'} at {', '.join(dict.fromkeys(brokers))}"
         reason = str(last) if last is not None else f"the {timeout_s:g} s allowed were over before the first attempt"
         super().__init__(f"sending to {topic} failed after {tries}: {reason}" if brokers else f"{topic}: {reason}")
         self.brokers = tuple(brokers)
