@@ -85,6 +85,34 @@ def test_a_cluster_shows_its_brokers(java: Cluster) -> None:
     assert broker["version"].startswith("V")
 
 
+def test_a_cluster_is_measured(java: Cluster) -> None:
+    modes = [word for mode in ("sync", "async", "oneway", "batch") for word in ("--mode", mode)]
+    sent = java.command("bench", "produce", *modes, "--in-flight", "4", "--count", "128")
+    assert [cell["messages"] for cell in sent["cells"]] == [128] * 4
+    assert [broker["flush"] for broker in sent["clusters"][0]["brokers"]] == ["ASYNC_FLUSH"]
+    (read,) = java.command("bench", "consume", "--count", "600", "--single", "20")["cells"]
+    assert read["messages"] >= 599
+    assert 0 < read["p50_ms"] <= read["max_ms"]
+
+
+def test_where_a_pull_ends(java: Cluster, topic: str) -> None:
+    create_topic(java.namesrv, topic, 2)
+    java.command("message", "send", "-t", topic, "--body", "only one", "--queue", "0")
+    done = CliRunner().invoke(main, ["message", "pull", "-t", topic, "-n", java.namesrv, "--from-offset", "7"])
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "offset 7 lies beyond the end of " in done.stderr
+    assert java.command("message", "pull", "-t", topic, "--from-time", "-10m")["body"] == "only one"
+
+
+def test_names_of_mqadmin(java: Cluster, topic: str) -> None:
+    assert java.command("updateTopic", "-t", topic, "-b", java.broker, "-r", "2", "-w", "2")["brokers"] == [java.broker]
+    wait_until(lambda: topic in java.command("topicList")["topics"], topic, PROGRESS_S)
+    sent = java.command("sendMessage", "-t", topic, "-p", "hello", "-k", "a")
+    assert java.command("queryMsgById", "-i", sent["offset_id"])["body"] == "hello"
+    assert len(java.command("topicStatus", "-t", topic)["queues"]) == 2
+    assert java.command("getBrokerConfig", "-b", java.broker)["brokers"][0]["broker"] == java.broker
+
+
 def test_a_group_that_is_offline_goes_on_where_it_is_told(
     java: Cluster, topic: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import click
 import pytest
@@ -33,6 +34,42 @@ def test_a_table_in_a_pipe_folds_and_cuts_nothing(capsys, length):
     row = next(line for line in lines if "short" in line)
     assert row.split() == ["short", "x" * length]
     assert max(map(len, lines)) < length + 20
+
+
+@pytest.fixture
+def terminal(monkeypatch, capsys):
+    """Lines of a table at a terminal of so many columns."""
+
+    def shown(width, columns, *rows):
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        print_table(columns, rows)
+        return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+
+    return shown
+
+
+ADDRESSES = "0: 192.0.2.101:10911  1: 192.0.2.102:10911"
+
+
+@pytest.mark.parametrize("width", [20, 60, 100, 200])
+def test_a_terminal_of_any_width_folds_no_address_and_no_id(terminal, width):
+    rows = [(f"cluster-{number}" * 3, ADDRESSES, "7F00000118E54E0E2F2A688CF40D0000" * 2) for number in range(3)]
+    lines = terminal(width, ("Cluster", "Addresses", "Id"), *rows)
+    for row in rows:
+        assert any(all(cell in line for cell in row) for line in lines), "\n".join(lines)
+
+
+def test_words_of_the_last_column_are_folded_into_the_terminal(terminal):
+    words = [f"command number-{number}," for number in range(40)]
+    lines = terminal(90, ("plugin", "registers"), ("admin", " ".join(words)), ("other", "nothing"))
+    assert max(map(len, lines)) <= 90
+    assert " ".join(" ".join(lines).split()).count("command number-") == 40
+    assert all(word in " ".join(lines) for word in words)
+
+
+def test_a_table_without_rows_has_its_head(terminal):
+    assert any("plugin" in line and "registers" in line for line in terminal(80, ("plugin", "registers")))
 
 
 def test_a_table_takes_square_brackets_as_they_are(capsys):

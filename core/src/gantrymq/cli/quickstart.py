@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
-from gantrymq.commands.output import output_option, print_json
+from gantrymq.commands.output import output_option, print_json, warn
 from gantrymq.commands.run import run
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ LOG_FILE_BYTES = 4 * 1024 * 1024
 QUEUE_FILE_BYTES = 60_000
 MESSAGES = 6
 ROUTE_S = 10.0  # for the name server to hear of the topic
-CONSUME_S = 10.0
 
 
 @click.command()
@@ -39,8 +38,7 @@ CONSUME_S = 10.0
 @output_option
 def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:
     """Start on free loopback ports, show what a broker does, and serve on until Ctrl-C."""
-    from gantrymq.cli.serving import serve_while
-    from gantrymq.commands.output import warn
+    from gantrymq.cli.serving import serve
 
     set_up_logs(log_level, log_file)
     tell: Callable[[str], object] = click.echo if output == "text" else lambda sentence: None
@@ -51,7 +49,7 @@ def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | N
             warn(note)
         raise_descriptor_limit()
         show = Demonstration(tell, output == "json", leave, temporary=store is None)
-        run(serve_while(servers, show.announce, show.run))
+        run(serve(servers, show.announce, show.run))
 
 
 def _servers(root: Path) -> Servers:
@@ -155,20 +153,16 @@ class Demonstration:
 
     async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
         """Bodies of the messages with the tag, and how many others the broker kept back."""
-        from gantrymq.client import PullStatus, Reader
+        from gantrymq.client import Reader
+        from gantrymq.client.reading import read
 
         bodies: list[str] = []
         seen = 0
         async with Reader(namesrv=address, group="quickstart_consumer", world=world) as consumer:
             for queue in await consumer.queues(TOPIC):
-                offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
-                seen += end - offset
-                deadline = world.clock.monotonic() + CONSUME_S
-                while offset < end and world.clock.monotonic() < deadline:
-                    result = await consumer.pull(queue, offset, expression=TAG)
-                    if result.status is PullStatus.FOUND:
-                        bodies += [message.body.decode() for message in result.messages]
-                    offset = result.next_offset
+                start, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+                seen += end - start
+                bodies += [found.body.decode() async for found in read(consumer, queue, start, end=end, expression=TAG)]
         self._tell(f"4. consumed with a subscription to {TAG}: {len(bodies)} of {seen} messages")
         for body in sorted(bodies):
             self._tell(f"     {body}")

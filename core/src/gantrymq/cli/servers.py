@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
-from gantrymq.commands.output import output_option
+from gantrymq.commands.output import output_option, print_json, warn
 from gantrymq.commands.run import run
 
 if TYPE_CHECKING:
@@ -171,18 +171,18 @@ def broker(
 
 def _serve(servers: Servers, output: str) -> None:
     """Run *servers* until a signal; says on stderr what the settings made worth saying."""
-    from gantrymq.cli.serving import announce_json, serve
-    from gantrymq.commands.output import warn
+    from gantrymq.cli.serving import serve
 
     for note in servers.notes:
         warn(note)
     raise_descriptor_limit()
-    run(serve(servers, announce_json if output == "json" else _announce))
+    run(serve(servers, lambda ready: _announce(ready.ready_line(), output)))
 
 
-def _announce(servers: Servers) -> None:
-    """The ready line for people."""
-    line = servers.ready_line()
+def _announce(line: dict[str, Any], output: str) -> None:
+    if output == "json":
+        print_json(line)
+        return
     words = []
     if "namesrv" in line:
         words.append(f"name server {line['namesrv']}")

@@ -20,7 +20,7 @@ from gantrymq.cli import LOADED_AT
 from gantrymq.cli.exposure import exposure_notes, is_loopback
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
-from gantrymq.commands.output import print_json, warn
+from gantrymq.commands.output import warn
 from gantrymq.commands.run import stop_requested
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
@@ -139,21 +139,16 @@ def advertises_loopback(advertised: str, bound: str) -> bool:
     return is_loopback(advertised) and not is_loopback(bound)
 
 
-async def serve(servers: Servers, announce: Callable[[Servers], object]) -> None:
-    """Start *servers*, announce them, and stop them at SIGTERM or SIGINT.
+async def serve(
+    servers: Servers,
+    announce: Callable[[Servers], object],
+    work: Callable[[Servers], Awaitable[object]] | None = None,
+) -> None:
+    """Start *servers*, announce them, and stop them at SIGTERM or SIGINT, or when *work* is done.
 
     Raises:
         ConfigError, PluginError, StoreError: the start failed.
     """
-    await serve_while(servers, announce, None)
-
-
-async def serve_while(
-    servers: Servers,
-    announce: Callable[[Servers], object],
-    work: Callable[[Servers], Awaitable[object]] | None,
-) -> None:
-    """As `serve`; with *work*, stop when that is done, or at a signal if it comes first."""
     asked = asyncio.create_task(stop_requested().wait())
     give_way_sooner()
     collect_only_young()
@@ -185,8 +180,3 @@ async def _first(work: Awaitable[object], asked: asyncio.Task[Any]) -> bool:
         return False
     task.result()
     return True
-
-
-def announce_json(servers: Servers) -> None:
-    """The ready line for scripts."""
-    print_json(servers.ready_line())

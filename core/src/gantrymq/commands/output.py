@@ -16,7 +16,8 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
-PAGE_COLUMNS = 100_000  # of a table: nothing is folded, so that an address or an id can be copied
+PAGE_COLUMNS = 100_000  # of a table that goes to a file or a pipe
+LAST_COLUMNS = 40  # of a table's last column, at least
 
 
 def output_option(command: Command) -> Command:
@@ -97,13 +98,22 @@ def warn(sentence: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table for people on stdout, as wide as its content."""
+    """Write a table for people on stdout. Nothing is folded; at a terminal the last column is, between words."""
     from rich import box
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*(Column(name, overflow="fold") for name in columns), box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    Console(file=sys.stdout, width=PAGE_COLUMNS).print(table)
+    cells = [[str(cell) for cell in row] for row in rows]
+    table = Table(*(Column(name, no_wrap=True) for name in columns), box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console = Console(file=sys.stdout)
+    if sys.stdout.isatty():
+        table.columns[-1].no_wrap = False
+        widths = [max(map(len, column)) + 3 for column in zip(columns, *cells, strict=True)]
+        words = max((len(word) for row in cells for word in row[-1].split()), default=0)
+        console.width = max(console.width, sum(widths[:-1]) + max(words, min(widths[-1], LAST_COLUMNS)) + 3)
+    else:
+        console.width = PAGE_COLUMNS
+    console.print(table)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from gantrymq.client import Admin
-from gantrymq.errors import NoRoute
+from gantrymq.errors import ClientError, NoRoute
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.topic import TopicConfig
@@ -27,14 +27,23 @@ def own_name(world: World) -> str:
 
 @asynccontextmanager
 async def own_place(
-    admin: Admin, name: str, queues: int, cluster: str | None, *, group: bool, keep: bool, clock: Clock
+    admin: Admin,
+    name: str,
+    queues: int,
+    cluster: str | None,
+    *,
+    group: bool,
+    keep: bool,
+    clock: Clock,
+    tell: Callable[[str], object],
 ) -> AsyncIterator[tuple[str, ...]]:
     """Make a topic of that *name*, with *group* a consumer group as well, at the masters of a cluster.
 
-    Yields the masters' addresses, once name servers know the topic. Both are deleted behind the block, unless *keep*.
+    Yields the masters' addresses, once name servers know the topic. Both are deleted behind the block, unless *keep*;
+    *tell* hears of what cannot be.
 
     Raises:
-        ClientError: a server does not do it.
+        ClientError: a server does not make it.
     """
     masters = await admin.create_topic_in(TopicConfig(name, queues, queues), cluster)
     try:
@@ -44,11 +53,14 @@ async def own_place(
         yield masters
     finally:
         if not keep:
-            if group:
-                for master in masters:
-                    await admin.delete_group(master, name, clean_offsets=True)
-                await admin.delete_topic(RETRY_PREFIX + name, cluster)
-            await admin.delete_topic(name, cluster)
+            try:
+                if group:
+                    for master in masters:
+                        await admin.delete_group(master, name, clean_offsets=True)
+                    await admin.delete_topic(RETRY_PREFIX + name, cluster)
+                await admin.delete_topic(name, cluster)
+            except ClientError as problem:  # what was measured counts all the same
+                tell(f"{name} is left behind: {problem}")
 
 
 async def _known(admin: Admin, topic: str, brokers: int, clock: Clock) -> None:

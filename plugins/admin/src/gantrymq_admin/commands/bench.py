@@ -12,7 +12,7 @@ import click
 
 from gantrymq.client import Admin, Consumer, Producer
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.world import World
 from gantrymq_admin.asking import asking
@@ -224,6 +224,7 @@ class _Tools:
                 group=group,
                 keep=asked.keep,
                 clock=self.world.clock,
+                tell=warn,
             )
         )
         return name

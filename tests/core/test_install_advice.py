@@ -1,0 +1,59 @@
+"""What pages and errors tell to install works: no index has GantryMQ's distributions, a clone has their folders."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gantrymq.cli.open_group import TO_INSTALL
+from gantrymq.errors import to_install
+
+ROOT = Path(__file__).parents[2]
+FROM_AN_INDEX = re.compile(r"pip install (?!.*--find-links)[^\n|&(;]*?['\" ]gantrymq\b(?!\.)")
+FOLDER = re.compile(r"\./([a-z_]+(?:/[a-z0-9_]+)?)")
+PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))
+
+
+def texts():
+    for pattern in ("README.md", "docs/**/*.md", "*/README.md", "plugins/*/README.md", "*/src/**/*.py"):
+        yield from ROOT.glob(pattern)
+    yield from ROOT.glob("plugins/*/src/**/*.py")
+
+
+def test_nothing_is_advised_that_an_index_would_need_to_have():
+    found = {
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in texts()
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if FROM_AN_INDEX.search(line)
+    }
+    assert found == set()
+
+
+def test_every_folder_that_is_advised_is_there():
+    for path in texts():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for folder in FOLDER.findall(line.partition("pip install")[2]):
+                if folder != "plugins":  # ./plugins/*/
+                    assert (ROOT / folder / "pyproject.toml").is_file(), f"{path}: {line}"
+
+
+@pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
+def test_the_command_for_a_plugin_names_its_folder(folder):
+    name = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"]
+    assert f"./plugins/{folder.name} (in a clone of GantryMQ)" in to_install(name)
+
+
+@pytest.mark.parametrize(
+    "distribution", sorted({*TO_INSTALL.values(), "gantrymq-storage-mmap", "gantrymq-schedule", "gantrymq-pop"})
+)
+def test_the_command_names_everything_of_ours_that_the_plugin_needs(distribution):
+    command = to_install(distribution)
+    folder = ROOT / "plugins" / distribution.removeprefix("gantrymq-").replace("-", "_")
+    if not folder.is_dir():
+        pytest.skip("the plugin's folder is not here")
+    needed = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["dependencies"]
+    ours = [re.match(r"[a-z0-9-]+", each)[0] for each in needed]
+    for name in (each for each in ours if each.startswith("gantrymq-")):
+        assert f"./{name.removeprefix('gantrymq-').replace('-', '_')} " in command
