@@ -22,10 +22,12 @@ class Following:
         assert context.result is not None
 
     def before_consume(self, context):
-        context.notes[self] = current.set("in " + context.messages[0].properties["traceparent"])
+        if context.in_task:
+            context.notes[self] = current.set("in " + context.messages[0].properties["traceparent"])
 
     def after_consume(self, context):
-        current.reset(context.notes[self])
+        if context.in_task:
+            current.reset(context.notes[self])
         self.outcomes.append(context.outcome)
 
 
@@ -46,3 +48,27 @@ def test_the_context_of_a_thread_goes_with_its_calls_and_comes_to_its_handlers(s
     assert seen == ["in order"] and current.get() == "order"
     assert hook.sent == [("Orders", "order"), ("Bills", "in order")]
     assert hook.outcomes == [ConsumeOutcome.SUCCESS]
+
+
+def test_a_loop_of_a_thread_is_told_of_message_by_message(servers):
+    hook = Following()
+    with Client(servers.namesrv, hooks=[hook]) as client:
+        producer = client.producer("shop")
+        for number in range(5):
+            producer.send(Message("Orders", b"%d" % number))
+        taken = []
+        for message in client.consumer("billing", "Orders", consume_from="first"):
+            taken.append(message.message_id)
+            if len(taken) == 5:
+                break
+            assert not current.get().startswith("in ")
+    assert hook.outcomes == [ConsumeOutcome.SUCCESS] * 4 + [ConsumeOutcome.GIVEN_BACK]
+
+
+def test_batches_of_a_thread_are_told_of(servers):
+    hook = Following()
+    with Client(servers.namesrv, hooks=[hook]) as client:
+        client.producer("shop").send_batch([Message("Orders", b"%d" % number) for number in range(5)])
+        for _ in client.consumer("billing", "Orders", consume_from="first").batches(5):
+            break
+    assert hook.outcomes == [ConsumeOutcome.GIVEN_BACK]

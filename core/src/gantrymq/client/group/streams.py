@@ -37,6 +37,10 @@ class _Stream(Generic[T]):
         self._most = most
         self._kept = kept
 
+    def of_a_thread(self) -> None:
+        """Its messages are consumed by a thread, each call of which is a task of its own."""
+        self._holder.in_task = False
+
     def hold_for(self, task: asyncio.Task[Any]) -> None:
         """What is in hand now is in that of *task*, instead of the one that asked for it; `close` waits for it."""
         if self._holder.handed is not None:
@@ -98,6 +102,7 @@ class Portions(_Stream[list[ReceivedMessage]]):
     def __init__(self, member: Membership, working: Working) -> None:
         """Acknowledges by itself. Where hooks look on, messages come one by one indeed."""
         super().__init__(member, working, 1, None)
+        self.of_a_thread()
         self._hooked = working.hooked
         self._settled = 0
 

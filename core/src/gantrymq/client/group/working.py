@@ -29,6 +29,8 @@ _MOST_TIMED_OUT: Final = 16  # of one queue in one round, as Java has it
 class Holder:
     """Who has messages in hand: a loop or a worker. `close` waits for those of other tasks."""
 
+    in_task = True  # whether they are consumed in the task that takes them; hooks are told
+
     def __init__(self, working: Working) -> None:
         """It counts from now until `end`."""
         self._working = working
@@ -106,7 +108,8 @@ class _HookedHolder(Holder):
 
     def took(self, handed: Handed) -> None:
         super().took(handed)
-        self._context = self._hooks.before(handed.held.queue, handed.messages, batch=self._batch, in_task=True)
+        queue, messages = handed.held.queue, handed.messages
+        self._context = self._hooks.before(queue, messages, batch=self._batch, in_task=self.in_task)
 
     def done(self, count: int | None = None) -> None:
         context, handed = self._context, self.handed

@@ -72,6 +72,7 @@ class Consumer(Part[AsyncConsumer]):
     def batches(self, most: int = 32) -> Stream[list[ReceivedMessage]]:
         """Up to *most* messages of one queue at a time, as many as wait there; *most* is 1 to 1024."""
         source = self._thread.now(lambda: self._made.batches(most))
+        source.of_a_thread()
         return self._client.keep(Stream(self._thread, lambda: source))
 
     @overload
