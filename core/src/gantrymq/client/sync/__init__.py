@@ -13,6 +13,8 @@ from __future__ import annotations
 from gantrymq.client.sync.admin import Admin
 from gantrymq.client.sync.client import Client
 from gantrymq.client.sync.consumer import Consumer
+from gantrymq.client.sync.lite_pull import LitePullConsumer
+from gantrymq.client.sync.pop import PopConsumer
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.sync.reader import Reader
 from gantrymq.client.sync.streams import Stream
@@ -23,7 +25,9 @@ __all__ = [
     "Admin",
     "Client",
     "Consumer",
+    "LitePullConsumer",
     "Message",
+    "PopConsumer",
     "Producer",
     "Reader",
     "ReceivedMessage",

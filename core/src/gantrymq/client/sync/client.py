@@ -30,10 +30,13 @@ from gantrymq.model.subscription import ALL, TAG
 if TYPE_CHECKING:
     from gantrymq.client.group.consumer import Rebalanced
     from gantrymq.client.group.settings import SettingOptions
+    from gantrymq.client.pop.consumer import PopOptions
     from gantrymq.client.producer import OwnProducerOptions
     from gantrymq.client.reader import ReaderOptions
     from gantrymq.client.sync.admin import Admin
     from gantrymq.client.sync.consumer import Consumer
+    from gantrymq.client.sync.lite_pull import LitePullConsumer
+    from gantrymq.client.sync.pop import PopConsumer
     from gantrymq.client.sync.producer import Producer
     from gantrymq.client.sync.reader import Reader
     from gantrymq.client.sync.transactions import Check, TransactionProducer
@@ -193,6 +196,56 @@ class Client:
             )
         )
         return Consumer(self, thread, made, acknowledges=auto_ack)
+
+    def lite_pull(
+        self,
+        group: str,
+        topics: str | Mapping[str, str] | None = None,
+        *,
+        expression: str = ALL,
+        expression_type: str = TAG,
+        auto_commit: bool = True,
+        on_rebalance: Rebalanced | None = None,
+        offsets_folder: str | None = None,
+        hooks: Iterable[Hook] = (),
+        trace: bool | MessageTrace | None = None,
+        **settings: Unpack[SettingOptions],
+    ) -> LitePullConsumer:
+        """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
+
+        *on_rebalance* is called in the client's own thread: it may not call the client, nor take long.
+        Raises as `consumer`.
+        """
+        from gantrymq.client.sync.lite_pull import LitePullConsumer
+
+        thread = self._started()
+        made = thread.now(
+            lambda: self._made.lite_pull(
+                group,
+                topics,
+                expression=expression,
+                expression_type=expression_type,
+                auto_commit=auto_commit,
+                on_rebalance=on_rebalance,
+                offsets_folder=offsets_folder,
+                hooks=hooks,
+                trace=trace,
+                **settings,
+            )
+        )
+        return LitePullConsumer(self, thread, made)
+
+    def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
+        """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
+
+        Raises:
+            InvalidParameter: a name or option is not legal.
+            ClientError: the client is not started.
+        """
+        from gantrymq.client.sync.pop import PopConsumer
+
+        thread = self._started()
+        return PopConsumer(self, thread, thread.now(lambda: self._made.pop_consumer(group, topic, **options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
