@@ -64,8 +64,7 @@ def test_words_of_the_last_column_are_folded_into_the_terminal(terminal):
     words = [f"command number-{number}," for number in range(40)]
     lines = terminal(90, ("plugin", "registers"), ("admin", " ".join(words)), ("other", "nothing"))
     assert max(map(len, lines)) <= 90
-    assert " ".join(" ".join(lines).split()).count("command number-") == 40
-    assert all(word in " ".join(lines) for word in words)
+    assert " ".join(words) in " ".join(" ".join(lines).split())
 
 
 def test_a_table_without_rows_has_its_head(terminal):
