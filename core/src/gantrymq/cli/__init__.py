@@ -65,22 +65,15 @@ def _told(ctx: click.Context) -> Iterator[None]:
     """Make of errors a sentence on stderr, with ``--output json`` a document on stdout as well, and an exit code."""
     try:
         yield
-    except GantryError as problem:
-        message = str(problem)
-        if "gantrymq " not in message:
-            message += _ADVICE.get(type(problem), "")
+    except (GantryError, click.ClickException) as problem:
+        message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
+        if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
+            told = {"error": type(problem).__name__, "message": message, "exit_code": problem.exit_code}
+            print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
+        if isinstance(problem, click.ClickException):  # click says it, with the usage
+            raise
         click.echo(f"gantrymq: {message}", err=True)
-        _tell_scripts(ctx, problem, message, problem.exit_code)
         ctx.exit(problem.exit_code)
-    except click.ClickException as problem:  # click says it
-        _tell_scripts(ctx, problem, problem.format_message(), problem.exit_code)
-        raise
-
-
-def _tell_scripts(ctx: click.Context, problem: Exception, message: str, exit_code: int) -> None:
-    if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
-        told = {"error": type(problem).__name__, "message": message, "exit_code": exit_code}
-        print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
 
 
 @click.group(

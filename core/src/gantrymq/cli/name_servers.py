@@ -24,24 +24,15 @@ def name_server_kind() -> NameServerKind:
     Raises:
         PluginError: no installed plugin offers a name server, several others do, or the known one is broken.
     """
-    kinds = _of_known_plugin() or _of_plugins()
+    loaded = load_plugins(only_hooks=_HOOKS, only_distribution=TO_INSTALL)
+    if not loaded.name_servers:
+        loaded = load_plugins(strict=False, only_hooks=_HOOKS)
+        for problem in loaded.problems:
+            warn(problem)
+    kinds = list(loaded.name_servers.values())
     if not kinds:
         raise PluginError(f"no name server plugin is installed; install one with: {to_install(TO_INSTALL)}")
     if len(kinds) > 1:
         names = ", ".join(kind.name for kind in kinds)
         raise PluginError(f"plugins offer several name servers ({names}); uninstall all but one of them")
     return kinds[0]
-
-
-def _of_known_plugin() -> list[NameServerKind]:
-    """What the known plugin offers, nothing where it is not installed. Raises PluginError: it is broken."""
-    loaded = load_plugins(only_hooks=_HOOKS, only_distribution=TO_INSTALL)
-    return list(loaded.name_servers.values())
-
-
-def _of_plugins() -> list[NameServerKind]:
-    """What any plugin offers; broken plugins are told on stderr."""
-    loaded = load_plugins(strict=False, only_hooks=_HOOKS)
-    for problem in loaded.problems:
-        warn(problem)
-    return list(loaded.name_servers.values())

@@ -2,7 +2,8 @@
 
     output           -n, --tls, --output json; documents on stdout, everything else on stderr
     times            times as options give them
-    message_shown    one message for people and for scripts
+    bodies           a message's body for people and for scripts
+    groups           groups of commands: whole sentences, suggestions, completion
     imported         commands whose modules are imported when they are used
     run              a coroutine on an event loop of its own, for commands that ask servers
 

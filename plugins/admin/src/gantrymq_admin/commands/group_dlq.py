@@ -10,7 +10,6 @@ import click
 
 from gantrymq.client import Producer, Reader
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.message_shown import as_json
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
@@ -20,6 +19,7 @@ from gantrymq.model.message import ReceivedMessage
 from gantrymq_admin.commands.group_admin import legal_group
 from gantrymq_admin.commands.message_query import lines_of, local_time
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
+from gantrymq_admin.message_shown import as_json
 from gantrymq_admin.resending import Resend
 
 __all__ = ["dlq"]

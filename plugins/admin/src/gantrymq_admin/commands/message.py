@@ -13,7 +13,6 @@ import click
 from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.reading import follow
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.message_shown import show
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested
 from gantrymq.commands.times import TIMES, read_time_ms
@@ -24,6 +23,7 @@ from gantrymq.model.reserved import apart
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.topic import topic_option
+from gantrymq_admin.message_shown import show
 from gantrymq_admin.pulling import Starts, first_of
 
 PRODUCER_GROUP = "gantrymq-cli"

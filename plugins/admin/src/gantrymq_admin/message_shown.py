@@ -1,17 +1,17 @@
-"""How the commands of ``gantrymq message`` print messages and read times."""
+"""How the commands of ``gantrymq message`` and ``gantrymq group dlq`` print messages."""
 
 from __future__ import annotations
 
-import base64
 import time
 from typing import Any
 
 import click
 
+from gantrymq.commands.bodies import body_members, body_text
 from gantrymq.commands.output import print_json
 from gantrymq.model.message import ReceivedMessage
 
-__all__ = ["as_json", "body_members", "body_text", "show"]
+__all__ = ["as_json", "show"]
 
 
 def show(found: ReceivedMessage, output: str) -> None:
@@ -23,24 +23,6 @@ def show(found: ReceivedMessage, output: str) -> None:
     marks = "".join(f" {name}={value}" for name, value in (("tags", found.tags), ("keys", found.keys)) if value)
     where = f"{found.broker_name}:{found.queue_id} @{found.queue_offset}"
     click.echo(f"{where} {stored}{marks} {body_text(found.body, found.body_problem)}")
-
-
-def body_text(body: bytes, problem: str) -> str:
-    """A body for people; where there is a *problem* with it, that."""
-    return f"(no body can be shown: {problem})" if problem else body.decode("utf-8", "backslashreplace")
-
-
-def body_members(body: bytes, problem: str) -> dict[str, str]:
-    """A body for scripts: ``body`` as text, or ``body_base64`` where it is not UTF-8.
-
-    One with a *problem* is given as it is stored, as ``body_base64``, beside ``body_problem``.
-    """
-    if problem:
-        return {"body_problem": problem, "body_base64": base64.b64encode(body).decode()}
-    try:
-        return {"body": body.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}
 
 
 def as_json(found: ReceivedMessage) -> dict[str, Any]:
