@@ -101,7 +101,11 @@ class JavaBroker(Process):
         super().__init__("java-broker", _java(version, scratch, heap, "broker.BrokerStartup", conf), scratch)
         serves(f"RocketMQ broker {version}", self.alive)
         self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)
-        wait_for_registration(namesrv, self.address)
+        try:
+            wait_for_registration(namesrv, self.address)
+        except BaseException:  # nobody else could stop it
+            self.kill()
+            raise
 
 
 def _java(version: str, scratch: Path, heap: tuple[str, ...], main: str, conf: Path) -> list[str | Path]:
