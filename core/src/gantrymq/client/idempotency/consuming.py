@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -74,7 +75,7 @@ def idempotent(
 
 
 class Idempotent:
-    """Made by `idempotent`; used in one event loop at a time.
+    """Made by `idempotent`; used in one event loop at a time. `gantrymq.client.sync.Idempotent` is the one for threads.
 
     Attributes:
         consumed: messages whose transaction was committed here.
@@ -91,8 +92,9 @@ class Idempotent:
         cache_size: int,
         threads: int,
         world: World | None,
+        records: AsyncRecords | None = None,
     ) -> None:
-        """As `idempotent` has it."""
+        """As `idempotent` has it; *records* are those of *store*, where they are not used beside an event loop."""
         if not 0 < len(group) <= MAX_KEY_CHARS:
             raise InvalidParameter(
                 f"the group {group[:20]!r} has {len(group)} characters; expected 1 to {MAX_KEY_CHARS}"
@@ -110,9 +112,10 @@ class Idempotent:
         self._keep_ms = int(keep_s * 1000)
         self._recent = RecentKeys(cache_size)
         self._world = world
-        self._records: AsyncRecords = store.beside_loop(world.workers, threads)
+        self._records = store.beside_loop(world.workers, threads) if records is None else records
         self._prepared = False
         self._prune_at_s = 0.0
+        self._guard = threading.Lock()
         self.consumed = 0
         self.duplicates = 0
 
@@ -140,7 +143,7 @@ class Idempotent:
         @functools.wraps(handler)
         async def handle(message: Any) -> Any:
             several = not isinstance(message, ReceivedMessage)
-            async with self._attempt(message if several else [message]) as (new, connection):
+            async with self.attempts(message if several else [message]) as (new, connection):
                 if new:
                     await call(new if several else message, connection)
 
@@ -159,7 +162,7 @@ class Idempotent:
             InvalidParameter: the key of the message is not legal.
             what the database raises: the message was not consumed.
         """
-        async with self._attempt([message]) as (_, connection):
+        async with self.attempts([message]) as (_, connection):
             yield connection
 
     async def prune(self) -> int:
@@ -176,7 +179,8 @@ class Idempotent:
         return total
 
     @asynccontextmanager
-    async def _attempt(self, messages: Sequence[ReceivedMessage]) -> AsyncIterator[tuple[list[ReceivedMessage], Any]]:
+    async def attempts(self, messages: Sequence[ReceivedMessage]) -> AsyncIterator[tuple[list[ReceivedMessage], Any]]:
+        """As `attempt`, for several at once: those that are new, and the connection for them."""
         records = self._records
         async with records.turn():
             identities = [await self._identity(message) for message in messages]
@@ -193,19 +197,23 @@ class Idempotent:
                         await self._remember([identities[number] for number in new])
                         raise
                     if entered:  # the database told only at the commit that another member was first
-                        self.duplicates += len(messages)
+                        self._count(0, len(messages))
                         return
                 except Exception:
                     await self._remember([identities[number] for number in new])
                     raise
                 else:
                     self._recent.add(name for number in new for name in identities[number][:2])
-                    self.consumed += len(new)
-                    self.duplicates += len(messages) - len(new)
+                    self._count(len(new), len(messages) - len(new))
                     await self._prune_some()
                     return
-            self.duplicates += len(messages)
+            self._count(0, len(messages))
             yield [], None
+
+    def _count(self, consumed: int, duplicates: int) -> None:
+        with self._guard:
+            self.consumed += consumed
+            self.duplicates += duplicates
 
     async def _identity(self, message: ReceivedMessage) -> Identity:
         await self._prepare()

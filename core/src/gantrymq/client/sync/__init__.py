@@ -13,6 +13,7 @@ from __future__ import annotations
 from gantrymq.client.sync.admin import Admin
 from gantrymq.client.sync.client import Client
 from gantrymq.client.sync.consumer import Consumer
+from gantrymq.client.sync.idempotent import Idempotent, idempotent
 from gantrymq.client.sync.lite_pull import LitePullConsumer
 from gantrymq.client.sync.pop import PopConsumer
 from gantrymq.client.sync.producer import Producer
@@ -25,6 +26,7 @@ __all__ = [
     "Admin",
     "Client",
     "Consumer",
+    "Idempotent",
     "LitePullConsumer",
     "Message",
     "PopConsumer",
@@ -33,4 +35,5 @@ __all__ = [
     "ReceivedMessage",
     "Stream",
     "TransactionProducer",
+    "idempotent",
 ]

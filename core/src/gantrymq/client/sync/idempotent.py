@@ -1,0 +1,122 @@
+"""Idempotent consumption for threads; see `gantrymq.client.idempotency.consuming`, which does the work.
+
+once = idempotent(SqliteRecords("shop.db"), "booking")
+
+@once
+def book(message, connection):
+    connection.execute("INSERT INTO bookings ...")
+
+consumer.run(book)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gantrymq.client.idempotency.consuming import CACHE_SIZE, KEEP_S
+from gantrymq.client.idempotency.consuming import Idempotent as Made
+from gantrymq.client.idempotency.identity import KeyOf
+from gantrymq.client.idempotency.records import Records
+from gantrymq.client.idempotency.this_thread import InThisThread, finished
+from gantrymq.errors import InvalidParameter
+from gantrymq.model.message import ReceivedMessage
+from gantrymq.world import World
+
+__all__ = ["Idempotent", "idempotent"]
+
+
+def idempotent(
+    store: Records,
+    group: str,
+    *,
+    key: KeyOf | None = None,
+    keep_s: float = KEEP_S,
+    cache_size: int = CACHE_SIZE,
+    world: World | None = None,
+) -> Idempotent:
+    """What makes plain handlers, and bodies of loops, do their work once for each message.
+
+    Arguments as `gantrymq.client.idempotent` has them, but that each message is handled in the thread that has it.
+
+    Raises:
+        InvalidParameter: a number is out of bounds, a name too long, or *store* is one of an async engine.
+    """
+    return Idempotent(store, group, key=key, keep_s=keep_s, cache_size=cache_size, world=world)
+
+
+class Idempotent:
+    """Made by `idempotent`; used by any number of threads."""
+
+    def __init__(
+        self,
+        store: Records,
+        group: str,
+        *,
+        key: KeyOf | None,
+        keep_s: float,
+        cache_size: int,
+        world: World | None,
+    ) -> None:
+        """As `idempotent` has it."""
+        if not store.blocking:
+            raise InvalidParameter("threads cannot await the calls of an async engine; give a plain engine")
+        records = InThisThread(store)  # type: ignore[arg-type]  # a store that blocks is `BlockingRecords` as well
+        self._made = Made(
+            store, group, key=key, keep_s=keep_s, cache_size=cache_size, threads=1, world=world, records=records
+        )
+
+    @property
+    def consumed(self) -> int:
+        """Messages whose transaction was committed here."""
+        return self._made.consumed
+
+    @property
+    def duplicates(self) -> int:
+        """Messages that were consumed before, here or elsewhere."""
+        return self._made.duplicates
+
+    def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
+        """A handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed before.
+
+        *connection* is the database's own, in a transaction that is committed when *handler* returns and rolled back
+        when it raises. For ``batch_size`` it gets a list of the messages that are new, in one transaction.
+        """
+
+        @functools.wraps(handler)
+        def handle(message: Any) -> None:
+            several = not isinstance(message, ReceivedMessage)
+            with self._attempt(message if several else [message]) as (new, connection):
+                if new:
+                    handler(new if several else message, connection)
+
+        return handle
+
+    @contextmanager
+    def attempt(self, message: ReceivedMessage) -> Iterator[Any]:
+        """The connection for what *message* changes, in a transaction as `__call__` says; None for a duplicate.
+
+        Raises:
+            InvalidParameter: the key of the message is not legal.
+            what the database raises: the message was not consumed.
+        """
+        with self._attempt([message]) as (_, connection):
+            yield connection
+
+    def prune(self) -> int:
+        """Forget all records that are older than ``keep_s``, of any group; returns how many."""
+        return finished(self._made.prune())
+
+    @contextmanager
+    def _attempt(self, messages: list[ReceivedMessage]) -> Iterator[tuple[list[ReceivedMessage], Any]]:
+        attempt = self._made.attempts(messages)
+        found = finished(attempt.__aenter__())
+        try:
+            yield found
+        except BaseException as error:
+            if not finished(attempt.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            finished(attempt.__aexit__(None, None, None))
