@@ -89,6 +89,13 @@ def test_the_application_may_say_by_what(received):
     assert identity_of(message, lambda message: message.keys) == Identity("order-7", "order-7")
 
 
+def test_a_popped_message_needs_a_key_of_the_application(received):
+    popped = received("UNIQ_KEY=U1;POP_CK=0 1700000000000 60000 0 0 b 0 7")
+    with pytest.raises(InvalidParameter, match="give idempotent a key"):
+        identity_of(popped)
+    assert identity_of(popped, lambda message: message.message_id) == Identity("U1", "U1")
+
+
 @pytest.mark.parametrize(
     ("key", "what"), [("", "0 characters"), ("x" * 256, "256 characters"), (7, "7"), (None, "None")]
 )

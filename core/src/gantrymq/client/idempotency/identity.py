@@ -66,12 +66,17 @@ def identity_of(message: ReceivedMessage, key: KeyOf | None = None) -> Identity:
         key: of the application, such as the number of an order.
 
     Raises:
-        InvalidParameter: *key* gave no text of 1 to 255 characters.
+        InvalidParameter: *key* gave no text of 1 to 255 characters, or the message was popped and there is no *key*.
     """
     if key is not None:
         own = _checked(key(message))
         return Identity(own, own)
     found = message.properties
+    if names.POP_CK in found:  # nothing in one that comes back tells where it lay first
+        raise InvalidParameter(
+            "a popped message that comes back is known only by what the application says; give idempotent a key, "
+            "such as key=lambda message: message.message_id where no batches are sent"
+        )
     own, shown = unique_ids(message)
     origin = found.get(names.ORIGIN_MESSAGE_ID, "")
     place = _place(message, origin if origin != shown else "")  # a copy that a client sent names the id it showed
