@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.client import BrokerRefused, ClientError, PopConsumer
-from gantrymq.client.pop.receipts import Places, Receipt, receipt_of
+from gantrymq.client.pop.receipts import Places, read_receipt, receipt_of
 from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.loose_json import loads
 from gantrymq.model.properties import POP_CK
@@ -273,6 +273,24 @@ def test_every_broker_is_asked_and_the_first_with_messages_answers(simulate, clu
     simulate(work)
 
 
+def test_what_came_and_nobody_asked_for_comes_again_after_a_close(simulate, cluster, record):
+    async def work(world):
+        async with cluster(world, "ab") as c:
+            a, b = c.brokers.values()
+            async with consumer(c, world) as pops:
+                a.answers.update({POP: None, CHANGE: Command(0, ext=NOTHING.ext)})
+                b.answers[POP] = answer(record(queue_offset=1), startOffsetInfo="0 0 1", msgOffsetInfo="0 0 1")
+                await pops.pop()
+                found = answer(record(queue_offset=2), startOffsetInfo="0 0 2", msgOffsetInfo="0 0 2")
+                a.connections[0].reply(a.of(POP)[0], found)
+                await world.clock.sleep(1)
+            (asked,) = a.of(CHANGE)
+            assert (asked.ext["offset"], asked.ext["invisibleTime"]) == ("2", "1000")
+            assert b.of(CHANGE) == []  # the application has it
+
+    simulate(work)
+
+
 def test_one_broker_that_is_away_hides_no_messages(simulate, cluster, record):
     async def work(world):
         async with cluster(world, "ab") as c, consumer(c, world) as pops:
@@ -316,13 +334,13 @@ def test_a_loop_waits_for_a_broker_that_is_away_and_where_no_pop_may_wait(simula
 
 def test_texts_of_receipts():
     text = "10 1700 60000 3 1 a 2 12"
-    receipt = Receipt.read(text)
+    receipt = read_receipt(text)
     assert str(receipt) == text
     assert receipt.topic("T", "G") == "%RETRY%G_T"
     assert receipt._replace(kind="2").topic("T", "G") == "%RETRY%G+T"
     assert receipt._replace(kind="0").topic("T", "G") == "T"
     for wrong in ("", "10 1700 60000 3 1 a 2", "x 1700 60000 3 1 a 2 12", "10 1700 60000 3 9 a 2 12"):
         with pytest.raises(ClientError, match="is no receipt of a popped message"):
-            Receipt.read(wrong)
+            read_receipt(wrong)
     with pytest.raises(AnswerUnreadable):
         Places("0", None, None, "a:1", ())

@@ -18,7 +18,8 @@ Sources: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java, client
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Self
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.errors import ClientError
@@ -26,8 +27,9 @@ from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import POP_CK
 
-__all__ = ["Places", "Receipt", "receipt_of"]
+__all__ = ["Places", "Receipt", "read_receipt", "receipt_of"]
 
+_REMEMBERED: Final = 1024  # receipts: that of a message is read several times
 _MARKS: Final = {"0": None, "1": "_", "2": "+"}
 
 
@@ -52,17 +54,18 @@ class Receipt(NamedTuple):
         mark = _MARKS[self.kind]
         return topic if mark is None else f"{RETRY_PREFIX}{group}{mark}{topic}"
 
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Raises ClientError: it is none."""
-        try:
-            start, pop_time, invisible, revive, kind, broker_name, queue_id, offset = text.split(" ")
-            if kind in _MARKS:
-                places = int(start), int(pop_time), int(invisible), int(revive)
-                return cls(*places, kind, broker_name, int(queue_id), int(offset))
-        except ValueError:
-            pass
-        raise ClientError(f"{text[:80]!r} is no receipt of a popped message (POP_CK); give it as it was")
+
+@lru_cache(_REMEMBERED)
+def read_receipt(text: str) -> Receipt:
+    """Raises ClientError: it is none."""
+    try:
+        start, pop_time, invisible, revive, kind, broker_name, queue_id, offset = text.split(" ")
+        if kind in _MARKS:
+            places = int(start), int(pop_time), int(invisible), int(revive)
+            return Receipt(*places, kind, broker_name, int(queue_id), int(offset))
+    except ValueError:
+        pass
+    raise ClientError(f"{text[:80]!r} is no receipt of a popped message (POP_CK); give it as it was")
 
 
 def receipt_of(message: ReceivedMessage) -> Receipt:
@@ -70,7 +73,7 @@ def receipt_of(message: ReceivedMessage) -> Receipt:
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(f"message {message.message_id} was not popped: it has no receipt (POP_CK)")
-    return Receipt.read(text)
+    return read_receipt(text)
 
 
 class Places:

@@ -197,7 +197,11 @@ class PopRun:
         await asyncio.gather(*self._under_way.values(), return_exceptions=True)
         await self.acks.close()
         left = [message for message, _ in self._ready]
+        for task in self._under_way.values():
+            if not task.cancelled() and task.exception() is None:  # it had come, and nobody had asked for it
+                left += task.result()[0].messages
         self._ready.clear()
+        self._under_way.clear()
         await asyncio.gather(*map(self._let_come, left))
 
     async def end(self) -> None:
