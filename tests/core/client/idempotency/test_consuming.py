@@ -178,6 +178,19 @@ def test_many_at_once_with_few_threads_wait_for_each_other(shop, message):
     assert shop.read() == [str(n) for n in range(10)]
 
 
+def test_it_goes_on_in_another_event_loop(shop, message):
+    once = shop.once(threads=2)
+    consume = once(pay)
+
+    async def main(first):
+        await asyncio.gather(*(consume(message(f"U{n}", b"%02d" % n)) for n in range(first, first + 10)))
+
+    asyncio.run(main(0))
+    asyncio.run(main(5))
+    assert shop.read() == [f"{n:02}" for n in range(15)]
+    assert (once.consumed, once.duplicates) == (15, 5)
+
+
 def test_two_members_in_two_processes_have_one_message(shop, message):
     """Each has records of its own over the same file, as two processes do."""
     other = SqliteRecords(shop.path)

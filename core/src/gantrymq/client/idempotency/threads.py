@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from gantrymq.client.idempotency.records import BlockingRecords, Consumed
@@ -45,20 +45,22 @@ class InThreads:
     def __init__(self, records: BlockingRecords, workers: Workers, threads: int) -> None:
         self._records = records
         self._workers = workers
-        self._turns = asyncio.Semaphore(threads)
-        self._writers = None if records.writers is None else asyncio.Semaphore(records.writers)
+        self._threads = threads
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turns = self._writers = asyncio.Semaphore(threads)  # those of the loop, once it is known
         self.conflicts = records.conflicts
 
     def turn(self) -> AbstractAsyncContextManager[Any]:
-        """As `AsyncRecords` has it."""
+        """As `AsyncRecords` has it. Each ``asyncio.run`` has a loop of its own, and so semaphores of its own."""
+        if (loop := asyncio.get_running_loop()) is not self._loop:
+            self._loop, self._turns = loop, asyncio.Semaphore(self._threads)
+            self._writers = asyncio.Semaphore(self._records.writers or self._threads)
         return self._turns
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[ThreadConnection]:
         """As `AsyncRecords` has it; whoever is cancelled has rolled back before that is known."""
-        async with AsyncExitStack() as stack:
-            if self._writers is not None:
-                await stack.enter_async_context(self._writers)
+        async with self._writers:
             opened = self._records.transaction()
             try:
                 connection = await to_end(self._workers.run(opened.__enter__))
