@@ -110,3 +110,13 @@ def test_a_misspelt_command_is_told_what_may_have_been_meant(words):
     said = invoke(*words).stderr
     assert f"No such command '{words[0]}'" in said
     assert (near is None) == ("Did you mean" not in said), said
+
+
+def test_a_name_server_that_does_not_answer_is_told_with_the_option_that_names_another():
+    pytest.importorskip("gantrymq_admin")
+    done = invoke("topic", "list", "-n", "127.0.0.1:1", "--output", "json")
+    assert done.exit_code == 1
+    told = json.loads(done.stdout)
+    assert told["error"] == "NoNameServer"
+    assert told["message"].endswith("; 'gantrymq start' starts one, -n names another")
+    assert done.stderr == f"gantrymq: {told['message']}\n"

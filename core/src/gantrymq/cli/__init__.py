@@ -37,6 +37,9 @@ COMMANDS: dict[str, ImportedCommand] = {
 }
 """Core's commands by name."""
 
+ADVICE = {"NoNameServer": "; 'gantrymq start' starts one, -n names another"}
+"""What the command line adds to an error of the client, which knows no options; by the error's class."""
+
 
 _ADVICE: Final[dict[type[GantryError], str]] = {
     NoNameServer: "; 'gantrymq start' starts servers on this machine, -n names others",
@@ -67,6 +70,7 @@ def _told(ctx: click.Context) -> Iterator[None]:
         yield
     except (GantryError, click.ClickException) as problem:
         message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
+        message += ADVICE.get(type(problem).__name__, "")
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
             told = {"error": type(problem).__name__, "message": message, "exit_code": problem.exit_code}
             print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
