@@ -529,3 +529,19 @@ def test_one_client_has_one_member_of_a_group():
             await consumer.assign(await consumer.queues(TOPIC))  # no member
 
     simulate_cluster(work)
+
+
+def test_a_strategy_is_needed_for_topics_and_not_for_queues_of_ones_own():
+    with pytest.raises(ClientError, match="NONE"):
+        LitePullConsumer(GROUP, TOPIC, allocation="NONE")
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 3)
+        async with lite(cluster, allocation="NONE") as consumer:
+            with pytest.raises(ClientError, match="NONE"):
+                await consumer.subscribe(TOPIC)
+            await consumer.assign(await consumer.queues(TOPIC))
+            assert await polled(consumer, 3) == [0, 1, 2]
+
+    simulate_cluster(work)

@@ -37,7 +37,8 @@ from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.tracing.watching import Watching
-from gantrymq.errors import ClientError, InvalidParameter
+from gantrymq.errors import ClientError, GantryError, InvalidParameter
+from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model import names
 from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
@@ -94,7 +95,7 @@ class LitePullConsumer(BaseClient):
 
         Raises:
             InvalidParameter: a name or setting is not legal, or there is no option of a name given.
-            PluginAbsent: no installed plugin offers the allocation strategy.
+            PluginAbsent: no installed plugin offers the allocation strategy, which *topics* need.
         """
         names.check_group(group)
         settings, connect = apart(type(self), options, SettingOptions.__annotations__)
@@ -108,9 +109,7 @@ class LitePullConsumer(BaseClient):
         if topics is not None:
             for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
                 self._subscriptions[topic] = subscription_of(topic, text, expression_type)
-        self._strategy = allocation_strategy(
-            self.settings.allocation, dict(self.settings.allocation_settings), logger.warning
-        )
+        self._strategy = self._loaded_strategy() if self._subscriptions else None
         self._auto_commit = auto_commit
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
@@ -123,7 +122,6 @@ class LitePullConsumer(BaseClient):
             self.group,
             self.settings,
             self._subscriptions,
-            self._strategy,
             auto_commit=self._auto_commit,
             on_rebalance=self._on_rebalance,
             known_as=self._connecting.instance_name,
@@ -147,6 +145,7 @@ class LitePullConsumer(BaseClient):
 
     def _join(self, instance: ClientInstance, run: LitePullRun) -> None:
         """Become a member of the group. Raises ClientError: this client has one already."""
+        strategy = self._strategy = self._strategy or self._loaded_strategy()
         now = instance.world.clock.now_ms()
         subscriptions = self._subscriptions
         subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
@@ -159,7 +158,11 @@ class LitePullConsumer(BaseClient):
                 lambda: list(subscriptions.values()),
             )
         )
-        run.share()
+        run.share(strategy)
+
+    def _loaded_strategy(self) -> AllocationStrategy:
+        settings = self.settings
+        return allocation_strategy(settings.allocation, dict(settings.allocation_settings), logger.warning)
 
     async def _finish(self) -> None:
         if self._run is not None:
@@ -181,6 +184,7 @@ class LitePullConsumer(BaseClient):
         Raises:
             InvalidParameter: the topic's name is not legal.
             ClientError: queues were assigned; the client has a consumer of the group already.
+            PluginAbsent: no installed plugin offers the allocation strategy, which *topics* need.
         """
         wanted = subscription_of(topic, expression, expression_type)
         run, instance = self._running(), self._started()
@@ -193,7 +197,7 @@ class LitePullConsumer(BaseClient):
             return
         try:
             self._join(instance, run)
-        except ClientError:
+        except GantryError:
             del self._subscriptions[topic]
             raise
 

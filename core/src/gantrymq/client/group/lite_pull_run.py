@@ -47,7 +47,6 @@ class LitePullRun:
         group: str,
         settings: ConsumerSettings,
         subscriptions: dict[str, Subscription],
-        strategy: AllocationStrategy,
         *,
         auto_commit: bool,
         on_rebalance: Changed | None,
@@ -78,7 +77,7 @@ class LitePullRun:
         )
         self._figures = Figures()
         self._pulling = Pulling(self.member, self._moved)
-        self.sharing = Sharing(self.member, strategy, QueueLocks(self.member), self._begin, self._changed)
+        self.sharing = Sharing(self.member, None, QueueLocks(self.member), self._begin, self._changed)
         self.sharing_out = False  # whether it is a member of its group
         self.assigning = False  # whether queues were assigned
         self._polled: Handed | None = None  # what counts as consumed at the next poll
@@ -97,9 +96,10 @@ class LitePullRun:
         if self.member.commits:
             self._jobs.append(self._instance.job(self._commit_again()))
 
-    def share(self) -> None:
-        """Have queues shared out from now on."""
+    def share(self, strategy: AllocationStrategy) -> None:
+        """Have queues shared out by *strategy* from now on."""
         member = self.member
+        self.sharing.strategy = strategy
         self.sharing_out = True
         self._instance.asked.consumers[member.group] = ConsumerAnswers(
             member, self.sharing, self._figures, None, self._started_ms

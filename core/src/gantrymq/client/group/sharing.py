@@ -47,14 +47,17 @@ class Sharing:
     def __init__(
         self,
         member: Membership,
-        strategy: AllocationStrategy,
+        strategy: AllocationStrategy | None,
         locks: QueueLocks,
         begin: Callable[[HeldQueue], object],
         changed: Changed,
     ) -> None:
-        """*begin* pulls a queue taken; *changed* hears of queues taken and given up."""
+        """*begin* pulls a queue taken; *changed* hears of queues taken and given up.
+
+        *strategy* may come later, as long as it is there before `run`.
+        """
         self._member = member
-        self._strategy = strategy
+        self.strategy = strategy
         self._locks = locks
         self._begin = begin
         self._changed = changed
@@ -140,7 +143,8 @@ class Sharing:
             MessageQueue(instance.wrapped(each.topic), each.broker_name, each.queue_id): each for each in queues
         }
         group = instance.wrapped(member.group)
-        return {known_as[queue] for queue in self._strategy.allocate(group, instance.client_id, [*known_as], ids)}
+        assert self.strategy is not None
+        return {known_as[queue] for queue in self.strategy.allocate(group, instance.client_id, [*known_as], ids)}
 
     async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue], others: bool) -> bool:
         member = self._member
